@@ -2,12 +2,14 @@
 batch 12, bf16 under autocast, fused AdamW), with attention by attnpress and by PyTorch's
 scaled_dot_product_attention: its flash backend, FlashAttention-2, and cuDNN's.
 
-    python bench/training_step.py [--compile] [--batch 12] [--rounds 5] [--steps 4]
+    python bench/training_step.py [--compile] [--ways attnpress flash cudnn] [--batch 12]
+                                  [--rounds 5] [--steps 4]
 
 The ways take turns, `--steps` steps each, `--rounds` times; a step is forward, backward, and the
-optimizer's, from one synchronization with the device to the next. Prints each way's median and its
-tokens a second, and the loss of the first step, which the ways begin with the same weights. On the
-CPU a tiny model runs instead, in fp32, so that the script can be tried.
+optimizer's, from one synchronization with the device to the next. Prints each way's median, its
+tokens a second and its part of the first way's time, and the losses of the first step and of the
+last one timed; the ways begin with the same weights. Compiled, each model must be one graph. On
+the CPU a tiny model runs instead, in fp32, so that the script can be tried.
 """
 
 from __future__ import annotations
@@ -50,10 +52,10 @@ def by_sdpa(backend: SDPBackend) -> Attention:
     return attend
 
 
-WAYS: dict[str, Attention] = {
-    "attnpress": by_attnpress,
-    "SDPA, flash (FA2)": by_sdpa(SDPBackend.FLASH_ATTENTION),
-    "SDPA, cuDNN": by_sdpa(SDPBackend.CUDNN_ATTENTION),
+WAYS: dict[str, tuple[str, Attention]] = {
+    "attnpress": ("attnpress", by_attnpress),
+    "flash": ("SDPA, flash (FA2)", by_sdpa(SDPBackend.FLASH_ATTENTION)),
+    "cudnn": ("SDPA, cuDNN", by_sdpa(SDPBackend.CUDNN_ATTENTION)),
 }
 
 
@@ -95,7 +97,7 @@ def trainer(attend: Attention, ids: torch.Tensor, compiled: bool) -> Callable[[]
     torch.manual_seed(0)
     model = Model(attend).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, fused=DEVICE == "cuda")
-    run = torch.compile(model) if compiled else model
+    run = torch.compile(model, fullgraph=True) if compiled else model
 
     def step() -> torch.Tensor:
         with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
@@ -124,6 +126,7 @@ def timed(step: Callable[[], torch.Tensor], steps: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--batch", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=4)
@@ -131,7 +134,7 @@ def main() -> None:
     torch.manual_seed(1)
     ids = torch.randint(VOCABULARY, (options.batch, SEQLEN + 1), device=DEVICE)
     steps = {}
-    for name, attend in WAYS.items():
+    for name, attend in (WAYS[way] for way in options.ways):
         try:
             steps[name] = trainer(attend, ids, options.compile)
             begin = time.perf_counter()
@@ -148,11 +151,13 @@ def main() -> None:
         for name, step in steps.items():
             times[name] += timed(step, options.steps)
     tokens = options.batch * SEQLEN
+    medians = {name: statistics.median(found) for name, found in times.items()}
     for name, found in times.items():
-        median = statistics.median(found)
         print(
-            f"{name:20} {median:8.2f} ms a step [{min(found):.2f}, {max(found):.2f}], "
-            f"{tokens / median * 1e3:,.0f} tokens a second",
+            f"{name:20} {medians[name]:8.2f} ms a step [{min(found):.2f}, {max(found):.2f}], "
+            f"{tokens / medians[name] * 1e3:,.0f} tokens a second, "
+            f"{medians[name] / next(iter(medians.values())):.3f} of the first, "
+            f"loss {steps[name]().item():.6f} at last",
             flush=True,
         )
 

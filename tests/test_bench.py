@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import math
+import os
 import random
 import re
 import shutil
@@ -1281,3 +1282,36 @@ def test_medians_of_calls_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made[4:14] == turn + [("b", i) for _, i in turn]
     assert len(made) == 4 + 5 * 10
     monkeypatch.delitem(sys.modules, "bench.timing")
+
+
+# ---- Training ------------------------------------------------------------------------------------
+
+
+def test_training_scripts_run_on_the_cpu() -> None:
+    """Where attnpress computes in fp32 too: curves and gradients are float32's."""
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+
+    def printed(script: str, *arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "bench" / script), *arguments],
+            capture_output=True, text=True, cwd=ROOT, env=environment,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    text = printed(
+        "train_gpt.py", "--cpu", "--steps", "3", "--batch", "1", "--seqlen", "32",
+        "--seeds", "1", "2", "--dims", "64",
+    )  # fmt: skip
+    rows = re.findall(r"attnpress +(\d|mean) +(\S+) +(\S+) +(\S+) +(\S+)$", text, re.MULTILINE)
+    assert [row[0] for row in rows] == ["1", "2", "mean"]
+    assert all(float(x) < 1e-5 for row in rows for x in row[1:])
+    errors = text.splitlines()[-2].split()
+    assert errors[0] == "attnpress" and all(0.0 < float(x) < 1e-5 for x in errors[1:])
+    text = printed(
+        "training_step.py", "--rounds", "1", "--steps", "1", "--ways", "attnpress", "flash"
+    )
+    losses = re.findall(r": loss (\S+), first step", text)
+    assert len(losses) == 2 and math.isclose(*map(float, losses), rel_tol=1e-5)
+    assert text.count("of the first, loss") == 2

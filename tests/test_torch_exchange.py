@@ -581,6 +581,35 @@ def test_streams_graphs_and_workspaces(ways):
 
 
 @needs_cuda
+@pytest.mark.parametrize("exchange", [True, False])
+def test_memory_that_is_freed_while_another_stream_computes(ways, exchange):
+    """The workspace, and inputs whose stream is recorded, are freed before a side stream has read
+    them; what the main stream then allocates and fills is other memory."""
+    ways.know("cuda")
+    q = torch.randn(1, 1, 4, 128, device="cuda", dtype=torch.bfloat16)
+    k, v = (torch.randn(1, 8192, 4, 128, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    attnpress.prepare(q, k, v)
+    expected = ways.slowly(lambda: attnpress.flash_attn_func(q, k, v))
+    side = torch.cuda.Stream()
+    for _ in range(3):
+        own = [x.clone() for x in (q, k, v)]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(20_000_000)
+            ways.is_open = exchange
+            out = attnpress.flash_attn_func(*own)
+            ways.is_open = True
+        for x in own:
+            x.record_stream(side)
+        del own, x
+        filled = [torch.full_like(y, torch.nan) for y in (q, k, v) for _ in range(4)]
+        filled += [torch.full((1 << size,), torch.nan, device="cuda") for size in range(10, 22)]
+        torch.cuda.synchronize()
+        assert torch.equal(out, expected)
+        del filled
+
+
+@needs_cuda
 def test_a_thread_without_a_context(ways):
     ways.know("cuda")
     q, k, v = tensors(device="cuda")

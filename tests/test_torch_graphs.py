@@ -3,6 +3,8 @@ torch.func, its own attention; and which tensors are copied. On CPU tensors."""
 
 from __future__ import annotations
 
+import copy
+import inspect
 import shutil
 
 import numpy as np
@@ -477,6 +479,32 @@ def test_split_features(mesh):
     assert out.placements == (Replicate(),)
 
 
+def test_parameters_that_fsdp_splits():
+    """fully_shard's parameters are DTensors between the calls, and gathered in them: attention sees
+    tensors, and the gradients are those of the whole block."""
+    fsdp = pytest.importorskip("torch.distributed.fsdp", reason="PyTorch has no FSDP")
+    if not hasattr(fsdp, "fully_shard"):
+        pytest.skip(f"PyTorch {torch.__version__} has no fully_shard")
+    distributed = torch.distributed
+    backend = "gloo" if DEVICE == "cpu" else "nccl"
+    distributed.init_process_group(backend, store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        torch.manual_seed(1)
+        plain = Block().to(DEVICE, DTYPE)
+        split = copy.deepcopy(plain)
+        fsdp.fully_shard(split, mesh=distributed.init_device_mesh(DEVICE, (1,)))
+        x = torch.randn(2, 24, 64, device=DEVICE, dtype=DTYPE)
+        assert all(hasattr(p, "placements") for p in split.parameters())
+        out, wanted = split(x), plain(x)
+        assert torch.equal(out, wanted)
+        out.square().sum().backward()
+        wanted.square().sum().backward()
+        for a, b in zip(split.parameters(), plain.parameters()):
+            torch.testing.assert_close(a.grad.to_local(), b.grad, atol=1e-2, rtol=2e-2)
+    finally:
+        distributed.destroy_process_group()
+
+
 # ---- Copies --------------------------------------------------------------------------------------
 
 WIDE = (2, 24, 4, 40)
@@ -560,21 +588,96 @@ def test_functions_of_pytorchs_flash_operators():
         for name in (
             "aten::_scaled_dot_product_flash_attention",
             "aten::_scaled_dot_product_flash_attention_backward",
+            "aten::_flash_attention_forward",
+            "aten::_flash_attention_backward",
         )
     }
     overrides.forward("keys", q, k, v, 0.1, True)
     overrides.backward("keys", dout, q, k, v, out, lse, None, None, 24, 24, 0.1, True, 1, 2)
-    assert [args[0] for args in dropped] == ["keys", "keys"]
+    lengths = torch.tensor([0, 24], dtype=torch.int32)
+    for begins, dropout_p in ((None, 0.0), (lengths, 0.1)):  # dense, and with dropout
+        bounds = (begins, begins, 24, 24, dropout_p, False)
+        overrides.varlen_forward("keys", q, k, v, *bounds, False, alibi_slopes=None)
+        overrides.varlen_backward("keys", dout, q, k, v, out, lse, *bounds, 1, 2)
+    bounds = (lengths, lengths, 24, 24, 0.0, False, False)
+    overrides.varlen_forward("keys", q, k, v, *bounds, page_table=lengths, seqused_k=None)
+    assert [args[0] for args in dropped] == ["keys"] * 7
+
+
+LENGTHS = (5, 0, 17, 9)
+
+
+def ragged_tensors(grad=False):
+    """q, k, v of LENGTHS, and where each begins."""
+    q, k, v = (x[0].detach() for x in tensors(1, sum(LENGTHS)))
+    begins = torch.tensor([0, *np.cumsum(LENGTHS)], dtype=torch.int32, device=DEVICE)
+    return [x.requires_grad_(grad) for x in (q, k, v)], begins
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "causal", "same_as"),
+    [
+        (None, None, False, {}),
+        (-1, -1, True, {"causal": True}),
+        (-1, 0, True, {"causal": True}),
+        (-1, 0, False, {"causal": True}),
+        (4, 0, False, {"window_size": (4, 0)}),
+        (3, 2, False, {"window_size": (3, 2)}),
+        (-1, 2, False, {"window_size": (-1, 2)}),
+    ],
+)
+def test_functions_of_pytorchs_ragged_operators(left, right, causal, same_as):
+    (q, k, v), begins = ragged_tensors(grad=True)
+    overrides = object.__new__(behind.Overrides)
+    bounds = (begins, begins, max(LENGTHS), max(LENGTHS), 0.0, causal)
+    window = {"window_size_left": left, "window_size_right": right}
+    found = overrides.varlen_forward(None, q, k, v, *bounds, False, scale=0.3, **window)
+    out, lse, rng_state, unused, debug = found
+    assert not out.requires_grad and debug.numel() == 0
+    wanted, wanted_lse, _ = attnpress.flash_attn_varlen_func(
+        q, k, v, *bounds[:4], softmax_scale=0.3, return_attn_probs=True, **same_as
+    )
+    assert torch.equal(out, wanted) and torch.equal(lse, wanted_lse)
+    dout = torch.randn_like(wanted)
+    gradients = overrides.varlen_backward(
+        None, dout, q, k, v, out, lse, *bounds, rng_state, unused, scale=0.3, **window
+    )
+    tolerance = 1e-6 if DTYPE == torch.float32 else 2e-2
+    for got, want in zip(gradients, torch.autograd.grad(wanted, (q, k, v), dout)):
+        torch.testing.assert_close(got, want, atol=tolerance, rtol=tolerance)
+
+
+def test_pages_of_pytorchs_ragged_operators():
+    """seqused_k and block_table, without cum_seq_k, and what is None."""
+    (q, k, v), begins = ragged_tensors()
+    overrides = object.__new__(behind.Overrides)
+    longest = max(LENGTHS)
+    wanted = attnpress.flash_attn_varlen_func(q, k, v, begins, begins, longest, longest)
+    table = torch.arange(12, dtype=torch.int32, device=DEVICE).view(4, 3)
+    pages = [x.new_zeros((12, 8, *x.shape[1:])) for x in (k, v)]
+    for x, page in zip((k, v), pages):
+        for number, (first, length) in enumerate(zip(begins.tolist(), LENGTHS)):
+            rows = page[3 * number : 3 * number + 3].flatten(0, 1)
+            rows[:length] = x[first : first + length]
+            page[3 * number : 3 * number + 3] = rows.unflatten(0, (3, 8))
+    out = overrides.varlen_forward(
+        None, q, *pages, begins, None, longest, longest, 0.0, False, False, alibi_slopes=None,
+        seqused_k=torch.tensor(LENGTHS, dtype=torch.int32, device=DEVICE), block_table=table,
+        num_splits=1,
+    )[0]  # fmt: skip
+    tolerance = 2e-2 if DTYPE == torch.bfloat16 else 1e-5
+    torch.testing.assert_close(out, wanted, atol=tolerance, rtol=tolerance)
 
 
 @pytest.mark.skipif(
     not hasattr(torch.library, "get_kernel"), reason="PyTorch has no torch.library.get_kernel"
 )
-def test_activation_is_registered_and_undone():
-    name = "aten::_scaled_dot_product_flash_attention"
-
+@pytest.mark.parametrize(
+    "operator", ["_scaled_dot_product_flash_attention", "_flash_attention_forward"]
+)
+def test_activation_is_registered_and_undone(operator):
     def stands_there():
-        return "attnpress" in str(torch.library.get_kernel(name, "CUDA"))
+        return "attnpress" in str(torch.library.get_kernel(f"aten::{operator}", "CUDA"))
 
     assert not behind.is_active() and not stands_there()
     for _ in range(2):
@@ -611,6 +714,35 @@ def test_pytorchs_own_attention_on_a_gpu():
     for got, want in zip(gradients, right):
         torch.testing.assert_close(got, want, atol=5e-2, rtol=5e-2)
     assert bool(dropped.isfinite().all())
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="there is no CUDA device")
+def test_pytorchs_ragged_attention_on_a_gpu(monkeypatch):
+    varlen = pytest.importorskip("torch.nn.attention.varlen", reason="PyTorch has no varlen_attn")
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    # Some versions choose cuDNN whatever sdpa_kernel says.
+    monkeypatch.setattr(varlen, "_should_use_cudnn", lambda *_: False, raising=False)
+
+    (q, k, v), begins = ragged_tensors(grad=True)
+    names = inspect.signature(varlen.varlen_attn).parameters
+    causal = {"window_size": (-1, 0)} if "window_size" in names else {"is_causal": True}
+    bounds = (begins, begins, max(LENGTHS), max(LENGTHS))
+    wanted = attnpress.flash_attn_varlen_func(q, k, v, *bounds, causal=True)
+    dout = torch.randn_like(wanted)
+    right = torch.autograd.grad(wanted, (q, k, v), dout)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        own = varlen.varlen_attn(q, k, v, *bounds, **causal)
+        behind.activate()
+        try:
+            out = varlen.varlen_attn(q, k, v, *bounds, **causal)
+            gradients = torch.autograd.grad(out, (q, k, v), dout)
+        finally:
+            behind.deactivate()
+    assert torch.equal(out, wanted)
+    torch.testing.assert_close(out, own, atol=2e-2, rtol=2e-2)
+    for got, want in zip(gradients, right):
+        torch.testing.assert_close(got, want, atol=5e-2, rtol=5e-2)
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="there is no CUDA device")

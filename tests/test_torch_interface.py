@@ -3,7 +3,10 @@ tensors against float64."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +67,8 @@ SECOND = {  # flash-attn 2.8.3
         "zero_tensors=False"
     ),
 }
+for _name in [name for name in SECOND if name.startswith("_")]:  # each has one for graphs
+    SECOND[f"{_name}_fake"] = SECOND[_name]
 MASK = "is_causal, window_size_left, window_size_right, softcap"
 EXTENSION = {  # flash_attn_2_cuda: by position
     "fwd": f"q, k, v, out, alibi_slopes, p_dropout, softmax_scale, {MASK}, return_softmax, gen",
@@ -149,11 +154,94 @@ def test_signature_is_literal(module, name, wanted):
     assert shown == wanted
 
 
-def test_wrapped_functions_take_the_names_of_the_plain_ones():
-    for name in ("_flash_attn_forward", "_flash_attn_varlen_forward", "_flash_attn_backward"):
-        schema = getattr(interface, f"_wrapped{name}").default._schema
-        names = [argument.name for argument in schema.arguments]
-        assert names == list(inspect.signature(getattr(interface, name)).parameters)
+PRIVATE_NAMES = [name for name in SECOND if name.startswith("_") and not name.endswith("_fake")]
+
+
+@pytest.mark.parametrize("name", PRIVATE_NAMES)
+def test_wrapped_functions_take_what_the_plain_ones_do(name):
+    schema = getattr(interface, f"_wrapped{name}").default._schema
+    parameters = inspect.signature(getattr(interface, name)).parameters.values()
+    defaults = [None if p.default is p.empty else p.default for p in parameters]
+    assert [argument.name for argument in schema.arguments] == [p.name for p in parameters]
+    assert [argument.default_value for argument in schema.arguments] == defaults
+
+
+ROTARY_TAIL = "interleaved=False, seqlen_offsets=0"
+NORM = "x0, residual, weight, bias, dropout_p, epsilon, "
+NORM_TAIL = "prenorm=False, residual_in_fp32=False, return_dropout_mask=False"
+SUBSET = (
+    f"{NORM}layerscale=None, x0_subset=None, out_subset=None, rowscale_const=1.0, out_numrows=0, "
+    f"{NORM_TAIL}"
+)
+PARALLEL = f"x0, x1, residual, weight0, bias0, weight1, bias1, dropout_p, epsilon, {NORM_TAIL}"
+TREE = {  # of the other modules
+    (bert_padding, "unpad_input"): "hidden_states, attention_mask, unused_mask=None",
+    (bert_padding, "pad_input"): "hidden_states, indices, batch, seqlen",
+    (bert_padding, "unpad_input_for_concatenated_sequences"): (
+        "hidden_states, attention_mask_in_length"
+    ),
+    (rotary, "apply_rotary_emb"): (
+        "x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0, cu_seqlens=None, "
+        "max_seqlen=None"
+    ),
+    (rotary, "apply_rotary_emb_qkv_"): (
+        f"qkv, cos, sin, cos_k=None, sin_k=None, {ROTARY_TAIL}, num_heads_q=None"
+    ),
+    (rotary, "apply_rotary_emb_kv_"): f"kv, cos, sin, {ROTARY_TAIL}",
+    (ops_layer_norm, "layer_norm"): "x, weight, bias, epsilon",
+    (
+        ops_layer_norm,
+        "dropout_add_layer_norm",
+    ): f"{NORM}rowscale=None, layerscale=None, {NORM_TAIL}",
+    (ops_layer_norm, "dropout_add_layer_norm_subset"): SUBSET,
+    (ops_layer_norm, "dropout_add_layer_norm_parallel_residual"): PARALLEL,
+    (ops_rms_norm, "rms_norm"): "x, weight, epsilon",
+    (ops_rms_norm, "dropout_add_rms_norm"): f"{NORM}rowscale=None, layerscale=None, {NORM_TAIL}",
+    (ops_rms_norm, "dropout_add_rms_norm_subset"): SUBSET,
+    (ops_rms_norm, "dropout_add_rms_norm_parallel_residual"): PARALLEL,
+}
+
+
+@pytest.mark.parametrize(("module", "name"), TREE, ids=lambda x: x if isinstance(x, str) else "")
+def test_signature_of_the_other_modules_is_literal(module, name):
+    parameters = inspect.signature(getattr(module, name)).parameters.values()
+    shown = ", ".join(
+        p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters
+    )
+    assert shown == TREE[module, name]
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        attnpress, interface, extension, third, bert_padding, rotary, activations, ops_layer_norm,
+        ops_rms_norm, norms, *map(
+            importlib.import_module,
+            (
+                "attnpress.torch", "attnpress.as_flash_attn", "attnpress.vllm",
+                "attnpress.flash_attn.losses.cross_entropy",
+                "attnpress.flash_attn.ops.triton.cross_entropy",
+                "attnpress.flash_attn.ops.triton.rotary",
+            ),
+        ),
+    ],
+    ids=lambda module: module.__name__,
+)  # fmt: skip
+def test_every_function_is_in_the_documents(module):
+    folder = Path(__file__).resolve().parent.parent / "docs"
+    text = "".join((folder / name).read_text() for name in ("python.md", "score-mods.md"))
+    unnamed = {  # what both modules of norms share, and kin
+        "dropout_add_norm", "dropout_add_parallel_norm", "refuse_subset", "IndexPutFirstAxis",
+        "IndexFirstAxisResidual",
+    }  # fmt: skip
+    names = getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+    assert names
+    for name in set(names) - unnamed:
+        assert re.search(rf"\b{re.escape(name)}\b", text), name
 
 
 # ---- Dense attention -----------------------------------------------------------------------------
@@ -338,9 +426,36 @@ def test_what_is_not_there_is_refused_by_name():
         (lambda: third.flash_attn_func(q, k, v, qv=q), "no qv: qv is a Tensor"),
         (lambda: third.flash_attn_func(q, k, v, k_descale=q), "k_descale"),
         (lambda: third.flash_attn_func(q.to(torch.float8_e4m3fn), k, v), "no fp8.*float8_e4m3fn"),
+        (
+            lambda: ops_rms_norm.dropout_add_rms_norm_subset(q, None, q, None, 0.0, 1e-5),
+            "no dropout_add_rms_norm_subset: x0_subset",
+        ),
+        (
+            lambda: ops_layer_norm.dropout_add_layer_norm_subset(q, None, q, None, 0.0, 1e-5),
+            "no dropout_add_layer_norm_subset: x0_subset",
+        ),
     ):  # fmt: skip
         with pytest.raises(NotImplementedError, match=words):
             call()
+
+
+@pytest.mark.parametrize("option", ["qv", "q_descale", "k_descale", "v_descale"])
+def test_third_functions_refuse_by_name(option):
+    """Each function that has the argument, dense, ragged, packed, cached and private."""
+    q, k, v = tensors()
+    lengths = torch.arange(0, 3, dtype=torch.int32) * q.shape[1]
+    ragged = (*(x.flatten(0, 1) for x in (q, k, v)), lengths, lengths, q.shape[1], k.shape[1])
+    calls = {
+        "flash_attn_func": (q, k, v),
+        "flash_attn_varlen_func": ragged,
+        "flash_attn_with_kvcache": (q, k, v),
+        "flash_attn_qkvpacked_func": (torch.stack((q, q, q), 2),),
+        "_flash_attn_forward": (q, k, v),
+    }
+    for name, args in calls.items():
+        if option in inspect.signature(getattr(third, name)).parameters:
+            with pytest.raises(NotImplementedError, match=f"no {option}: {option} is a Tensor"):
+                getattr(third, name)(*args, **{option: torch.ones(2, 2)})
 
 
 FORWARDED = [name for name in SECOND if not name.startswith("_") and name != "flash_attn_func"]
@@ -649,6 +764,39 @@ def test_norms(rms):
     assert torch.equal(z, keep / 0.75)
     with pytest.raises(NotImplementedError, match="rowscale with x1"):
         function(x, weight, bias, x1=x, rowscale=torch.ones(4, 9))
+
+
+@pytest.mark.parametrize("rms", [False, True])
+def test_norms_of_two_branches(rms):
+    x0, x1, residual = (torch.randn(3, 5, 16) for _ in range(3))
+    weight0, bias0, weight1, bias1 = (torch.randn(16) for _ in range(4))
+    function = (
+        ops_rms_norm.dropout_add_rms_norm_parallel_residual
+        if rms
+        else ops_layer_norm.dropout_add_layer_norm_parallel_residual
+    )
+
+    def normalized(x, weight, bias):
+        if rms:
+            return torch.nn.functional.rms_norm(x, (16,), weight, 1e-5) + bias
+        return torch.nn.functional.layer_norm(x, (16,), weight, bias, 1e-5)
+
+    args = (x0, x1, residual, weight0, bias0, weight1, bias1, 0.0, 1e-5)
+    z0, z1, total = function(*args, prenorm=True)
+    torch.testing.assert_close(total, x0 + x1 + residual)
+    torch.testing.assert_close(z0, normalized(total, weight0, bias0))
+    torch.testing.assert_close(z1, normalized(total, weight1, bias1))
+    z0, none, mask0, mask1 = function(
+        x0, None, None, weight0, bias0, None, None, 0.0, 1e-5, return_dropout_mask=True
+    )
+    torch.testing.assert_close(z0, normalized(x0, weight0, bias0))
+    assert none is None and mask0.all() and mask1.all()
+    _, none, total, mask0, mask1 = function(
+        torch.ones(64, 16), torch.ones(64, 16), None, weight0, bias0, None, None, 0.5, 1e-5,
+        prenorm=True, return_dropout_mask=True,
+    )  # fmt: skip
+    assert none is None and torch.equal(total, 2.0 * mask0 + 2.0 * mask1)
+    assert not torch.equal(mask0, mask1)
 
 
 def test_modules_of_norms_and_activations():

@@ -628,39 +628,107 @@ def _flash_attn_varlen_backward(
     )  # fmt: skip
 
 
-def _fake_forward(
-    q, k, v, dropout_p, softmax_scale, causal, window_size_left, window_size_right, softcap,
-    alibi_slopes, return_softmax,
-):  # fmt: skip
+def _flash_attn_forward_fake(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dropout_p: float,
+    softmax_scale: float,
+    causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    softcap: float,
+    alibi_slopes: torch.Tensor | None,
+    return_softmax: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """_flash_attn_forward's results as a graph sees them, without contents; the same of the next
+    three."""
     out, lse = _ops._attention_fake(q, k, v)
     rows = (q.shape[0], q.shape[2], q.shape[1], k.shape[1])
     p = q.new_empty(rows if return_softmax else (0,))
     return out, lse, p, q.new_empty((2,), dtype=torch.int64)
 
 
-def _fake_backward(dout, q, *rest):
-    batch, seqlen, heads = q.shape[:3]
-    return q.new_empty((batch, heads, round_multiple(seqlen, 128)), dtype=torch.float32)
-
-
-def _fake_varlen_backward(
-    dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, *rest
-):  # fmt: skip
-    rows = q.shape[0] + 128 * (cu_seqlens_q.shape[0] - 1)
-    return q.new_empty((q.shape[1], rows), dtype=torch.float32)
-
-
-def _fake_varlen_forward(
-    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
-    causal, window_size_left=-1, window_size_right=-1, softcap=0.0, alibi_slopes=None,
-    return_softmax=False, *rest,
-):  # fmt: skip
+def _flash_attn_varlen_forward_fake(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float,
+    softmax_scale: float,
+    causal: bool,
+    window_size_left: int = -1,
+    window_size_right: int = -1,
+    softcap: float = 0.0,
+    alibi_slopes: torch.Tensor | None = None,
+    return_softmax: bool = False,
+    block_table: torch.Tensor | None = None,
+    leftpad_k: torch.Tensor | None = None,
+    seqused_k: torch.Tensor | None = None,
+    zero_tensors: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     shape = (1, *q.shape[:2], v.shape[-1])
     out = q.new_empty_strided(shape[1:], _ops._dense(q[None], shape)[1:])
     lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
     rows = (cu_seqlens_q.numel() - 1, q.shape[1], max_seqlen_q, max_seqlen_k)
     p = q.new_empty(rows if return_softmax else (0,))
     return out, lse, p, q.new_empty((2,), dtype=torch.int64)
+
+
+def _flash_attn_backward_fake(
+    dout: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    softmax_lse: torch.Tensor,
+    dq: torch.Tensor | None,
+    dk: torch.Tensor | None,
+    dv: torch.Tensor | None,
+    dropout_p: float,
+    softmax_scale: float,
+    causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    softcap: float,
+    alibi_slopes: torch.Tensor | None,
+    deterministic: bool,
+    rng_state: torch.Tensor | None = None,
+) -> torch.Tensor:
+    batch, seqlen, heads = q.shape[:3]
+    return q.new_empty((batch, heads, round_multiple(seqlen, 128)), dtype=torch.float32)
+
+
+def _flash_attn_varlen_backward_fake(
+    dout: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    softmax_lse: torch.Tensor,
+    dq: torch.Tensor | None,
+    dk: torch.Tensor | None,
+    dv: torch.Tensor | None,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float,
+    softmax_scale: float,
+    causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    softcap: float,
+    alibi_slopes: torch.Tensor | None,
+    deterministic: bool,
+    rng_state: torch.Tensor | None = None,
+    zero_tensors: bool = False,
+) -> torch.Tensor:
+    rows = q.shape[0] + 128 * (cu_seqlens_q.shape[0] - 1)
+    return q.new_empty((q.shape[1], rows), dtype=torch.float32)
 
 
 def _kernel_forward(*args):
@@ -713,21 +781,21 @@ def _define() -> None:
             f"(Tensor q, Tensor k, Tensor v, {options.format('', '', '')}, bool return_softmax) "
             "-> (Tensor, Tensor, Tensor, Tensor)",
             _kernel_forward,
-            _fake_forward,
+            _flash_attn_forward_fake,
         ),
         "_flash_attn_varlen_forward": (
             f"(Tensor q, Tensor k, Tensor v, {ragged}{options.format('=-1', '=0.0', '=None')}, "
             "bool return_softmax=False, Tensor? block_table=None, Tensor? leftpad_k=None, "
             "Tensor? seqused_k=None, bool zero_tensors=False) -> (Tensor, Tensor, Tensor, Tensor)",
             _kernel_varlen_forward,
-            _fake_varlen_forward,
+            _flash_attn_varlen_forward_fake,
         ),
         "_flash_attn_backward": (
             "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, "
             f"Tensor(a!)? dq, Tensor(b!)? dk, Tensor(c!)? dv, {options.format('', '', '')}, "
             "bool deterministic, Tensor? rng_state=None) -> Tensor",
             _kernel_backward,
-            _fake_backward,
+            _flash_attn_backward_fake,
         ),
         "_flash_attn_varlen_backward": (
             "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, "
@@ -735,7 +803,7 @@ def _define() -> None:
             f"{options.format('', '', '')}, bool deterministic, Tensor? rng_state=None, "
             "bool zero_tensors=False) -> Tensor",
             _kernel_varlen_backward,
-            _fake_varlen_backward,
+            _flash_attn_varlen_backward_fake,
         ),
     }
     for name, (schema, kernel, fake) in operators.items():

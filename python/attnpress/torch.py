@@ -1,4 +1,5 @@
-"""attnpress behind PyTorch's own attention: torch.nn.functional.scaled_dot_product_attention.
+"""attnpress behind PyTorch's own attention: torch.nn.functional.scaled_dot_product_attention, and
+torch.nn.attention.varlen.varlen_attn.
 
     import attnpress.torch
     attnpress.torch.activate()  # from here on, where PyTorch chooses its flash backend, on GPUs
@@ -7,9 +8,10 @@
 
 PyTorch chooses the flash backend where head dims are equal and at most 256, there is no mask beside
 the causal one, and dtypes are fp16 or bf16; under
-torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) a call takes it or raises. Calls with
-dropout, and PyTorch's varlen_attn, stay with PyTorch's own kernels; so do graphs that AOTInductor
-compiled, and nested tensors, which do not ask the dispatcher.
+torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) a call takes it or raises. The same
+backend of varlen_attn takes windows, seqused_k, block_table and num_splits too, gradients without
+the last three. Calls with dropout, and varlen_attn_out, stay with PyTorch's own kernels; so do
+graphs that AOTInductor compiled, and nested tensors, which do not ask the dispatcher.
 """
 
 from __future__ import annotations
@@ -73,16 +75,36 @@ def _backward(
     return tuple(x.transpose(1, 2) for x in found)
 
 
+def _window(left: int | None, right: int | None, is_causal: bool) -> tuple[bool, tuple[int, int]]:
+    """(causal, window_size) as attnpress has them."""
+    left, right = (-1 if x is None or x < 0 else x for x in (left, right))
+    if left < 0 and (is_causal or right == 0):
+        return True, (-1, -1)
+    return is_causal, (left, right)
+
+
+_DENSE = "aten::_scaled_dot_product_flash_attention"
+_RAGGED = "aten::_flash_attention_forward"
+_DENSE_BACKWARD = "aten::_scaled_dot_product_flash_attention_backward"
+_RAGGED_BACKWARD = "aten::_flash_attention_backward"
+# Of varlen_attn's options, those that flash_attn_varlen_func has by the same names.
+_SHARED = {"alibi_slopes", "block_table", "num_splits", "seqused_k"}
+
+
 class Overrides:
     """PyTorch's flash operators on CUDA tensors, as long as this is not removed."""
 
     def __init__(self) -> None:
-        forward = "aten::_scaled_dot_product_flash_attention"
-        backward = "aten::_scaled_dot_product_flash_attention_backward"
+        functions = {
+            _DENSE: self.forward,
+            _DENSE_BACKWARD: self.backward,
+            _RAGGED: self.varlen_forward,
+            _RAGGED_BACKWARD: self.varlen_backward,
+        }
         # What stood there before serves the calls that attnpress does not.
-        self._own = {name: torch.library.get_kernel(name, "CUDA") for name in (forward, backward)}
+        self._own = {name: torch.library.get_kernel(name, "CUDA") for name in functions}
         self._library: Any = torch.library.Library("aten", "IMPL", "CUDA")
-        for name, function in ((forward, self.forward), (backward, self.backward)):
+        for name, function in functions.items():
             self._library.impl(
                 name.split("::")[1], function, "CUDA", with_keyset=True, allow_override=True
             )
@@ -105,8 +127,7 @@ class Overrides:
         scale: float | None = None,
     ) -> Any:
         if dropout_p != 0.0 or return_debug_mask:
-            own = self._own["aten::_scaled_dot_product_flash_attention"]
-            return own.call_boxed(
+            return self._own[_DENSE].call_boxed(
                 keys, query, key, value, dropout_p, is_causal, return_debug_mask, scale=scale
             )
         out, lse = _forward(query, key, value, is_causal, scale)
@@ -134,12 +155,81 @@ class Overrides:
         scale: float | None = None,
     ) -> Any:
         if dropout_p != 0.0:
-            own = self._own["aten::_scaled_dot_product_flash_attention_backward"]
-            return own.call_boxed(
+            return self._own[_DENSE_BACKWARD].call_boxed(
                 keys, grad_out, query, key, value, out, logsumexp, cum_seq_q, cum_seq_k, max_q,
                 max_k, dropout_p, is_causal, philox_seed, philox_offset, scale=scale,
             )  # fmt: skip
         return _backward(grad_out, query, key, value, out, logsumexp, is_causal, scale)
+
+    def varlen_forward(
+        self,
+        keys: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        cum_seq_q: Any,
+        cum_seq_k: Any,
+        max_q: Any,
+        max_k: Any,
+        dropout_p: float,
+        is_causal: bool,
+        return_debug_mask: bool,
+        *,
+        scale: float | None = None,
+        window_size_left: int | None = None,
+        window_size_right: int | None = None,
+        **others: Any,
+    ) -> Any:
+        """others: what versions of PyTorch differ in, of which attnpress has _SHARED."""
+        asked = {name: value for name, value in others.items() if value is not None}
+        known = asked.keys() <= _SHARED
+        if cum_seq_q is None or dropout_p != 0.0 or return_debug_mask or not known:
+            return self._own[_RAGGED].call_boxed(
+                keys, query, key, value, cum_seq_q, cum_seq_k, max_q, max_k, dropout_p, is_causal,
+                return_debug_mask, scale=scale, window_size_left=window_size_left,
+                window_size_right=window_size_right, **others,
+            )  # fmt: skip
+        causal, window = _window(window_size_left, window_size_right, is_causal)
+        with torch.no_grad():
+            out, lse, _ = attnpress.flash_attn_varlen_func(
+                query, key, value, cum_seq_q, cum_seq_k, max_q, max_k, 0.0, scale, causal, window,
+                return_attn_probs=True, **asked,
+            )  # fmt: skip
+        return (out, lse, *_auxiliary(query))
+
+    def varlen_backward(
+        self,
+        keys: Any,
+        grad_out: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        out: Any,
+        logsumexp: Any,
+        cum_seq_q: Any,
+        cum_seq_k: Any,
+        max_q: Any,
+        max_k: Any,
+        dropout_p: float,
+        is_causal: bool,
+        rng_state: Any,
+        unused: Any,
+        *,
+        scale: float | None = None,
+        window_size_left: int | None = None,
+        window_size_right: int | None = None,
+    ) -> Any:
+        if cum_seq_q is None or dropout_p != 0.0:
+            return self._own[_RAGGED_BACKWARD].call_boxed(
+                keys, grad_out, query, key, value, out, logsumexp, cum_seq_q, cum_seq_k, max_q,
+                max_k, dropout_p, is_causal, rng_state, unused, scale=scale,
+                window_size_left=window_size_left, window_size_right=window_size_right,
+            )  # fmt: skip
+        causal, window = _window(window_size_left, window_size_right, is_causal)
+        return attnpress.flash_attn_varlen_backward(
+            grad_out, query, key, value, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k, scale,
+            causal, torch.are_deterministic_algorithms_enabled(), window_size=window,
+        )  # fmt: skip
 
 
 def _check() -> None:
@@ -151,9 +241,9 @@ def _check() -> None:
 
 
 def activate() -> None:
-    """Has scaled_dot_product_attention's flash backend run on attnpress, in the whole process. With
-    PyTorch's registry of flash implementations it is registered there, as "attnpress", and takes
-    the place of one that is active.
+    """Has the flash backend of scaled_dot_product_attention and varlen_attn run on attnpress, in
+    the whole process. With PyTorch's registry of flash implementations it is registered there, as
+    "attnpress", and takes the place of one that is active.
 
     RuntimeError where this version of PyTorch cannot do it."""
     global _overrides  # noqa: PLW0603

@@ -28,6 +28,24 @@ def index_first_axis_residual(input, indices):
     return index_first_axis(input, indices), input.view_as(input)
 
 
+class IndexFirstAxis:
+    """index_first_axis, for those who call apply."""
+
+    apply = staticmethod(index_first_axis)
+
+
+class IndexPutFirstAxis:
+    """index_put_first_axis, for those who call apply."""
+
+    apply = staticmethod(index_put_first_axis)
+
+
+class IndexFirstAxisResidual:
+    """index_first_axis_residual, for those who call apply."""
+
+    apply = staticmethod(index_first_axis_residual)
+
+
 def _cumulative(lengths):
     """(count + 1,) int32: 0, and the sums so far."""
     return torch.nn.functional.pad(torch.cumsum(lengths, dim=0, dtype=torch.int32), (1, 0))

@@ -156,6 +156,18 @@ def apply_rotary_emb_kv_(
     return _InPlace.apply(kv, lambda x: (x[:, :, 0],), interleaved, seqlen_offsets, cos, sin)
 
 
+class ApplyRotaryEmbQKV_:
+    """apply_rotary_emb_qkv_, for those who call apply."""
+
+    apply = staticmethod(apply_rotary_emb_qkv_)
+
+
+class ApplyRotaryEmbKV_:
+    """apply_rotary_emb_kv_, for those who call apply."""
+
+    apply = staticmethod(apply_rotary_emb_kv_)
+
+
 class RotaryEmbedding(torch.nn.Module):
     """Tables of cos and sin that grow with the lengths seen, and what applies them in place.
 

@@ -1,7 +1,9 @@
-"""Layer norm with dropout and a residual, in plain PyTorch: of flash-attn 2.8.3's module of this
-name what has no subset of rows and no second branch."""
+"""Layer norm with dropout and a residual, in plain PyTorch: flash-attn 2.8.3's functions and module
+of this name. Subsets of rows are refused by name."""
 
 from __future__ import annotations
+
+from typing import NoReturn
 
 import torch
 
@@ -48,6 +50,76 @@ def dropout_add_layer_norm(
     """dropout_add_norm() that subtracts the mean."""
     return dropout_add_norm(
         x0, residual, weight, bias, dropout_p, epsilon, rowscale, layerscale, prenorm,
+        residual_in_fp32, return_dropout_mask, False,
+    )  # fmt: skip
+
+
+def refuse_subset(name: str) -> NoReturn:
+    raise NotImplementedError(
+        f"attnpress has no {name}: x0_subset and out_subset are not supported; take the rows by "
+        "index_select, and call the function without _subset"
+    )
+
+
+def dropout_add_layer_norm_subset(
+    x0,
+    residual,
+    weight,
+    bias,
+    dropout_p,
+    epsilon,
+    layerscale=None,
+    x0_subset=None,
+    out_subset=None,
+    rowscale_const=1.0,
+    out_numrows=0,
+    prenorm=False,
+    residual_in_fp32=False,
+    return_dropout_mask=False,
+):
+    """Refused by name."""
+    refuse_subset("dropout_add_layer_norm_subset")
+
+
+def dropout_add_parallel_norm(
+    x0, x1, residual, weight0, bias0, weight1, bias1, dropout_p, epsilon, prenorm,
+    residual_in_fp32, return_dropout_mask, is_rms_norm,
+):  # fmt: skip
+    """Two norms of dropout(x0) + dropout(x1) + residual, None where weight1 is; x1 and residual may
+    be None. With prenorm the sum follows, with return_dropout_mask both masks."""
+    result = layer_norm_fn(
+        x0, weight0, bias0, residual, x1, weight1, bias1, eps=epsilon, dropout_p=dropout_p,
+        prenorm=True, residual_in_fp32=residual_in_fp32, is_rms_norm=is_rms_norm,
+        return_dropout_mask=True,
+    )  # fmt: skip
+    *norms, total, mask0, mask1 = result
+    results = [norms[0], norms[1] if weight1 is not None else None]
+    if prenorm:
+        results.append(total)
+    if return_dropout_mask:
+        every = torch.ones_like(x0, dtype=torch.bool)
+        results.append(every if mask0 is None else mask0)
+        results.append(every if mask1 is None else mask1)
+    return tuple(results)
+
+
+def dropout_add_layer_norm_parallel_residual(
+    x0,
+    x1,
+    residual,
+    weight0,
+    bias0,
+    weight1,
+    bias1,
+    dropout_p,
+    epsilon,
+    prenorm=False,
+    residual_in_fp32=False,
+    return_dropout_mask=False,
+):
+    """dropout_add_parallel_norm() that subtracts the mean."""
+    return dropout_add_parallel_norm(
+        x0, x1, residual, weight0, bias0, weight1, bias1, dropout_p, epsilon, prenorm,
         residual_in_fp32, return_dropout_mask, False,
     )  # fmt: skip
 

@@ -1,11 +1,11 @@
-"""RMS norm with dropout and a residual, in plain PyTorch: of flash-attn 2.8.3's module of this name
-what has no subset of rows and no second branch."""
+"""RMS norm with dropout and a residual, in plain PyTorch: flash-attn 2.8.3's functions and modules
+of this name. Subsets of rows are refused by name."""
 
 from __future__ import annotations
 
 import torch
 
-from .layer_norm import dropout_add_norm
+from .layer_norm import dropout_add_norm, dropout_add_parallel_norm, refuse_subset
 from .triton.layer_norm import rms_norm_fn
 
 
@@ -30,6 +30,47 @@ def dropout_add_rms_norm(
     """ops.layer_norm.dropout_add_norm() that subtracts nothing."""
     return dropout_add_norm(
         x0, residual, weight, bias, dropout_p, epsilon, rowscale, layerscale, prenorm,
+        residual_in_fp32, return_dropout_mask, True,
+    )  # fmt: skip
+
+
+def dropout_add_rms_norm_subset(
+    x0,
+    residual,
+    weight,
+    bias,
+    dropout_p,
+    epsilon,
+    layerscale=None,
+    x0_subset=None,
+    out_subset=None,
+    rowscale_const=1.0,
+    out_numrows=0,
+    prenorm=False,
+    residual_in_fp32=False,
+    return_dropout_mask=False,
+):
+    """Refused by name."""
+    refuse_subset("dropout_add_rms_norm_subset")
+
+
+def dropout_add_rms_norm_parallel_residual(
+    x0,
+    x1,
+    residual,
+    weight0,
+    bias0,
+    weight1,
+    bias1,
+    dropout_p,
+    epsilon,
+    prenorm=False,
+    residual_in_fp32=False,
+    return_dropout_mask=False,
+):
+    """ops.layer_norm.dropout_add_parallel_norm() that subtracts nothing."""
+    return dropout_add_parallel_norm(
+        x0, x1, residual, weight0, bias0, weight1, bias1, dropout_p, epsilon, prenorm,
         residual_in_fp32, return_dropout_mask, True,
     )  # fmt: skip
 
