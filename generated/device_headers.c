@@ -1920,6 +1920,16 @@ const ap_device_header ap_device_headers[] = {
      "  }\n"
      "}\n"
      "\n"
+     "// The same by columns, of lse of this thread's pairs of columns in registers.\n"
+     "__device__ __forceinline__ void recompute_from_pairs(float *score, int tiles,\n"
+     "                                                     const float2 *lse_log2, float scale_log2) {\n"
+     "#pragma unroll\n"
+     "  for (int i = 0; i < tiles * 4; ++i) {\n"
+     "    const float lse = i % 2 ? lse_log2[i / 4].y : lse_log2[i / 4].x;\n"
+     "    score[i] = exp2_approx(score[i] * scale_log2 - lse);\n"
+     "  }\n"
+     "}\n"
+     "\n"
      "// dP becomes dS = P (dP - delta), delta as lse_log2 above. It lacks the factor `scale`, which the\n"
      "// gradients get at the end.\n"
      "__device__ __forceinline__ void differentiate_scores(float *dp, const float *p, int tiles,\n"
@@ -15269,4 +15279,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "1b285d130513b0db14d35290dedafeb5bd554ef325b4391f386753337a1ad25a";
+    "a26d266773591866c3b048de001999cc77045fef1eac03ba6690a6376edd72ba";

@@ -9,9 +9,11 @@
 // thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. The others, the
 // consumers, have 64 keys each. S and dP are computed transposed, so that P^T and dS^T are A of the
 // products that they go into, from registers.
-// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ in turn, of
-// a step at the end of the next one, when the dS of all is there. The copy engine adds it up.//
-// Pressed from templates/attention/flash_bwd_sm90.cu.j2 with tile m64n128s2 by
+// dQ needs the dS of all keys, which passes through shared memory: each consumer computes half of
+// its columns, of a step within the next one, when the dS of all is there. Two threads of warpgroup
+// 0 have the copy engine add it up.
+//
+// Pressed from templates/attention/flash_bwd_sm90.cu.j2 with tile m64n128s2d8 by
 //   python -m generator --pass bwd --hdim 128 --dtype bf16 --causal --arch sm90
 
 #include "attnpress/args/attention.h"
@@ -38,7 +40,7 @@ constexpr bool CAUSAL = true;
 constexpr int BLOCK_M = 64; // query rows of a step
 constexpr int BLOCK_N = 128; // keys of a thread block
 constexpr int STAGES = 2; // steps of Q, dO, lse and delta in shared memory
-constexpr int SMEM_BYTES = 201856;
+constexpr int SMEM_BYTES = 197760;
 constexpr int PRODUCER_REGISTERS = 24; // of a thread
 constexpr int CONSUMER_REGISTERS = 240;
 
@@ -50,13 +52,12 @@ constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of K Q^T
 constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T
 constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q
 constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K
-// Of those, how many each of the two places for fragments of dS has: as many as find room.
-constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 4 : KEY_STEPS / 2;
+constexpr int DQ_TILES = 8; // of 8 columns, of a consumer's half of dQ
 constexpr int K_TILES = HEAD_DIM / 8; // of 8 columns
 constexpr int V_TILES = HEAD_DIM_V / 8;
 
 // Shared memory: K | V | ring of Q | ring of dO |
-// dS^T of two steps, in padded rows | dQ of a step | ring of lse and delta | barriers.
+// dS^T of two steps | dQ of a step | ring of lse and delta | barriers.
 // Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns
 // past the head dim are zeros. At the end dK and dV, in padded rows, take the place of all but dQ
 // and the barriers.
@@ -70,12 +71,12 @@ constexpr int V_OFFSET = K_SLABS * KEY_SLAB_BYTES;
 constexpr int Q_OFFSET = V_OFFSET + V_SLABS * KEY_SLAB_BYTES;
 constexpr int DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;
 constexpr int DS_OFFSET = DO_OFFSET + STAGES * DO_BYTES;
-constexpr int DS_ROW_BYTES = tile_row_bytes(BLOCK_M);
+constexpr int DS_ROW_BYTES = BLOCK_M * 2; // in slabs, as A of dQ
 constexpr int DS_BYTES = BLOCK_N * DS_ROW_BYTES; // of one step
 // fp32, of each warp a row tile, as it lies in dQ's sum.
 constexpr int DQ_OFFSET = DS_OFFSET + 2 * DS_BYTES;
-constexpr int DQ_WARP_BYTES = 16 * HEAD_DIM * 4;
-constexpr int ROWS_OFFSET = DQ_OFFSET + 4 * DQ_WARP_BYTES;
+constexpr int DQ_WARP_BYTES = 16 * 64 * 4;
+constexpr int ROWS_OFFSET = DQ_OFFSET + 8 * DQ_WARP_BYTES;
 constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step
 constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;
 constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);
@@ -87,7 +88,7 @@ static_assert(BLOCK_M == 64 && BLOCK_N == 128, "a warpgroup has 64 rows, and dQ 
 // The barriers, by their shared addresses. At a "full" one the producer's arrivals, and the bytes
 // of the copy engine, hand what they brought to the consumers, which wait. At an "empty" one each
 // warp that has read arrives, the producer waits, and it hands the space back; dS goes from all
-// consumers to the warps that compute dQ, the place of dQ from one to the other.
+// consumers to the warps that compute dQ, dQ to the thread that has it added up.
 __device__ __forceinline__ uint32_t k_full(uint32_t shared) {
   return shared + BARRIER_OFFSET;
 }
@@ -109,9 +110,12 @@ __device__ __forceinline__ uint32_t do_full(uint32_t shared, int stage) {
 __device__ __forceinline__ uint32_t step_empty(uint32_t shared, int stage) {
   return q_full(shared, 2 * STAGES + stage);
 }
-// Of a warp's place of dQ, which a warp of each consumer has in turn.
-__device__ __forceinline__ uint32_t dq_empty(uint32_t shared, int warp) {
-  return q_full(shared, 3 * STAGES + warp);
+// Of a place of dQ.
+__device__ __forceinline__ uint32_t dq_full(uint32_t shared, int place) {
+  return q_full(shared, 3 * STAGES + place);
+}
+__device__ __forceinline__ uint32_t dq_empty(uint32_t shared, int place) {
+  return q_full(shared, 3 * STAGES + 2 + place);
 }
 // A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to
 // `row_end` - 1 of each of the query heads from `first_head` on.
@@ -291,58 +295,59 @@ __device__ __forceinline__ void start_dk(float dk[K_TILES * 4], const uint32_t d
   wgmma_commit();
 }
 
-// Fragments of dS, as A: DQ_STEPS times 16 keys, from `tile` on.
-__device__ __forceinline__ void load_ds(uint32_t ds[DQ_STEPS][4], uint32_t tile) {
-#pragma unroll
-  for (int i = 0; i < DQ_STEPS; ++i)
-    ldmatrix_x4_trans(ds[i], tile + i * 16 * DS_ROW_BYTES);
-}
-
-// dQ = dS K of a step, (BLOCK_M, HEAD_DIM), of all keys of the block, added to its sum. `turn`: the
-// dS that it takes, `parity` of its barriers. The addition has only begun at the end.
-__device__ __forceinline__ void add_dq(const attnpress_bwd_args *args, unsigned char *smem,
-                                       uint32_t shared, int turn, int parity, const Work *work,
-                                       Step step) {
+// Hands a warp's part of a step's dQ, 8 `tiles` columns, to the thread that has it added up. At
+// `empty` that thread arrived, when the copy engine had read what was there: hands over the place.
+__device__ __forceinline__ void hand_over_dq(const attnpress_bwd_args *args, unsigned char *smem,
+                                             uint32_t shared, int place, uint32_t empty, int parity,
+                                             const Work *work, Step step, const float *dq,
+                                             int tiles) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-  // All consumers' warps arrived: hands over their dS.
-  wait_for_phase(ds_full(shared, turn), parity);
-  const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +
-                        ldmatrix_columns_first(lane, DS_ROW_BYTES);
-  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);
-  float dq[K_TILES * 4];
-  // Fragments of dS of the next keys come while the products of those before run.
-  constexpr int PARTS = KEY_STEPS / DQ_STEPS;
-  uint32_t ds[2][DQ_STEPS][4];
-  load_ds(ds[0], tile);
-  wgmma_order_n128(dq);
-#pragma unroll
-  for (int part = 0; part < PARTS; ++part) {
-    wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < DQ_STEPS; ++i)
-      wgmma_m64n128k16_bf16_rs_trans(dq, ds[part % 2][i],
-                                      k + (part * DQ_STEPS + i) * 16 * 128 / 16, part + i > 0);
-    wgmma_commit();
-    if (part + 1 < PARTS) {
-      if (part > 0)
-        wgmma_wait(1);
-      load_ds(ds[(part + 1) % 2], tile + (part + 1) * DQ_STEPS * 16 * DS_ROW_BYTES);
-    }
-  }
+  wait_for_phase(empty, parity);
+  store_for_sum((float *)(smem + DQ_OFFSET + (place * 4 + warp) * DQ_WARP_BYTES), dq, tiles, lane);
   // The warp's lanes arrive and wait, so that one arrival stands for all.
   __syncwarp();
-  arrive_once(ds_empty(shared, turn));
-  // The other consumer's warp arrived: hands over the place of dQ.
-  wait_for_phase(dq_empty(shared, warp), turn ^ 1);
-  wgmma_wait(0);
-  wgmma_order_n128(dq);
-  if (step.row + warp * 16 < args->seqlen_q) {
-    float *sum = args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp,
-                                           HEAD_DIM);
-    const int place = DQ_OFFSET + warp * DQ_WARP_BYTES;
-    store_for_sum((float *)(smem + place), dq, K_TILES, lane);
-    begin_addition(sum, shared + place, K_TILES);
+  arrive_once(dq_full(shared, place));
+}
+
+// One thread for each place of dQ: has the copy engine add what comes there to its sum.
+__device__ __forceinline__ void add_up(const attnpress_bwd_args *args, uint32_t shared,
+                                       const Work *work, int place) {
+  const int first = place * DQ_TILES, tiles = place == 0 ? DQ_TILES : K_TILES - DQ_TILES;
+  const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;
+  float *sum = args->dq_sum + sum_offset(args, work->batch, work->first_head, work->row_begin / 16,
+                                         HEAD_DIM);
+  for (int n = 0, row = work->row_begin; n < work->steps; ++n) {
+    // The warps arrived: hands over their dQ. The fence is here, as they would wait at it.
+    wait_for_phase(dq_full(shared, place), n % 2);
+    fence_proxy_async();
+#pragma unroll
+    for (int warp = 0; warp < 4; ++warp)
+      if (row + warp * 16 < args->seqlen_q)
+        bulk_add(sum + (warp * K_TILES + first) * 128, source + warp * DQ_WARP_BYTES, tiles * 512);
+    bulk_commit();
+    bulk_wait_read(0);
+    mbarrier_arrive(dq_empty(shared, place));
+    row += BLOCK_M;
+    sum += BLOCK_M / 16 * K_TILES * 128;
+    if (row == work->row_end) { // the next head
+      row = work->row_begin;
+      sum += (args->sum_tiles - (work->row_end - work->row_begin) / 16) * (int64_t)K_TILES * 128;
+    }
   }
+}
+
+// Starts dQ = dS K, (BLOCK_M, 64), of all keys of the block and the consumer's columns, as a group
+// of its own.
+__device__ __forceinline__ void start_dq(float dq[DQ_TILES * 4], uint32_t shared, int consumer,
+                                         int turn) {
+  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, DS_BYTES) + turn * (DS_BYTES / 16);
+  const uint64_t k = wgmma_descriptor(shared + consumer * KEY_SLAB_BYTES, 1024, KEY_SLAB_BYTES);
+  wgmma_order_n64(dq);
+  wgmma_fence();
+#pragma unroll
+  for (int i = 0; i < KEY_STEPS; ++i)
+    wgmma_m64n64k16_bf16_ss_trans_both(dq, ds + i * 16 * 128 / 16, k + i * 16 * 128 / 16, i > 0);
+  wgmma_commit();
 }
 
 __device__ __forceinline__ Step step_before(Step step, const Work *work) {
@@ -350,12 +355,6 @@ __device__ __forceinline__ Step step_before(Step step, const Work *work) {
     step = {step.head - 1, work->row_end};
   step.row -= BLOCK_M;
   return step;
-}
-
-// One warp: once its additions are read, the other consumer's has the place.
-__device__ __forceinline__ void release_dq(uint32_t shared, int warp) {
-  wait_for_additions(0);
-  arrive_once(dq_empty(shared, warp));
 }
 
 // Scores that do not count become -inf.
@@ -375,9 +374,10 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
   const int first_key = work->key_begin + consumer * 64;
   float dk[K_TILES * 4] = {}, dv[V_TILES * 4] = {};
-  unsigned char *const ds_place = smem + DS_OFFSET +
-                                  (consumer * 64 + warp * 16 + lane / 4) * DS_ROW_BYTES +
-                                  lane % 4 * 4;
+  // This thread's first place in dS^T, of whose rows the chunks of 8 queries are swizzled: another
+  // chunk's differs by ^.
+  const int ds_place = DS_OFFSET + (consumer * 64 + warp * 16 + lane / 4) * DS_ROW_BYTES +
+                       lane / 4 * 16 + lane % 4 * 4;
   Step step = {work->first_head, work->row_begin};
   Stage stage = {0, 0};
   if (work->steps > 0) // the copy engine hands over K
@@ -389,13 +389,17 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
     // The producer and the copy engine hand over Q, lse and delta.
     wait_for_phase(q_full(shared, stage.index), stage.parity);
     start_scores(score, shared, consumer, stage.index);
+    const float *const lse_log2 =
+        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;
+    float2 lse[S_TILES]; // while the products run: shared memory is busy then
+#pragma unroll
+    for (int tile = 0; tile < S_TILES; ++tile)
+      lse[tile] = *(const float2 *)(lse_log2 + tile * 8);
     // The copy engine hands over dO, and V with the first.
     wait_for_phase(do_full(shared, stage.index), stage.parity);
     if (n == 0)
       wait_for_phase(v_full(shared), 0);
     start_dp(dp, shared, consumer, stage.index);
-    if (n > 1 && turn == consumer)
-      release_dq(shared, warp);
     wgmma_wait(1);
     wgmma_order_n64(score);
 
@@ -403,42 +407,57 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
                         step.row - args->seqlen_q + args->seqlen_k < first_key + 63;
     if (masked)
       mask_block(score, args, first_key + warp * 16, step.row);
-    const float *const lse_log2 =
-        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;
-    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);
+    recompute_from_pairs(score, S_TILES, lse, args->scale_log2);
     round_probabilities(p[0], score, S_TILES, DTYPE);
-    wgmma_wait(0);
+    start_dv(dv, p, shared, stage.index);
+    // All consumers' warps arrived: hands over their dS of the step before. The fence is here, as
+    // no stores of this warp's own are under way that it would wait for.
+    wait_for_phase(ds_full(shared, turn ^ 1), turn_parity ^ turn ^ 1);
+    fence_proxy_async();
+    wgmma_wait(1);
     wgmma_order_n64(dp);
     differentiate_scores(dp, score, S_TILES, true, lse_log2 + BLOCK_M);
     round_probabilities(ds[0], dp, S_TILES, DTYPE);
 
-    // The consumer whose turn it was arrived: hands over the place of dS of the step before last.
-    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);
+    // All consumers arrived: hands over the place of dS of the step before last.
+    wait_for_phase(ds_empty(shared, turn), turn_parity ^ turn ^ 1);
 #pragma unroll
     for (int i = 0; i < S_TILES * 2; ++i)
-      *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) =
+      *(uint32_t *)(smem + (ds_place ^ i / 2 * 16) + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES) =
           ds[0][i];
-    start_dv(dv, p, shared, stage.index);
-    start_dk(dk, ds, shared, stage.index);
     // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.
     __syncwarp();
     arrive_once(ds_full(shared, turn));
-    wgmma_wait(0);
+    // dQ of the step before: nobody waits for the other's dS then. In the first step, of whatever
+    // lies there, for nothing: ptxas serializes products that a branch may leave out.
+    float dq[DQ_TILES * 4];
+    start_dq(dq, shared, consumer, turn ^ 1);
+    start_dk(dk, ds, shared, stage.index);
+    wgmma_wait(1);
     wgmma_order_n128(dv);
+    wgmma_order_n64(dq);
+    __syncwarp();
+    arrive_once(ds_empty(shared, turn ^ 1));
+    if (n > 0)
+      hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn, work,
+                   step_before(step, work), dq, DQ_TILES);
+    wgmma_wait(0);
     wgmma_order_n128(dk);
     arrive_once(step_empty(shared, stage.index));
-    // Of the step before: nobody waits for the other's dS then.
-    if (n > 0 && turn != consumer)
-      add_dq(args, smem, shared, turn ^ 1, (n - 1) / 2 % 2, work,
-             step_before(step, work));
     stage = next_stage(stage, STAGES);
     step = step_after(step, work);
   }
-  if (work->steps > 0 && (work->steps - 1) % 2 == consumer)
-    add_dq(args, smem, shared, consumer, (work->steps - 1) / 2 % 2, work,
-           step_before(step, work));
-  else if (work->steps > 1)
-    release_dq(shared, warp);
+  if (work->steps > 0) {
+    const int turn = (work->steps - 1) % 2;
+    float dq[DQ_TILES * 4];
+    wait_for_phase(ds_full(shared, turn), (work->steps - 1) / 2 % 2);
+    fence_proxy_async();
+    start_dq(dq, shared, consumer, turn);
+    wgmma_wait(0);
+    wgmma_order_n64(dq);
+    hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn ^ 1, work,
+                 step_before(step, work), dq, DQ_TILES);
+  }
   // All consumers arrive and wait: K, V and all steps have been read.
   named_barrier_sync(2, NUM_THREADS - 128);
   const int thread = threadIdx.x - 128;
@@ -468,7 +487,6 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
                  CONSUMER_THREADS);
   store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,
                  CONSUMER_THREADS);
-  wait_for_additions(0);
 }
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
@@ -486,10 +504,12 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
     mbarrier_init(v_full(shared), 1);
     for (int turn = 0; turn < 2; ++turn) {
       mbarrier_init(ds_full(shared, turn), 4 * CONSUMERS);
-      mbarrier_init(ds_empty(shared, turn), 4);
+      mbarrier_init(ds_empty(shared, turn), 4 * CONSUMERS);
     }
-    for (int warp = 0; warp < 4; ++warp)
-      mbarrier_init(dq_empty(shared, warp), 1);
+    for (int place = 0; place < 2; ++place)
+      mbarrier_init(dq_full(shared, place), 4);
+    for (int i = 0; i < 2; ++i)
+      mbarrier_init(dq_empty(shared, i), 1);
     for (int stage = 0; stage < STAGES; ++stage) {
       mbarrier_init(q_full(shared, stage), 2);
       mbarrier_init(do_full(shared, stage), 1);
@@ -510,6 +530,10 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
       produce(maps, shared, &work);
     if (warp == 1)
       produce_rows(&bwd, smem, shared, &work);
+    if (threadIdx.x == 64)
+      add_up(&bwd, shared, &work, 0);
+    if (threadIdx.x == 96)
+      add_up(&bwd, shared, &work, 1);
   } else {
     increase_registers(CONSUMER_REGISTERS);
     consume(&bwd, smem, shared, &work, warp / 4 - 1);

@@ -728,9 +728,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "    *(uint32_t *)(smem + (place ^ chunk % 8 * 16) + chunk / 8 * ROW_SLAB_BYTES +\n"
            "                  i % 2 * 8 * 128) = rounded[i];\n"
            "  }\n"
-           "  fence_proxy_async();\n"
            "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
            "  __syncwarp();\n"
+           "}\n"
+           "\n"
+           "// Waits for P or dS. The fence is here, as those who store would wait at it for what they stored.\n"
+           "__device__ __forceinline__ void wait_for_scores(uint32_t barrier, int parity) {\n"
+           "  wait_for_phase(barrier, parity);\n"
+           "  fence_proxy_async();\n"
            "}\n"
            "\n"
            "// Two rows of lse or delta.\n"
@@ -781,11 +786,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +\n"
            "                            work->kv_head * args->dk_head_stride +\n"
            "                            work->key_begin * args->dk_row_stride;\n"
-           "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n"
-           "                            work->kv_head * args->dv_head_stride +\n"
+           "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n");
+      TEXT("                            work->kv_head * args->dv_head_stride +\n"
            "                            work->key_begin * args->dv_row_stride;\n"
-           "  if (args->accumulate) {\n");
-      TEXT("    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
+           "  if (args->accumulate) {\n"
+           "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
            "                  CONSUMER_THREADS);\n"
            "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
            "                  CONSUMER_THREADS);\n"
@@ -850,11 +855,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
            "    start_scores(score, shared, consumer, stage.index);\n"
            "    // All warps that compute them arrived: hands over P, and below dS, of the step before.\n"
-           "    wait_for_phase(p_full(shared), (n - 1) % 2);\n"
+           "    wait_for_scores(p_full(shared), (n - 1) % 2);\n"
            "    start_dv(dv, shared, consumer, dout ^ 1);\n"
            "    wait_for_phase(do_full(shared, dout), parity);\n"
            "    start_dp(dp, shared, consumer, dout);\n"
-           "    wait_for_phase(ds_full(shared), (n - 1) % 2);\n"
+           "    wait_for_scores(ds_full(shared), (n - 1) % 2);\n"
            "    start_dk(dk, shared, consumer, before.index);\n"
            "    load_rows(lse_log2, smem, LSE_OFFSET + stage.index * BLOCK_M * 4);\n"
            "    wgmma_wait(3);\n"
@@ -890,9 +895,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  }\n"
            "  if (work->steps > 0) {\n"
            "    const int last = work->steps - 1;\n"
-           "    wait_for_phase(p_full(shared), last % 2);\n"
+           "    wait_for_scores(p_full(shared), last % 2);\n"
            "    start_dv(dv, shared, consumer, last % 2);\n"
-           "    wait_for_phase(ds_full(shared), last % 2);\n"
+           "    wait_for_scores(ds_full(shared), last % 2);\n"
            "    start_dk(dk, shared, consumer, stage.index);\n"
            "    wgmma_wait(0);\n"
            "    wgmma_order_n");
@@ -936,12 +941,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       if (has_v) {
         TEXT("    // The copy engine hands over dO, and all warps that compute it P.\n"
              "    wait_for_phase(do_full(shared, n % 2), n / 2 % 2);\n"
-             "    wait_for_phase(p_full(shared), n % 2);\n"
+             "    wait_for_scores(p_full(shared), n % 2);\n"
              "    start_dv(dv, shared, CONSUMERS - 1, n % 2);\n");
       }
       TEXT("    // The same of Q and dS.\n"
            "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
-           "    wait_for_phase(ds_full(shared), n % 2);\n"
+           "    wait_for_scores(ds_full(shared), n % 2);\n"
            "    start_dq(dq, shared, 0);\n"
            "    start_dk(dk, shared, CONSUMERS - 1, stage.index);\n");
       if (has_v) {
@@ -2079,8 +2084,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "}\n"
          "\n"
          "// What products read after ordinary stores: hands over P and dS of a step.\n"
-         "__device__ __forceinline__ void hand_over(uint32_t shared, int consumer, int n) {\n"
-         "  fence_proxy_async();\n");
+         "__device__ __forceinline__ void hand_over(uint32_t shared, int consumer, int n) {\n");
     if (wide) {
       TEXT("  // Both consumers arrive and wait: hands over P and dS to each other's products.\n"
            "  named_barrier_sync(3, CONSUMER_THREADS);\n");
@@ -2091,8 +2095,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  else\n"
            "    named_barrier_sync(4, 128);\n");
     }
+    TEXT("  fence_proxy_async(); // behind the wait, as it waits for stores itself\n");
     if (sums) {
-      TEXT("  arrive_once(ds_full(shared, n % 2));\n");
+      TEXT("  __syncwarp(); // so that one arrival stands for the warp\n"
+           "  arrive_once(ds_full(shared, n % 2));\n");
     }
     TEXT("}\n"
          "\n"

@@ -31,9 +31,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t k_in_regs = in->field[AP_ATTENTION_TILE_K_IN_REGS];
   const int32_t v_in_regs = in->field[AP_ATTENTION_TILE_V_IN_REGS];
   int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
+  int32_t own_dq = (dq_warps == 4) ? 1 : 0;
+  int32_t halves = (dq_warps == 8) ? 1 : 0;
+  int32_t in_turn = (sums && (dq_warps == 0)) ? 1 : 0;
   int32_t plain = ((bias == AP_ATTENTION_BIAS_NONE) && !((softcap || alibi) || dropout)) ? 1 : 0;
   int32_t bulk = (sums && ((dq_warps > 0) || plain)) ? 1 : 0;
-  int32_t in_turn = (sums && (dq_warps == 0)) ? 1 : 0;
+  int32_t adders = (bulk && !own_dq) ? 1 : 0;
+  int32_t dq_places = halves ? 2 : 1;
   int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
@@ -53,14 +57,18 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. The others, the\n"
        "// consumers, have 64 keys each. S and dP are computed transposed, so that P^T and dS^T are A of the\n"
        "// products that they go into, from registers.\n");
-  if (dq_warps > 0) {
+  if (own_dq) {
     TEXT("// dQ needs the dS of all keys, which passes through shared memory: a warpgroup of its own computes\n"
          "// it, and has the copy engine add it to its sum, while the consumers go on.\n");
+  } else if (halves) {
+    TEXT("// dQ needs the dS of all keys, which passes through shared memory: each consumer computes half of\n"
+         "// its columns, of a step within the next one, when the dS of all is there. Two threads of warpgroup\n"
+         "// 0 have the copy engine add it up.\n");
   } else if (sums) {
     TEXT("// dQ needs the dS of all keys, which passes through shared memory: consumers compute dQ in turn, of\n"
-         "// a step at the end of the next one, when the dS of all is there.");
-    if (bulk) {
-      TEXT(" The copy engine adds it up.");
+         "// a step at the end of the next one, when the dS of all is there.\n");
+    if (adders) {
+      TEXT("// A thread of warpgroup 0 has the copy engine add it up.\n");
     }
   }
   TEXT("//\n"
@@ -143,7 +151,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     INTEGER(hdim_v);
     TEXT(".cuh\"\n");
   }
-  if (((dq_warps > 0) && (hdim > 64)) && ((hdim - 64) != hdim_v)) {
+  if ((own_dq && (hdim > 64)) && ((hdim - 64) != hdim_v)) {
     TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
     INTEGER(hdim - 64);
     TEXT(".cuh\"\n");
@@ -185,7 +193,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = 24; // of a thread\n");
-  if (dq_warps > 0) {
+  if (own_dq) {
     TEXT("constexpr int DQ_REGISTERS = ");
     INTEGER(((hdim + hdim_v) > 192) ? 72 : 88);
     TEXT(";\n"
@@ -199,7 +207,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int CONSUMERS = BLOCK_N / 64;\n"
        "constexpr int CONSUMER_THREADS = 128 * CONSUMERS;\n"
        "constexpr int NUM_THREADS = 128 + CONSUMER_THREADS");
-  STRING((dq_warps > 0) ? " + 128" : "");
+  STRING(own_dq ? " + 128" : "");
   TEXT(";\n"
        "constexpr int S_TILES = BLOCK_M / 8; // of 8 queries\n"
        "constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of K Q^T\n"
@@ -207,7 +215,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of P^T dO and dS^T Q\n");
   if (sums) {
     TEXT("constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n");
-    if (in_turn) {
+    if (halves) {
+      TEXT("constexpr int DQ_TILES = 8; // of 8 columns, of a consumer's half of dQ\n");
+    } else if (in_turn) {
       TEXT("// Of those, how many each of the two places for fragments of dS has: as many as find room.\n"
            "constexpr int DQ_STEPS = HEAD_DIM + HEAD_DIM_V / 2 > 168 ? KEY_STEPS / 4 : KEY_STEPS / 2;\n");
     } else {
@@ -221,7 +231,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "// Shared memory: K | V | ring of Q | ring of dO |\n"
        "// ");
   if (sums) {
-    TEXT("dS^T of two steps, in padded rows | ");
+    TEXT("dS^T of two steps");
+    if (!halves) {
+      TEXT(", in padded rows");
+    }
+    TEXT(" | ");
   }
   if (bulk) {
     TEXT("dQ of a step | ");
@@ -246,14 +260,22 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int Q_OFFSET = V_OFFSET + V_SLABS * KEY_SLAB_BYTES;\n"
        "constexpr int DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;\n");
   if (sums) {
-    TEXT("constexpr int DS_OFFSET = DO_OFFSET + STAGES * DO_BYTES;\n"
-         "constexpr int DS_ROW_BYTES = tile_row_bytes(BLOCK_M);\n"
-         "constexpr int DS_BYTES = BLOCK_N * DS_ROW_BYTES; // of one step\n");
+    TEXT("constexpr int DS_OFFSET = DO_OFFSET + STAGES * DO_BYTES;\n");
+    if (halves) {
+      TEXT("constexpr int DS_ROW_BYTES = BLOCK_M * 2; // in slabs, as A of dQ\n");
+    } else {
+      TEXT("constexpr int DS_ROW_BYTES = tile_row_bytes(BLOCK_M);\n");
+    }
+    TEXT("constexpr int DS_BYTES = BLOCK_N * DS_ROW_BYTES; // of one step\n");
     if (bulk) {
       TEXT("// fp32, of each warp a row tile, as it lies in dQ's sum.\n"
            "constexpr int DQ_OFFSET = DS_OFFSET + 2 * DS_BYTES;\n"
-           "constexpr int DQ_WARP_BYTES = 16 * HEAD_DIM * 4;\n"
-           "constexpr int ROWS_OFFSET = DQ_OFFSET + 4 * DQ_WARP_BYTES;\n");
+           "constexpr int DQ_WARP_BYTES = 16 * ");
+      STRING(halves ? "64" : "HEAD_DIM");
+      TEXT(" * 4;\n"
+           "constexpr int ROWS_OFFSET = DQ_OFFSET + ");
+      INTEGER(4 * dq_places);
+      TEXT(" * DQ_WARP_BYTES;\n");
     } else {
       TEXT("constexpr int ROWS_OFFSET = DS_OFFSET + 2 * DS_BYTES;\n");
     }
@@ -265,7 +287,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
        "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
        "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES");
-  STRING((in_turn && bulk) ? " + 4" : "");
+  if (adders) {
+    TEXT(" + ");
+    INTEGER(halves ? 4 : 3);
+  }
   TEXT("), \"shared memory\");\n"
        "static_assert(");
   STRING(bulk ? "DQ" : "BARRIER");
@@ -279,8 +304,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("; dS goes from all\n"
          "// consumers to the warps that compute dQ");
   }
-  if (in_turn && bulk) {
-    TEXT(", the place of dQ from one to the other");
+  if (adders) {
+    TEXT(", dQ to the thread that has it added up");
   }
   TEXT(".\n"
        "__device__ __forceinline__ uint32_t k_full(uint32_t shared) {\n"
@@ -306,11 +331,24 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ uint32_t step_empty(uint32_t shared, int stage) {\n"
        "  return q_full(shared, 2 * STAGES + stage);\n"
        "}\n");
-  if (in_turn && bulk) {
-    TEXT("// Of a warp's place of dQ, which a warp of each consumer has in turn.\n"
-         "__device__ __forceinline__ uint32_t dq_empty(uint32_t shared, int warp) {\n"
-         "  return q_full(shared, 3 * STAGES + warp);\n"
+  if (adders) {
+    TEXT("// Of a place of dQ.\n"
+         "__device__ __forceinline__ uint32_t dq_full(uint32_t shared, int place) {\n"
+         "  return q_full(shared, 3 * STAGES + place);\n"
          "}\n");
+    if (in_turn) {
+      TEXT("// Of every other step: who waits has waited for the phase before, which a consumer that has but\n"
+           "// every other step could not know of one barrier.\n"
+           "__device__ __forceinline__ uint32_t dq_empty(uint32_t shared, int turn) {\n"
+           "  return q_full(shared, 3 * STAGES + 1 + turn);\n"
+           "}\n");
+    } else {
+      TEXT("__device__ __forceinline__ uint32_t dq_empty(uint32_t shared, int place) {\n"
+           "  return q_full(shared, 3 * STAGES + ");
+      INTEGER(dq_places);
+      TEXT(" + place);\n"
+           "}\n");
+    }
   }
   TEXT("// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
        "// `row_end` - 1 of each of the query heads from `first_head` on.\n"
@@ -724,8 +762,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "  const int row = step.row + threadIdx.x / 32 % 4 * 16;\n"
            "  store_row_tile(args,\n"
            "                 row_of_dq(args, work->at->q_batch, work->at->q_row + row, step.head) + column,\n"
-           "                 smem + DQ_OFFSET + threadIdx.x / 32 % 4 * DQ_WARP_BYTES, DQ_CHUNKS, dq, tiles,\n"
-           "                 tiles * 8, args->seqlen_q - row, DTYPE, lane);\n"
+           "                 smem + DQ_OFFSET + ");
+      STRING(halves ? "(threadIdx.x / 32 - 4)" : "threadIdx.x / 32 % 4");
+      TEXT(" * DQ_WARP_BYTES, DQ_CHUNKS, dq, tiles,\n"
+           "                 ");
+      STRING(halves ? "min(tiles * 8, HEAD_DIM - column)" : "tiles * 8");
+      TEXT(", args->seqlen_q - row, DTYPE, lane);\n"
            "}\n");
     } else {
       TEXT("// Stores a warp's part of a step to dq.\n"
@@ -737,7 +779,72 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n");
     }
   }
-  if (sums) {
+  if (adders) {
+    TEXT("// Hands a warp's part of a step's dQ, 8 `tiles` columns, to the thread that has it added up. At\n"
+         "// `empty` that thread arrived, when the copy engine had read what was there: hands over the place.\n"
+         "__device__ __forceinline__ void hand_over_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+         "                                             uint32_t shared, int place, uint32_t empty, int parity,\n"
+         "                                             const Work *work, Step step, const float *dq,\n"
+         "                                             int tiles) {\n"
+         "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+         "  wait_for_phase(empty, parity);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  if (is_direct(args)) {\n"
+           "    store_columns(args, smem, work, step, dq, tiles, ");
+      STRING(halves ? "place * 64" : "0");
+      TEXT(", lane);\n"
+           "  } else {\n"
+           "    store_for_sum((float *)(smem + DQ_OFFSET + (place * 4 + warp) * DQ_WARP_BYTES), dq, tiles, lane);\n"
+           "  }\n");
+    } else {
+      TEXT("  store_for_sum((float *)(smem + DQ_OFFSET + (place * 4 + warp) * DQ_WARP_BYTES), dq, tiles, lane);\n");
+    }
+    TEXT("  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+         "  __syncwarp();\n"
+         "  arrive_once(dq_full(shared, place));\n"
+         "}\n"
+         "\n"
+         "// One thread for each place of dQ: has the copy engine add what comes there to its sum.\n"
+         "__device__ __forceinline__ void add_up(const attnpress_bwd_args *args, uint32_t shared,\n"
+         "                                       const Work *work, int place) {\n");
+    if (halves) {
+      TEXT("  const int first = place * DQ_TILES, tiles = place == 0 ? DQ_TILES : K_TILES - DQ_TILES;\n");
+    }
+    TEXT("  const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;\n"
+         "  float *sum = args->dq_sum + sum_offset(args, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, work->first_head, work->at->sum_tile + work->row_begin / 16" : "work->batch, work->first_head, work->row_begin / 16");
+    TEXT(",\n"
+         "                                         HEAD_DIM);\n"
+         "  for (int n = 0, row = work->row_begin; n < work->steps; ++n) {\n"
+         "    // The warps arrived: hands over their dQ. The fence is here, as they would wait at it.\n"
+         "    wait_for_phase(dq_full(shared, place), n % 2);\n"
+         "    fence_proxy_async();\n"
+         "#pragma unroll\n"
+         "    for (int warp = 0; warp < 4; ++warp)\n"
+         "      if (");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "!is_direct(args) && " : "");
+    TEXT("row + warp * 16 < args->seqlen_q)\n");
+    if (halves) {
+      TEXT("        bulk_add(sum + (warp * K_TILES + first) * 128, source + warp * DQ_WARP_BYTES, tiles * 512);\n");
+    } else {
+      TEXT("        bulk_add(sum + warp * K_TILES * 128, source + warp * DQ_WARP_BYTES, DQ_WARP_BYTES);\n");
+    }
+    TEXT("    bulk_commit();\n"
+         "    bulk_wait_read(0);\n"
+         "    mbarrier_arrive(dq_empty(shared, ");
+    STRING(in_turn ? "n % 2" : "place");
+    TEXT("));\n"
+         "    row += BLOCK_M;\n"
+         "    sum += BLOCK_M / 16 * K_TILES * 128;\n"
+         "    if (row == work->row_end) { // the next head\n"
+         "      row = work->row_begin;\n"
+         "      sum += (args->sum_tiles - (work->row_end - work->row_begin) / 16) * (int64_t)K_TILES * 128;\n"
+         "    }\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  if (sums && !halves) {
     TEXT("// Fragments of dS, as A: DQ_STEPS times 16 keys, from `tile` on.\n"
          "__device__ __forceinline__ void load_ds(uint32_t ds[DQ_STEPS][4], uint32_t tile) {\n"
          "#pragma unroll\n"
@@ -746,7 +853,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  if (dq_warps > 0) {
+  if (own_dq) {
     TEXT("// Begins to add 8 `tiles` columns of dQ to their sum, from `place` in shared memory.\n"
          "__device__ __forceinline__ void add_columns(float *sum, unsigned char *smem, uint32_t shared,\n"
          "                                            int place, const float *dq, int tiles, int lane) {\n"
@@ -888,6 +995,23 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  named_barrier_arrive(2, NUM_THREADS - 128); // K has been read\n"
          "  wait_for_additions(0);\n"
          "}\n");
+  } else if (halves) {
+    TEXT("// Starts dQ = dS K, (BLOCK_M, 64), of all keys of the block and the consumer's columns, as a group\n"
+         "// of its own.\n"
+         "__device__ __forceinline__ void start_dq(float dq[DQ_TILES * 4], uint32_t shared, int consumer,\n"
+         "                                         int turn) {\n"
+         "  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, DS_BYTES) + turn * (DS_BYTES / 16);\n"
+         "  const uint64_t k = wgmma_descriptor(shared + consumer * KEY_SLAB_BYTES, 1024, KEY_SLAB_BYTES);\n"
+         "  wgmma_order_n64(dq);\n"
+         "  wgmma_fence();\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < KEY_STEPS; ++i)\n"
+         "    wgmma_m64n64k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_ss_trans_both(dq, ds + i * 16 * 128 / 16, k + i * 16 * 128 / 16, i > 0);\n"
+         "  wgmma_commit();\n"
+         "}\n"
+         "\n");
   } else if (in_turn) {
     TEXT("// dQ = dS K of a step, (BLOCK_M, HEAD_DIM), of all keys of the block, added to its sum. `turn`: the\n"
          "// dS that it takes, `parity` of its barriers.");
@@ -935,58 +1059,42 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
          "  __syncwarp();\n"
-         "  arrive_once(ds_empty(shared, turn));\n");
-    if (bulk) {
-      TEXT("  // The other consumer's warp arrived: hands over the place of dQ.\n"
-           "  wait_for_phase(dq_empty(shared, warp), turn ^ 1);\n");
-    }
-    TEXT("  wgmma_wait(0);\n"
+         "  arrive_once(ds_empty(shared, turn));\n"
+         "  wgmma_wait(0);\n"
          "  wgmma_order_n");
     INTEGER(hdim);
     TEXT("(dq);\n");
-    if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && bulk) {
-      TEXT("  if (is_direct(args)) {\n"
-           "    store_columns(args, smem, work, step, dq, K_TILES, 0, lane);\n"
-           "    return;\n"
-           "  }\n");
-    } else if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      TEXT("  if (is_direct(args)) {\n"
-           "    store_dq(args, work, step, dq, lane);\n"
-           "    return;\n"
-           "  }\n");
-    }
-    TEXT("  if (step.row + warp * 16 < args->seqlen_q) {\n"
-         "    float *sum = args->dq_sum + sum_offset(args, ");
-    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
-    TEXT(",\n"
-         "                                           HEAD_DIM);\n");
-    if (bulk) {
-      TEXT("    const int place = DQ_OFFSET + warp * DQ_WARP_BYTES;\n"
-           "    store_for_sum((float *)(smem + place), dq, K_TILES, lane);\n"
-           "    begin_addition(sum, shared + place, K_TILES);\n");
+    if (adders) {
+      TEXT("  hand_over_dq(args, smem, shared, 0, dq_empty(shared, turn ^ 1), parity ^ turn ^ 1, work, step, dq,\n"
+           "               K_TILES);\n");
     } else {
-      TEXT("#pragma unroll\n"
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  if (is_direct(args)) {\n"
+             "    store_dq(args, work, step, dq, lane);\n"
+             "    return;\n"
+             "  }\n");
+      }
+      TEXT("  if (step.row + warp * 16 < args->seqlen_q) {\n"
+           "    float *sum = args->dq_sum + sum_offset(args, ");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
+      TEXT(",\n"
+           "                                           HEAD_DIM);\n"
+           "#pragma unroll\n"
            "    for (int tile_index = 0; tile_index < K_TILES; ++tile_index)\n"
-           "      add_to_sum(sum + tile_index * 128, dq + tile_index * 4, lane);\n");
+           "      add_to_sum(sum + tile_index * 128, dq + tile_index * 4, lane);\n"
+           "  }\n");
     }
-    TEXT("  }\n"
-         "}\n"
-         "\n"
-         "__device__ __forceinline__ Step step_before(Step step, const Work *work) {\n"
+    TEXT("}\n"
+         "\n");
+  }
+  if (in_turn || halves) {
+    TEXT("__device__ __forceinline__ Step step_before(Step step, const Work *work) {\n"
          "  if (step.row == work->row_begin)\n"
          "    step = {step.head - 1, work->row_end};\n"
          "  step.row -= BLOCK_M;\n"
          "  return step;\n"
          "}\n"
          "\n");
-    if (bulk) {
-      TEXT("// One warp: once its additions are read, the other consumer's has the place.\n"
-           "__device__ __forceinline__ void release_dq(uint32_t shared, int warp) {\n"
-           "  wait_for_additions(0);\n"
-           "  arrive_once(dq_empty(shared, warp));\n"
-           "}\n"
-           "\n");
-    }
   }
   TEXT("// Scores that do not count become -inf.\n"
        "__device__ __forceinline__ void mask_block(float score[S_TILES * 4],\n"
@@ -1019,7 +1127,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int unmasked_end =\n"
          "      queries_in_window(first_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n");
   }
-  if (sums) {
+  if (halves) {
+    TEXT("  // This thread's first place in dS^T, of whose rows the chunks of 8 queries are swizzled: another\n"
+         "  // chunk's differs by ^.\n"
+         "  const int ds_place = DS_OFFSET + (consumer * 64 + warp * 16 + lane / 4) * DS_ROW_BYTES +\n"
+         "                       lane / 4 * 16 + lane % 4 * 4;\n");
+  } else if (sums) {
     TEXT("  unsigned char *const ds_place = smem + DS_OFFSET +\n"
          "                                  (consumer * 64 + warp * 16 + lane / 4) * DS_ROW_BYTES +\n"
          "                                  lane % 4 * 4;\n");
@@ -1068,6 +1181,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "    start_scores(score, ");
   STRING(k_in_regs ? "k, shared" : "shared, consumer");
   TEXT(", stage.index);\n");
+  if (halves) {
+    TEXT("    const float *const lse_log2 =\n"
+         "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n"
+         "    float2 lse[S_TILES]; // while the products run: shared memory is busy then\n"
+         "#pragma unroll\n"
+         "    for (int tile = 0; tile < S_TILES; ++tile)\n"
+         "      lse[tile] = *(const float2 *)(lse_log2 + tile * 8);\n");
+  }
   if (!late_dp) {
     TEXT("    // The copy engine hands over dO");
     if (!v_in_regs) {
@@ -1082,10 +1203,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    start_dp(dp, ");
     STRING(v_in_regs ? "v, shared" : "shared, consumer");
     TEXT(", stage.index);\n");
-  }
-  if (in_turn && bulk) {
-    TEXT("    if (n > 1 && turn == consumer)\n"
-         "      release_dq(shared, warp);\n");
   }
   if (alibi) {
     TEXT("    const float slope = load_slope(&args->score, work->batch, step.head);\n");
@@ -1129,13 +1246,19 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT(";\n"
        "    if (masked)\n"
-       "      mask_block(score, args, first_key + warp * 16, step.row);\n"
-       "    const float *const lse_log2 =\n"
-       "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n");
+       "      mask_block(score, args, first_key + warp * 16, step.row);\n");
+  if (!halves) {
+    TEXT("    const float *const lse_log2 =\n"
+         "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n");
+  }
   if (softcap) {
     TEXT("    recompute_capped(score, p[0], S_TILES, lse_log2, args->scale_log2, DTYPE);\n");
   } else {
-    TEXT("    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
+    if (halves) {
+      TEXT("    recompute_from_pairs(score, S_TILES, lse, args->scale_log2);\n");
+    } else {
+      TEXT("    recompute_probabilities(score, S_TILES, true, lse_log2, args->scale_log2);\n");
+    }
     if (dropout) {
       TEXT("    mark_decided(score, S_TILES, dropped);\n"
            "    round_kept(p[0], score, S_TILES, DTYPE);\n");
@@ -1158,8 +1281,17 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(v_in_regs ? "v, shared" : "shared, consumer");
     TEXT(", stage.index);\n");
   }
-  TEXT("    wgmma_wait(0);\n"
-       "    wgmma_order_n");
+  if (halves) {
+    TEXT("    start_dv(dv, p, shared, stage.index);\n"
+         "    // All consumers' warps arrived: hands over their dS of the step before. The fence is here, as\n"
+         "    // no stores of this warp's own are under way that it would wait for.\n"
+         "    wait_for_phase(ds_full(shared, turn ^ 1), turn_parity ^ turn ^ 1);\n"
+         "    fence_proxy_async();\n"
+         "    wgmma_wait(1);\n");
+  } else {
+    TEXT("    wgmma_wait(0);\n");
+  }
+  TEXT("    wgmma_order_n");
   INTEGER(block_m);
   TEXT("(dp);\n");
   if (dropout) {
@@ -1169,55 +1301,95 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("    round_probabilities(ds[0], dp, S_TILES, DTYPE);\n"
        "\n");
-  if (sums) {
-    TEXT("    // ");
-    STRING((dq_warps > 0) ? "dQ's warps" : "The consumer whose turn it was");
-    TEXT(" arrived: hands over the place of dS of the step before last.\n"
-         "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n"
+  if (halves) {
+    TEXT("    // All consumers arrived: hands over the place of dS of the step before last.\n"
+         "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ turn ^ 1);\n"
          "#pragma unroll\n"
          "    for (int i = 0; i < S_TILES * 2; ++i)\n"
-         "      *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) =\n"
-         "          ds[0][i];\n");
-  }
-  TEXT("    start_dv(dv, p, shared, stage.index);\n"
-       "    start_dk(dk, ds, shared, stage.index);\n"
-       "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
-       "    __syncwarp();\n");
-  if (sums) {
-    TEXT("    arrive_once(ds_full(shared, turn));\n");
-  }
-  TEXT("    wgmma_wait(0);\n"
-       "    wgmma_order_n");
-  INTEGER(hdim_v);
-  TEXT("(dv);\n"
-       "    wgmma_order_n");
-  INTEGER(hdim);
-  TEXT("(dk);\n"
-       "    arrive_once(step_empty(shared, stage.index));\n");
-  if (in_turn) {
-    TEXT("    // Of the step before: nobody waits for the other's dS then.\n"
-         "    if (n > 0 && turn != consumer)\n"
-         "      add_dq(args, ");
-    STRING(bulk ? "smem, " : "");
-    TEXT("shared, turn ^ 1, (n - 1) / 2 % 2, work,\n"
-         "             step_before(step, work));\n");
+         "      *(uint32_t *)(smem + (ds_place ^ i / 2 * 16) + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES) =\n"
+         "          ds[0][i];\n"
+         "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
+         "    __syncwarp();\n"
+         "    arrive_once(ds_full(shared, turn));\n"
+         "    // dQ of the step before: nobody waits for the other's dS then. In the first step, of whatever\n"
+         "    // lies there, for nothing: ptxas serializes products that a branch may leave out.\n"
+         "    float dq[DQ_TILES * 4];\n"
+         "    start_dq(dq, shared, consumer, turn ^ 1);\n"
+         "    start_dk(dk, ds, shared, stage.index);\n"
+         "    wgmma_wait(1);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim_v);
+    TEXT("(dv);\n"
+         "    wgmma_order_n64(dq);\n"
+         "    __syncwarp();\n"
+         "    arrive_once(ds_empty(shared, turn ^ 1));\n"
+         "    if (n > 0)\n"
+         "      hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn, work,\n"
+         "                   step_before(step, work), dq, DQ_TILES);\n"
+         "    wgmma_wait(0);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim);
+    TEXT("(dk);\n"
+         "    arrive_once(step_empty(shared, stage.index));\n");
+  } else {
+    if (sums) {
+      TEXT("    // ");
+      STRING(own_dq ? "dQ's warps" : "The consumer whose turn it was");
+      TEXT(" arrived: hands over the place of dS of the step before last.\n"
+           "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < S_TILES * 2; ++i)\n"
+           "      *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) =\n"
+           "          ds[0][i];\n");
+    }
+    TEXT("    start_dv(dv, p, shared, stage.index);\n"
+         "    start_dk(dk, ds, shared, stage.index);\n"
+         "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
+         "    __syncwarp();\n");
+    if (sums) {
+      TEXT("    arrive_once(ds_full(shared, turn));\n");
+    }
+    TEXT("    wgmma_wait(0);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim_v);
+    TEXT("(dv);\n"
+         "    wgmma_order_n");
+    INTEGER(hdim);
+    TEXT("(dk);\n"
+         "    arrive_once(step_empty(shared, stage.index));\n");
+    if (in_turn) {
+      TEXT("    // Of the step before: nobody waits for the other's dS then.\n"
+           "    if (n > 0 && turn != consumer)\n"
+           "      add_dq(args, ");
+      STRING(bulk ? "smem, " : "");
+      TEXT("shared, turn ^ 1, (n - 1) / 2 % 2, work,\n"
+           "             step_before(step, work));\n");
+    }
   }
   TEXT("    stage = next_stage(stage, STAGES);\n"
        "    step = step_after(step, work);\n"
        "  }\n");
-  if (in_turn) {
+  if (halves) {
+    TEXT("  if (work->steps > 0) {\n"
+         "    const int turn = (work->steps - 1) % 2;\n"
+         "    float dq[DQ_TILES * 4];\n"
+         "    wait_for_phase(ds_full(shared, turn), (work->steps - 1) / 2 % 2);\n"
+         "    fence_proxy_async();\n"
+         "    start_dq(dq, shared, consumer, turn);\n"
+         "    wgmma_wait(0);\n"
+         "    wgmma_order_n64(dq);\n"
+         "    hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn ^ 1, work,\n"
+         "                 step_before(step, work), dq, DQ_TILES);\n"
+         "  }\n");
+  } else if (in_turn) {
     TEXT("  if (work->steps > 0 && (work->steps - 1) % 2 == consumer)\n"
          "    add_dq(args, ");
     STRING(bulk ? "smem, " : "");
     TEXT("shared, consumer, (work->steps - 1) / 2 % 2, work,\n"
          "           step_before(step, work));\n");
-    if (bulk) {
-      TEXT("  else if (work->steps > 1)\n"
-           "    release_dq(shared, warp);\n");
-    }
   }
   TEXT("  // All consumers arrive and wait");
-  if (dq_warps > 0) {
+  if (own_dq) {
     TEXT(", and the warps of dQ arrive");
   }
   TEXT(": K, V and all steps have been read.\n"
@@ -1264,9 +1436,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "                      args->heads_q / args->heads_kv, work->row_begin, work->row_end, HEAD_DIM,\n"
          "                      thread, CONSUMER_THREADS);\n");
   }
-  if (bulk && (dq_warps == 0)) {
-    TEXT("  wait_for_additions(0);\n");
-  }
   TEXT("}\n"
        "\n"
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
@@ -1300,11 +1469,17 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sums) {
     TEXT("    for (int turn = 0; turn < 2; ++turn) {\n"
          "      mbarrier_init(ds_full(shared, turn), 4 * CONSUMERS);\n"
-         "      mbarrier_init(ds_empty(shared, turn), 4);\n"
+         "      mbarrier_init(ds_empty(shared, turn), ");
+    STRING(halves ? "4 * CONSUMERS" : "4");
+    TEXT(");\n"
          "    }\n");
-    if (in_turn && bulk) {
-      TEXT("    for (int warp = 0; warp < 4; ++warp)\n"
-           "      mbarrier_init(dq_empty(shared, warp), 1);\n");
+    if (adders) {
+      TEXT("    for (int place = 0; place < ");
+      INTEGER(dq_places);
+      TEXT("; ++place)\n"
+           "      mbarrier_init(dq_full(shared, place), 4);\n"
+           "    for (int i = 0; i < 2; ++i)\n"
+           "      mbarrier_init(dq_empty(shared, i), 1);\n");
     }
   }
   TEXT("    for (int stage = 0; stage < STAGES; ++stage) {\n"
@@ -1343,7 +1518,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "      produce(maps, shared, &work);\n"
        "    if (warp == 1)\n"
        "      produce_rows(&bwd, smem, shared, &work);\n");
-  if (dq_warps > 0) {
+  if (adders) {
+    TEXT("    if (threadIdx.x == 64)\n"
+         "      add_up(&bwd, shared, &work, 0);\n");
+    if (halves) {
+      TEXT("    if (threadIdx.x == 96)\n"
+           "      add_up(&bwd, shared, &work, 1);\n");
+    }
+  }
+  if (own_dq) {
     TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
          "    decrease_registers(DQ_REGISTERS);\n"
          "    sum_dq(&bwd, smem, shared, &work);\n");

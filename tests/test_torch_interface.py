@@ -609,6 +609,7 @@ def test_unpad_and_pad():
     assert cu_seqlens.tolist() == [0, 3, 8, 9] and longest == 5 and type(longest) is int
     assert used.tolist() == lengths
     padded = bert_padding.pad_input(tokens, indices, 3, 5)
+    assert torch.equal(bert_padding.pad_input(tokens, indices.int(), 3, 5), padded)
     assert torch.equal(padded, x * mask[..., None, None])
     padded.square().sum().backward()
     assert torch.equal(x.grad, 2 * x.detach() * mask[..., None, None])

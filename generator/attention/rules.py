@@ -113,7 +113,7 @@ def _warps(tile: Tile) -> int:
 def threads(tile: Tile) -> int:
     """Of a thread block."""
     # dQ of sm90 may have warps of its own.
-    others = PRODUCER_THREADS + 32 * tile.dq_warps
+    others = PRODUCER_THREADS + 32 * tile.dq_warps * (tile.dq_warps != DQ_BY_CONSUMERS)
     return 32 * _warps(tile) + others * tile.producer
 
 
@@ -308,13 +308,16 @@ def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
         return _column_smem_bytes(variant, tile)
     rows = tile.block_n + tile.stages * tile.block_m
     ds_bytes = 2 * tile.block_n * row_bytes(tile.block_m) if variant["pass"] == "bwd" else 0
-    if exchanges(variant):
+    if tile.dq_warps == DQ_BY_CONSUMERS:
+        ds_bytes = 2 * 2 * tile.block_n * tile.block_m + 2 * 4 * tile.block_m * SLAB_COLUMNS
+        ds_bytes += 4 * 8
+    elif exchanges(variant):
         ds_bytes = 4 * tile.block_n * 2 * SLAB_COLUMNS
         if variant["pass"] == "bwd" and variant.hdim > 128 and slabs * (tile.stages + 1) <= 20:
             ds_bytes += 2 * 4 * tile.block_m * SLAB_COLUMNS  # two parts of dQ
     elif variant["pass"] == "bwd" and (tile.dq_warps > 0 or not _changes_scores(variant)):
         ds_bytes += 4 * tile.block_m * variant.hdim
-        ds_bytes += 8 * 4 * (not tile.dq_warps)
+        ds_bytes += 8 * 3 * (not tile.dq_warps)
     ring_bytes = tile.stages * (8 * tile.block_m + 3 * 8)
     return 2 * SLAB_COLUMNS * slabs * rows + ds_bytes + ring_bytes + 6 * 8
 
@@ -595,7 +598,7 @@ def _fragment_registers(variant: Variant, tile: Tile) -> tuple[int, int]:
     kept = (variant.hdim + variant.hdim_v) // 2
     kept += 4 * _ceil_div(variant.hdim, 16) * tile.k_in_regs
     kept += 4 * _ceil_div(variant.hdim_v, 16) * tile.v_in_regs
-    if not tile.dq_warps:
+    if tile.dq_warps != 4:
         return kept, FRAGMENT_ROOM - FRAGMENT_SOFTCAP_ROOM * bool(variant.softcap)
     features = family().tile_class(variant.values)
     taken = (features >= 2) + (features >= 1 and variant.sequences != "dense")
@@ -621,6 +624,8 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
     dq_warps = (0,)
     if variant["pass"] == "bwd":
         dq_warps = (0, 4) if sum_of_dims <= 192 else (4,) if variant.hdim > 128 else (0,)
+        if 96 < variant.hdim <= 128:  # below, half of the columns are too few
+            dq_warps += (DQ_BY_CONSUMERS,)
     checks = (
         (tile.dq_warps in dq_warps, f"dq_warps is {tile.dq_warps}, none of {dq_warps}"),
         (
@@ -848,13 +853,14 @@ BACKWARD_SHAPES = {
 BACKWARD_RINGS = ((2, 0), (2, 1), (1, 0))
 # Of sm90: block_m, block_n, stages, dq_warps. Where bwd and bwd_dkv hand P and dS on through shared
 # memory, their thread blocks own 64 keys above head dim 128.
-BACKWARD_PRODUCER_SHAPES = ((64, 128, 2, 4), (64, 128, 2, 0))
+BACKWARD_PRODUCER_SHAPES = ((64, 128, 2, 8), (64, 128, 2, 4), (64, 128, 2, 0))
 EXCHANGE_SHAPES = ((64, 64, 3, 4), (64, 64, 2, 4), (64, 64, 3, 0), (64, 64, 2, 0))
 EXCHANGE_SHAPES_TO_128 = ((64, 128, 3, 0),)
 BACKWARD_DQ_PRODUCER_SHAPES = ((128, 64, 2, 0), (128, 32, 2, 0))
 # Tiles whose three consumers have 64 columns of dK and dV each; legal, nowhere the rule's.
 COLUMN_KEYS = (80, 96)
 COLUMN_CONSUMERS = 3
+DQ_BY_CONSUMERS = 8  # dq_warps: each of two consumers has half of the columns of dQ
 COLUMN_DO_STAGES = 2
 EXCHANGE_TEMPLATE = "attention/flash_bwd_exchange_sm90.cu.j2"
 

@@ -733,6 +733,23 @@ KERNEL(barrier_of_the_phase_before) {
   }
 }
 
+// The second phase is waited for by one who knows nothing of the first: before it, too, the barrier
+// has parity 0.
+KERNEL(barrier_of_one_phase_in_two) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x < 4) {
+    mbarrier_arrive(shared + EMPTY);
+    wait(shared + EMPTY, 0);
+    mbarrier_arrive(shared + EMPTY);
+    wait(shared + EMPTY, 1);
+    if (threadIdx.x == 0)
+      mbarrier_arrive(shared + FULL);
+  }
+  if (threadIdx.x == 128)
+    wait(shared + EMPTY, 1);
+}
+
 KERNEL(right_handover) {
   SHARED;
   begin(shared);

@@ -18,16 +18,25 @@ enum {
   PLACES = 256 * 1024 / MBARRIER_BYTES,
 };
 
+/* The end of a phase: its last arrival, and its last copy (0: none). */
+typedef struct completion {
+  int thread;
+  uint32_t time, copies;
+} completion;
+
 typedef struct mbarrier {
   uint32_t address;
   int count, pending;      /* arrivals of a phase; those that are missing in this one */
   int expected, in_flight; /* bytes that this phase awaits; of copies that were started */
   uint32_t phase;
-  int owner;           /* that initialised it */
-  uint32_t owner_time; /* when */
-  int fenced;          /* the owner's fence came after */
-  uint32_t copies;     /* stamp of the latest copy that has ended */
-  uint32_t latest;     /* of the latest that was started */
+  int arrived;           /* the last thread to arrive in this phase; */
+  uint32_t arrived_time; /* when */
+  completion ended[2];   /* how the latest phases of parity 0 and 1 ended */
+  int owner;             /* that initialised it */
+  uint32_t owner_time;   /* when */
+  int fenced;            /* the owner's fence came after */
+  uint32_t copies;       /* stamp of the latest copy that has ended */
+  uint32_t latest;       /* of the latest that was started */
 } mbarrier;
 
 static mbarrier barriers[MBARRIERS_MAX];
@@ -122,6 +131,7 @@ static void complete_phase(mbarrier *b) {
   order_copy(completed, gathered);
   order_learn(completed, order_copies_of(index), b->copies);
   order_clear(gathered);
+  b->ended[b->phase % 2] = (completion){b->arrived, b->arrived_time, b->copies};
   b->pending = b->count;
   ++b->phase;
   threads_wake(b);
@@ -144,6 +154,8 @@ static void arrive(mbarrier *b, int bytes, const void *site) {
     machine_fail("arrives once too often%s, at %s", text, site_text(site));
   }
   b->expected += bytes;
+  b->arrived = m->current;
+  b->arrived_time = m->threads[m->current].time;
   order_release(m->current, order_clock_of_mbarrier((int)(b - barriers), 0));
   --b->pending;
   check_bytes(b, site);
@@ -165,6 +177,23 @@ void emulated_mbarrier_arrive_expect(uint32_t barrier, int bytes) {
   arrive(&barriers[mbarrier_find(barrier, "arrives at", site)], bytes, site);
 }
 
+/* A wait for a parity would have succeeded two phases ago as well. So it says nothing unless the
+ * thread knows that the phase between has ended. */
+static void check_parity(const mbarrier *b, int index, const void *site) {
+  if (b->phase < 2)
+    return;
+  const completion *between = &b->ended[b->phase % 2];
+  if (order_knows(m->current, between->thread, between->time) &&
+      order_known(m->current, order_copies_of(index)) >= between->copies)
+    return;
+  char text[256];
+  print_barrier(b, text, sizeof text);
+  machine_fail(
+      "a wait that could have ended two phases ago%s, at %s;\n  the thread cannot know that "
+      "the phase between has ended, with an arrival of thread %d",
+      text, site_text(site), between->thread);
+}
+
 /* mbarrier.try_wait.parity.acquire: the phase of `parity` has completed where the barrier is in one
  * of the other parity. The first answer of no comes at once, so that a caller that does not ask
  * again is seen. */
@@ -182,6 +211,7 @@ int emulated_mbarrier_try_wait(uint32_t barrier, int parity) {
   while ((int)(b->phase % 2) == parity)
     thread_wait(b, parity ? "a wait for parity 1" : "a wait for parity 0", site);
   self->polled = NULL;
+  check_parity(b, index, site);
   order_acquire(m->current, order_clock_of_mbarrier(index, 1));
   return 1;
 }

@@ -30,13 +30,14 @@ KERNELS = [
     ("flash_bwd_hdim64_fp16_causal_sm90", "m64n128s2d4v"),
     ("flash_bwd_hdim56_bf16_sm90", "m64n128s2d4k"),
     ("flash_bwd_hdim120_bf16_causal_sm90", ""),
+    ("flash_bwd_hdim120_fp16_sm90", "m64n128s2"),
     ("flash_bwd_dkv_hdim40_bf16_sm90", ""),
     ("flash_bwd_dq_hdim72_bf16_causal_sm90", ""),
 ]
 """P and dS in registers and in shared memory, warps that compute the same S, one and two stages, dO
 or V with fewer of them, spread copies, columns that warps share unevenly; of sm90, one and several
 slabs, two and three stages, K and V as A from shared memory and from registers, dQ by a warpgroup
-of its own and in turn, with dS in two parts and in four."""
+of its own, in turn, with dS in two parts and in four, and half of the columns each."""
 
 TOP_BARRIER = """\
     cp_async_wait(STAGES - 2);
@@ -195,8 +196,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90: dP is not waited for",
         SM90,
-        "    wgmma_wait(0);\n    wgmma_order_n${ block_m }(dp)",
-        "    wgmma_order_n${ block_m }(dp)",
+        "    wgmma_wait(0);\n//% endif\n    wgmma_order_n${ block_m }(dp)",
+        "//% endif\n    wgmma_order_n${ block_m }(dp)",
     ),
     Mutation(
         "bwd sm90: the other turn's dS",
@@ -347,6 +348,8 @@ MUTATIONS = [
         SM90,
         "if (n > 0 && turn != consumer)",
         "if (n > 0 && turn == consumer)",
+        1,
+        "consumers change places: each step's dQ is computed once all the same",
     ),
     Mutation(
         "bwd sm90 in turn: dQ of this step's dS",
@@ -397,58 +400,160 @@ MUTATIONS = [
         "work,\n           step);",
     ),
     Mutation(
-        "bwd sm90 in turn: the place of dQ is not handed over",
-        SM90,
-        "    if (n > 1 && turn == consumer)\n      release_dq(shared, warp);\n",
-        "",
-    ),
-    Mutation(
-        "bwd sm90 in turn: the place of dQ is handed over before there was any",
-        SM90,
-        "if (n > 1 && turn == consumer)",
-        "if (n > 0 && turn == consumer)",
-    ),
-    Mutation(
-        "bwd sm90 in turn: the place of dQ is handed over a step early",
-        SM90,
-        "if (n > 1 && turn == consumer)",
-        "if (n > 0 && turn != consumer)",
-    ),
-    Mutation(
-        "bwd sm90 in turn: the place of dQ is handed over without a wait for additions",
-        SM90,
-        "  wait_for_additions(0);\n  arrive_once(dq_empty(shared, warp));",
-        "  arrive_once(dq_empty(shared, warp));",
-    ),
-    Mutation(
-        "bwd sm90 in turn: additions are waited for behind the hand-over",
-        SM90,
-        "  wait_for_additions(0);\n  arrive_once(dq_empty(shared, warp));",
-        "  arrive_once(dq_empty(shared, warp));\n  wait_for_additions(0);",
-    ),
-    Mutation(
-        "bwd sm90 in turn: the place of the last dQ is not handed over",
-        SM90,
-        "  else if (work->steps > 1)\n    release_dq(shared, warp);\n",
-        "",
-    ),
-    Mutation(
-        "bwd sm90 in turn: the place of dQ is not waited for",
-        SM90,
-        "  wait_for_phase(dq_empty(shared, warp), turn ^ 1);\n",
-        "",
-    ),
-    Mutation(
         "bwd sm90 in turn: the place of dQ is waited for with the wrong parity",
         SM90,
-        "wait_for_phase(dq_empty(shared, warp), turn ^ 1)",
-        "wait_for_phase(dq_empty(shared, warp), turn)",
+        "dq_empty(shared, turn ^ 1), parity ^ turn ^ 1, work",
+        "dq_empty(shared, turn ^ 1), parity ^ turn, work",
     ),
     Mutation(
-        "bwd sm90 in turn: the first warp's place of dQ",
+        "bwd sm90 in turn: the place of dQ that a consumer itself had",
         SM90,
-        "wait_for_phase(dq_empty(shared, warp), turn ^ 1)",
-        "wait_for_phase(dq_empty(shared, 0), turn ^ 1)",
+        "dq_empty(shared, turn ^ 1), parity ^ turn ^ 1, work",
+        "dq_empty(shared, turn), parity ^ 1, work",
+    ),
+    # ---- sm90: consumers have half of the columns of dQ each ----
+    Mutation(
+        "bwd sm90 halves: dS of the step before is not waited for",
+        SM90,
+        "    wait_for_phase(ds_full(shared, turn ^ 1), turn_parity ^ turn ^ 1);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90 halves: dS of the step before without a fence",
+        SM90,
+        "turn_parity ^ turn ^ 1);\n    fence_proxy_async();\n",
+        "turn_parity ^ turn ^ 1);\n",
+    ),
+    Mutation(
+        "bwd sm90 halves: the last dS without a fence",
+        SM90,
+        "(work->steps - 1) / 2 % 2);\n    fence_proxy_async();\n",
+        "(work->steps - 1) / 2 % 2);\n",
+    ),
+    Mutation(
+        "bwd sm90 halves: the place of dS is not waited for",
+        SM90,
+        "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ turn ^ 1);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90 halves: the place of dS is waited for a phase early",
+        SM90,
+        "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ turn ^ 1);\n",
+        "    wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n",
+    ),
+    Mutation(
+        "bwd sm90 halves: the place of dS is handed back before it is read",
+        SM90,
+        "    start_dk(dk, ds, shared, stage.index);\n    wgmma_wait(1);\n",
+        "    start_dk(dk, ds, shared, stage.index);\n    __syncwarp();\n"
+        "    arrive_once(ds_empty(shared, turn ^ 1));\n    wgmma_wait(1);\n",
+    ),
+    Mutation(
+        "bwd sm90 halves: dQ is handed over before its products are done",
+        SM90,
+        "    wgmma_wait(1);\n    wgmma_order_n${ hdim_v }(dv);\n    wgmma_order_n64(dq);\n",
+        "    wgmma_wait(2);\n    wgmma_order_n${ hdim_v }(dv);\n    wgmma_order_n64(dq);\n",
+    ),
+    Mutation(
+        "bwd sm90 halves: dQ of this step's dS",
+        SM90,
+        "start_dq(dq, shared, consumer, turn ^ 1)",
+        "start_dq(dq, shared, consumer, turn)",
+    ),
+    Mutation(
+        "bwd sm90 halves: the other consumer's columns of K",
+        SM90,
+        "wgmma_descriptor(shared + consumer * KEY_SLAB_BYTES",
+        "wgmma_descriptor(shared",
+    ),
+    Mutation(
+        "bwd sm90 halves: keys of dS left out", SM90, "i < KEY_STEPS; ++i", "i < KEY_STEPS / 2; ++i"
+    ),
+    Mutation(
+        "bwd sm90 halves: dS without the swizzle",
+        SM90,
+        "                       lane / 4 * 16 + lane % 4 * 4;",
+        "                       lane % 4 * 4;",
+    ),
+    Mutation(
+        "bwd sm90 halves: dQ of the first step's nothing is handed over",
+        SM90,
+        "    if (n > 0)\n      hand_over_dq(",
+        "    if (n >= 0)\n      hand_over_dq(",
+    ),
+    Mutation(
+        "bwd sm90 halves: the last dQ is left out",
+        SM90,
+        "    hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn ^ 1,",
+        "    if (0 > 1)\n      hand_over_dq(args, smem, shared, consumer, 0, 0,",
+    ),
+    Mutation(
+        "bwd sm90 halves: dQ of a step is added to the next one's rows",
+        SM90,
+        "for (int n = 0, row = work->row_begin; n",
+        "for (int n = 0, row = work->row_begin + BLOCK_M; n",
+    ),
+    Mutation(
+        "bwd sm90 halves: dP is not waited for",
+        SM90,
+        "    fence_proxy_async();\n    wgmma_wait(1);\n",
+        "    fence_proxy_async();\n",
+    ),
+    # ---- sm90: a thread has dQ of consumers added up ----
+    Mutation(
+        "bwd sm90 adders: the place of dQ is not waited for",
+        SM90,
+        "  wait_for_phase(empty, parity);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90 adders: the place of dQ is given back before it is read",
+        SM90,
+        "    bulk_wait_read(0);\n    mbarrier_arrive(dq_empty",
+        "    mbarrier_arrive(dq_empty",
+    ),
+    Mutation(
+        "bwd sm90 adders: dQ is not fenced",
+        SM90,
+        "    fence_proxy_async();\n#pragma unroll\n    for (int warp",
+        "#pragma unroll\n    for (int warp",
+    ),
+    Mutation(
+        "bwd sm90 adders: dQ is not waited for",
+        SM90,
+        "    wait_for_phase(dq_full(shared, place), n % 2);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90 adders: dQ is handed over before other lanes stored it",
+        SM90,
+        "  __syncwarp();\n  arrive_once(dq_full",
+        "  arrive_once(dq_full",
+    ),
+    Mutation(
+        "bwd sm90 adders: the second half is added onto the first",
+        SM90,
+        "sum + (warp * K_TILES + first) * 128",
+        "sum + warp * K_TILES * 128",
+    ),
+    Mutation(
+        "bwd sm90 adders: columns behind the last are added to the next rows",
+        SM90,
+        "place == 0 ? DQ_TILES : K_TILES - DQ_TILES",
+        "DQ_TILES",
+    ),
+    Mutation(
+        "bwd sm90 adders: the sum of the first head alone",
+        SM90,
+        "      sum += (args->sum_tiles",
+        "      sum += 0 * (args->sum_tiles",
+    ),
+    Mutation(
+        "bwd sm90 adders: a step is added to the rows of the one before",
+        SM90,
+        "    sum += BLOCK_M / 16 * K_TILES * 128;\n",
+        "",
     ),
     Mutation(
         "bwd sm90 in turn: fragments of dS overwritten under the products before",
@@ -492,8 +597,8 @@ MUTATIONS = [
         "bwd sm90 in turn: the place of dS is handed back by one lane for all",
         SM90,
         "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-        "  __syncwarp();\n  arrive_once(ds_empty(shared, turn));\n//% if bulk",
-        "  arrive_once(ds_empty(shared, turn));\n//% if bulk",
+        "  __syncwarp();\n  arrive_once(ds_empty(shared, turn));\n",
+        "  arrive_once(ds_empty(shared, turn));\n",
     ),
     # ---- sm90: dQ is added by the copy engine ----
     Mutation("bwd sm90: dQ is not fenced", BULK, "  fence_proxy_async();\n", ""),
@@ -502,8 +607,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90: the last dQ is not waited for",
         SM90,
-        "//% if bulk and dq_warps == 0\n  wait_for_additions(0);\n//% endif\n}",
-        "}",
+        "// K has been read\n  wait_for_additions(0);\n",
+        "// K has been read\n",
     ),
     Mutation("bwd sm90: one group of additions is left behind", BULK, "read(pending)", "read(1)"),
     Mutation(
@@ -536,8 +641,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90: a run of dQ is dropped",
         SM90,
-        "    begin_addition(sum,",
-        "    if (warp != 2)\n      begin_addition(sum,",
+        "for (int warp = 0; warp < 4; ++warp)",
+        "for (int warp = 0; warp < 3; ++warp)",
     ),
     Mutation(
         "bwd sm90: another warp's run of dQ",
@@ -548,8 +653,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90: the warps' places of dQ overlap",
         SM90,
-        "DQ_WARP_BYTES = 16 * HEAD_DIM * 4",
-        "DQ_WARP_BYTES = 16 * HEAD_DIM * 4 - 512",
+        'DQ_WARP_BYTES = 16 * ${ "64" if halves else "HEAD_DIM" } * 4',
+        'DQ_WARP_BYTES = 16 * ${ "64" if halves else "HEAD_DIM" } * 4 - 512',
     ),
     Mutation("bwd sm90: a tile of dQ in another order", BULK, "sum_place(lane, i)", "lane * 4 + i"),
     Mutation(

@@ -92,32 +92,32 @@ MUTATIONS = [
     ),
     of(
         "P of the other consumer is not waited for",
-        "    wait_for_phase(p_full(shared), (n - 1) % 2);\n    start_dv",
+        "    wait_for_scores(p_full(shared), (n - 1) % 2);\n    start_dv",
         "    start_dv",
     ),
     of(
         "dS of the other consumer is not waited for",
-        "    wait_for_phase(ds_full(shared), (n - 1) % 2);\n    start_dk",
+        "    wait_for_scores(ds_full(shared), (n - 1) % 2);\n    start_dk",
         "    start_dk",
     ),
     of(
         "the last P is not waited for",
-        "    wait_for_phase(p_full(shared), last % 2);\n",
+        "    wait_for_scores(p_full(shared), last % 2);\n",
         "",
     ),
     of(
         "the last dS is not waited for",
-        "    wait_for_phase(ds_full(shared), last % 2);\n",
+        "    wait_for_scores(ds_full(shared), last % 2);\n",
         "",
     ),
     of(
         "dQ begins before dS is there",
-        "    wait_for_phase(ds_full(shared), n % 2);\n    start_dq",
+        "    wait_for_scores(ds_full(shared), n % 2);\n    start_dq",
         "    start_dq",
     ),
     of(
         "the third dV begins before P is there",
-        "    wait_for_phase(p_full(shared), n % 2);\n",
+        "    wait_for_scores(p_full(shared), n % 2);\n",
         "",
     ),
     of(
@@ -130,8 +130,8 @@ MUTATIONS = [
     of(
         "the third dK begins before Q is there",
         "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
-        "    wait_for_phase(ds_full",
-        "    wait_for_phase(ds_full",
+        "    wait_for_scores(ds_full",
+        "    wait_for_scores(ds_full",
         1,
         "dS, which it waits for, is made of Q",
     ),

@@ -59,8 +59,8 @@ MUTATIONS = [
     Mutation(
         "bwd exchange: products may not see what was stored",
         EXCHANGE,
-        "  fence_proxy_async();\n//% if wide",
-        "//% if wide",
+        "  fence_proxy_async(); // behind",
+        "  // behind",
     ),
     Mutation(
         "bwd exchange: the other consumer's P and dS are not waited for",

@@ -605,6 +605,8 @@ static const struct {
     {"barrier_arrivals_too_few", {"deadlock", "in a wait for parity 0", "3 of 4 arrivals", NULL}},
     {"barrier_of_the_next_phase", {"deadlock", "in a wait for parity 1", "phase 1", NULL}},
     {"barrier_of_the_phase_before", {"race: reads", "wrote it", NULL}},
+    {"barrier_of_one_phase_in_two",
+     {"a wait that could have ended two phases ago", "phase 2 of parity 0", NULL}},
     {"arrival_before_the_store", {"race: reads", "wrote it", NULL}},
     {"named_barrier_counts_differ", {"for 128 threads, where others arrived for 256", NULL}},
     {"named_barrier_too_few", {"deadlock", "threads 0-95: in bar.sync", "96 of 128 threads", NULL}},

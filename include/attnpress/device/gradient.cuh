@@ -36,6 +36,16 @@ __device__ __forceinline__ void recompute_probabilities(float *score, int tiles,
   }
 }
 
+// The same by columns, of lse of this thread's pairs of columns in registers.
+__device__ __forceinline__ void recompute_from_pairs(float *score, int tiles,
+                                                     const float2 *lse_log2, float scale_log2) {
+#pragma unroll
+  for (int i = 0; i < tiles * 4; ++i) {
+    const float lse = i % 2 ? lse_log2[i / 4].y : lse_log2[i / 4].x;
+    score[i] = exp2_approx(score[i] * scale_log2 - lse);
+  }
+}
+
 // dP becomes dS = P (dP - delta), delta as lse_log2 above. It lacks the factor `scale`, which the
 // gradients get at the end.
 __device__ __forceinline__ void differentiate_scores(float *dp, const float *p, int tiles,

@@ -20,7 +20,8 @@ def index_put_first_axis(values, indices, first_axis_dim):
             f"indices has {indices.dim()} dimensions and values {values.dim()}; 1, and 2 or more, "
             "are needed"
         )
-    return values.new_zeros((first_axis_dim, *values.shape[1:])).index_copy(0, indices, values)
+    padded = values.new_zeros((first_axis_dim, *values.shape[1:]))
+    return padded.index_copy(0, indices.long(), values)  # transformers' are int32
 
 
 def index_first_axis_residual(input, indices):
