@@ -1,6 +1,6 @@
-"""Every family of kernels beside attention on a GPU: results are read on the GPU at once, on a side
-stream, behind work that is still running, and inputs are overwritten as soon as the call returns; a
-thousand times, bitwise equal."""
+"""Every family of kernels on a GPU: results are read on the GPU at once, on a side stream, behind
+work that is still running, and inputs are overwritten as soon as the call returns; a thousand
+times, bitwise equal."""
 
 from __future__ import annotations
 
@@ -89,7 +89,20 @@ def of_softmax():
     return (normal(300, 1000), normal(300, 1000)), run
 
 
+def of_attention(hdim):
+    """The keys are one key block's, so that dq, too, is a sum of one: its bits are the same."""
+    import attnpress
+
+    def run(q, k, v, dout):
+        out, lse, _ = attnpress.flash_attn_func(q, k, v, return_attn_probs=True)
+        return out, lse, *attnpress.flash_attn_backward(dout, q, k, v, out, lse)
+
+    q, k, v, dout = (normal(16, length, 4, hdim) for length in (799, 60, 60, 799))
+    return (q, k, v, dout), run
+
+
 CASES = {
+    **{f"attention, head dim {d}": lambda d=d: of_attention(d) for d in (64, 96, 128, 192, 256)},
     "layernorm": of_layernorm,
     "rms_norm": of_rms_norm,
     "matmul": of_matmul,
