@@ -75,12 +75,10 @@ def _backward(
     return tuple(x.transpose(1, 2) for x in found)
 
 
-def _window(left: int | None, right: int | None, is_causal: bool) -> tuple[bool, tuple[int, int]]:
-    """(causal, window_size) as attnpress has them."""
+def _window(left: int | None, right: int | None) -> tuple[int, int]:
+    """window_size as attnpress has it."""
     left, right = (-1 if x is None or x < 0 else x for x in (left, right))
-    if left < 0 and (is_causal or right == 0):
-        return True, (-1, -1)
-    return is_causal, (left, right)
+    return left, right
 
 
 _DENSE = "aten::_scaled_dot_product_flash_attention"
@@ -189,11 +187,11 @@ class Overrides:
                 return_debug_mask, scale=scale, window_size_left=window_size_left,
                 window_size_right=window_size_right, **others,
             )  # fmt: skip
-        causal, window = _window(window_size_left, window_size_right, is_causal)
+        window = _window(window_size_left, window_size_right)
         with torch.no_grad():
             out, lse, _ = attnpress.flash_attn_varlen_func(
-                query, key, value, cum_seq_q, cum_seq_k, max_q, max_k, 0.0, scale, causal, window,
-                return_attn_probs=True, **asked,
+                query, key, value, cum_seq_q, cum_seq_k, max_q, max_k, 0.0, scale, is_causal,
+                window, return_attn_probs=True, **asked,
             )  # fmt: skip
         return (out, lse, *_auxiliary(query))
 
@@ -225,10 +223,10 @@ class Overrides:
                 max_k, dropout_p, is_causal, rng_state, unused, scale=scale,
                 window_size_left=window_size_left, window_size_right=window_size_right,
             )  # fmt: skip
-        causal, window = _window(window_size_left, window_size_right, is_causal)
+        window = _window(window_size_left, window_size_right)
         return attnpress.flash_attn_varlen_backward(
             grad_out, query, key, value, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k, scale,
-            causal, torch.are_deterministic_algorithms_enabled(), window_size=window,
+            is_causal, torch.are_deterministic_algorithms_enabled(), window_size=window,
         )  # fmt: skip
 
 
