@@ -289,7 +289,8 @@ __device__ __forceinline__ void clear_other_rows(const attnpress_fwd_sm90_args *
   __syncwarp();
 }
 
-// Q of the consumer's next unit becomes fragments, and its place is handed back.
+// Q of the consumer's next unit becomes fragments. They are under way until a product takes them,
+// which alone waits for them: its place is handed back behind that.
 __device__ __forceinline__ void load_q(uint32_t q[K_STEPS][4], uint32_t shared, int consumer,
                                        int parity) {
   // The copy engine hands over Q.
@@ -300,6 +301,10 @@ __device__ __forceinline__ void load_q(uint32_t q[K_STEPS][4], uint32_t shared, 
   for (int step = 0; step < K_STEPS; ++step) // chunks of 8 columns are swizzled
     ldmatrix_x4(q[step], tile + step / 4 * Q_SLAB_BYTES +
                              ((step % 4 * 2 + lane / 16) ^ row % 8) * 16);
+}
+
+// The unit's first product has begun, so that all fragments are there: hands the place of Q back.
+__device__ __forceinline__ void hand_back_q(uint32_t shared, int consumer) {
   // All lanes arrive and wait: they have read their rows.
   __syncwarp();
   arrive_once(q_empty(shared, consumer));
@@ -348,15 +353,17 @@ __device__ __forceinline__ void finish_output(float out[O_TILES * 4]) {
 }
 
 // Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and
-// waits for S.
+// waits for S. `first_block`: of a unit, which hands the place of Q back.
 __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],
                                                 uint32_t p[V_STEPS][4], uint32_t shared,
                                                 int consumer, Stage stage, Stage last,
-                                                const uint32_t q[K_STEPS][4]) {
+                                                const uint32_t q[K_STEPS][4], bool first_block) {
   // The copy engine hands over K.
   wait_for_phase(k_full(shared, stage.index), stage.parity);
   begin_turn(consumer);
   start_scores(score, q, shared, stage.index);
+  if (first_block)
+    hand_back_q(shared, consumer);
   start_output(out, p, shared, last.index);
   end_turn(consumer);
   finish_scores(score, 1, shared, stage.index);
@@ -462,6 +469,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uns
     wait_for_phase(k_full(shared, stage.index), stage.parity);
     begin_turn(consumer);
     start_scores(score, q, shared, stage.index);
+    hand_back_q(shared, consumer);
     end_turn(consumer);
     finish_scores(score, 0, shared, stage.index);
     take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
@@ -486,7 +494,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uns
       for (--walk.n; walk.n >= walk.unit.blocks.begin; --walk.n) {
         last = stage;
         stage = next_stage(stage, STAGES);
-        exchange_blocks(score, out, p, shared, consumer, stage, last, q);
+        exchange_blocks(score, out, p, shared, consumer, stage, last, q, false);
         take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
         // As above.
         wait_for_phase(v_full(shared, stage.index), stage.parity);
@@ -504,7 +512,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uns
       last = stage;
       stage = next_stage(stage, STAGES);
       load_q(q, shared, consumer, q_parity);
-      exchange_blocks(score, out, p, shared, consumer, stage, last, q);
+      exchange_blocks(score, out, p, shared, consumer, stage, last, q, true);
       for (int half = 0; half < 2; ++half) {
         last_reference[half] = reference[half];
         last_sum[half] = row_sum[half];

@@ -1384,7 +1384,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  __syncwarp();\n"
          "}\n"
          "\n"
-         "// Q of the consumer's next unit becomes fragments, and its place is handed back.\n"
+         "// Q of the consumer's next unit becomes fragments. They are under way until a product takes them,\n"
+         "// which alone waits for them: its place is handed back behind that.\n"
          "__device__ __forceinline__ void load_q(uint32_t q[K_STEPS][4], uint32_t shared, int consumer,\n"
          "                                       int parity) {\n"
          "  // The copy engine hands over Q.\n"
@@ -1395,6 +1396,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  for (int step = 0; step < K_STEPS; ++step) // chunks of 8 columns are swizzled\n"
          "    ldmatrix_x4(q[step], tile + step / 4 * Q_SLAB_BYTES +\n"
          "                             ((step % 4 * 2 + lane / 16) ^ row % 8) * 16);\n"
+         "}\n"
+         "\n"
+         "// The unit's first product has begun, so that all fragments are there: hands the place of Q back.\n"
+         "__device__ __forceinline__ void hand_back_q(uint32_t shared, int consumer) {\n"
          "  // All lanes arrive and wait: they have read their rows.\n"
          "  __syncwarp();\n"
          "  arrive_once(q_empty(shared, consumer));\n"
@@ -1572,9 +1577,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
-       "// waits for S.\n"
-       "__device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],\n"
+  if (q_in_regs) {
+    TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
+         "// waits for S. `first_block`: of a unit, which hands the place of Q back.\n");
+  } else {
+    TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
+         "// waits for S.\n");
+  }
+  TEXT("__device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],\n"
        "                                                uint32_t p[V_STEPS][4], uint32_t shared,\n"
        "                                                int consumer, Stage stage, Stage last,\n");
   if (bias == AP_ATTENTION_BIAS_FP32) {
@@ -1584,7 +1594,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("                                                const Walk *walk, const attnpress_fwd_args *fwd,\n");
   }
   if (q_in_regs) {
-    TEXT("                                                const uint32_t q[K_STEPS][4]) {\n");
+    TEXT("                                                const uint32_t q[K_STEPS][4], bool first_block) {\n");
   } else {
     TEXT("                                                bool last_block) {\n");
   }
@@ -1595,8 +1605,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  start_scores(score, ");
   STRING(q_in_regs ? "q, shared" : "shared, consumer");
-  TEXT(", stage.index);\n"
-       "  start_output(out, p, shared, last.index);\n");
+  TEXT(", stage.index);\n");
+  if (q_in_regs) {
+    TEXT("  if (first_block)\n"
+         "    hand_back_q(shared, consumer);\n");
+  }
+  TEXT("  start_output(out, p, shared, last.index);\n");
   if (block_m > 64) {
     TEXT("  end_turn(consumer);\n");
   }
@@ -2019,6 +2033,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("    start_scores(score, ");
   STRING(q_in_regs ? "q, shared" : "shared, consumer");
   TEXT(", stage.index);\n");
+  if (q_in_regs) {
+    TEXT("    hand_back_q(shared, consumer);\n");
+  }
   if (block_m > 64) {
     TEXT("    end_turn(consumer);\n");
   }
@@ -2085,7 +2102,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("        last = stage;\n"
        "        stage = next_stage(stage, STAGES);\n");
   if (q_in_regs) {
-    TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last, q);\n");
+    TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last, q, false);\n");
   } else {
     TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last,");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
@@ -2142,7 +2159,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     if (q_in_regs) {
       TEXT("      load_q(q, shared, consumer, q_parity);\n"
-           "      exchange_blocks(score, out, p, shared, consumer, stage, last, q);\n");
+           "      exchange_blocks(score, out, p, shared, consumer, stage, last, q, true);\n");
     } else {
       TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
            "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
