@@ -303,13 +303,6 @@ __device__ __forceinline__ void load_q(uint32_t q[K_STEPS][4], uint32_t shared, 
                              ((step % 4 * 2 + lane / 16) ^ row % 8) * 16);
 }
 
-// The unit's first product has begun, so that all fragments are there: hands the place of Q back.
-__device__ __forceinline__ void hand_back_q(uint32_t shared, int consumer) {
-  // All lanes arrive and wait: they have read their rows.
-  __syncwarp();
-  arrive_once(q_empty(shared, consumer));
-}
-
 // Starts S = Q K^T, (64, BLOCK_N), as a group of its own.
 __device__ __forceinline__ void start_scores(float score[S_TILES * 4],
                                              const uint32_t q[K_STEPS][4], uint32_t shared,
@@ -363,7 +356,7 @@ __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float 
   begin_turn(consumer);
   start_scores(score, q, shared, stage.index);
   if (first_block)
-    hand_back_q(shared, consumer);
+    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments
   start_output(out, p, shared, last.index);
   end_turn(consumer);
   finish_scores(score, 1, shared, stage.index);
@@ -469,7 +462,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uns
     wait_for_phase(k_full(shared, stage.index), stage.parity);
     begin_turn(consumer);
     start_scores(score, q, shared, stage.index);
-    hand_back_q(shared, consumer);
+    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments
     end_turn(consumer);
     finish_scores(score, 0, shared, stage.index);
     take_scores(score, reference, row_sum, rescale, &walk, scale_log2);

@@ -1398,13 +1398,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                             ((step % 4 * 2 + lane / 16) ^ row % 8) * 16);\n"
          "}\n"
          "\n"
-         "// The unit's first product has begun, so that all fragments are there: hands the place of Q back.\n"
-         "__device__ __forceinline__ void hand_back_q(uint32_t shared, int consumer) {\n"
-         "  // All lanes arrive and wait: they have read their rows.\n"
-         "  __syncwarp();\n"
-         "  arrive_once(q_empty(shared, consumer));\n"
-         "}\n"
-         "\n"
          "// Starts S = Q K^T, (64, BLOCK_N), as a group of its own.\n"
          "__device__ __forceinline__ void start_scores(float score[S_TILES * 4],\n"
          "                                             const uint32_t q[K_STEPS][4], uint32_t shared,\n"
@@ -1608,7 +1601,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(", stage.index);\n");
   if (q_in_regs) {
     TEXT("  if (first_block)\n"
-         "    hand_back_q(shared, consumer);\n");
+         "    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n");
   }
   TEXT("  start_output(out, p, shared, last.index);\n");
   if (block_m > 64) {
@@ -2034,7 +2027,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING(q_in_regs ? "q, shared" : "shared, consumer");
   TEXT(", stage.index);\n");
   if (q_in_regs) {
-    TEXT("    hand_back_q(shared, consumer);\n");
+    TEXT("    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n");
   }
   if (block_m > 64) {
     TEXT("    end_turn(consumer);\n");

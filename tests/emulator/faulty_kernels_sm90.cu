@@ -7,6 +7,7 @@
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_bulk.cuh"
 #include "attnpress/device/ptx_cluster.cuh"
+#include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_warpgroup.cuh"
@@ -777,6 +778,33 @@ KERNEL(arrival_before_the_store) {
     args.out[threadIdx.x] = words[threadIdx.x % 4];
   }
 }
+
+// Each warp's fragment of the first tile, whose place is handed back.
+#define FRAGMENT_KERNEL(name, behind_the_load, behind_the_product)                                 \
+  KERNEL(name) {                                                                                   \
+    SHARED;                                                                                        \
+    float d[32] = {};                                                                              \
+    uint32_t a[4];                                                                                 \
+    load_once(&args.map, shared);                                                                  \
+    if (threadIdx.x < 128) {                                                                       \
+      wait(shared + FULL, 0);                                                                      \
+      ldmatrix_x4(a, shared + threadIdx.x / 32 * 16 * 128 + threadIdx.x % 16 * 128 +               \
+                         (threadIdx.x % 32 / 16 ^ threadIdx.x % 8) * 16);                          \
+      behind_the_load;                                                                             \
+      wgmma_fence();                                                                               \
+      wgmma_m64n64k16_bf16_rs_trans(d, a, tile_at(shared + TILE_BYTES), 1);                        \
+      wgmma_commit();                                                                              \
+      behind_the_product;                                                                          \
+      wgmma_wait(0);                                                                               \
+      give(&args, d[0]);                                                                           \
+    }                                                                                              \
+  }
+#define ARRIVE_OF_WARP                                                                             \
+  __syncwarp();                                                                                    \
+  if (threadIdx.x % 32 == 0)                                                                       \
+  mbarrier_arrive(shared + EMPTY)
+FRAGMENT_KERNEL(right_arrival_behind_the_product, , ARRIVE_OF_WARP)
+FRAGMENT_KERNEL(arrival_before_the_fragments, ARRIVE_OF_WARP, )
 
 KERNEL(named_barrier_counts_differ) {
   named_barrier_arrive(1, threadIdx.x < 128 ? 256 : 128);

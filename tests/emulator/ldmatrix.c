@@ -1,11 +1,58 @@
 /* ldmatrix (PTX ISA, Warp Level Matrix Instructions: ldmatrix), of 8 x 8 matrices of 16-bit
- * elements. */
+ * elements.
+ *
+ * What it reads is under way until something takes the fragment. By the PTX ISA an arrival at an
+ * mbarrier releases reads before it; ptxas of CUDA 13.0 does not make it wait for those of ldmatrix,
+ * and a GPU's arrival overtook them. So a thread does not arrive between a load and the first
+ * product that takes it. (What else takes fragments is not seen here.) */
 #include "machine.h"
 
 #include <stdint.h>
 #include <string.h>
 
-enum { ROWS = 8, ROW_BYTES = 16 };
+static machine *const m = &the_machine;
+
+enum { ROWS = 8, ROW_BYTES = 16, FRAGMENTS_MAX = 64 };
+
+/* A fragment that its thread has loaded, and that no product has taken. */
+typedef struct loaded {
+  const uint32_t *begin, *end;
+  const void *site;
+  uint32_t arrivals; /* of the thread, before */
+} loaded;
+
+typedef struct fragments {
+  loaded of[FRAGMENTS_MAX]; /* the latest; begin NULL: none */
+  uint32_t count;           /* of all */
+  uint32_t arrivals;
+  const void *arrived; /* where the latest was */
+} fragments;
+
+static fragments under_way[THREADS_MAX];
+
+void fragments_reset(void) {
+  memset(under_way, 0, sizeof *under_way * (size_t)m->thread_count);
+}
+
+void fragments_arrival(const void *site) {
+  fragments *own = &under_way[m->current];
+  ++own->arrivals;
+  own->arrived = site;
+}
+
+void fragments_take(const uint32_t *begin, int words, const void *site) {
+  fragments *own = &under_way[m->current];
+  for (int i = 0; i < FRAGMENTS_MAX; ++i) {
+    loaded *f = &own->of[i];
+    if (begin >= f->end || f->begin >= begin + words)
+      continue;
+    if (f->arrivals != own->arrivals)
+      machine_fail("arrives at %s while a fragment is under way, which ldmatrix loads at %s, and a "
+                   "product takes at %s",
+                   site_text(own->arrived), site_text(f->site), site_text(site));
+    *f = (loaded){.begin = NULL};
+  }
+}
 
 typedef struct ldmatrix_operands {
   uint32_t *fragment;
@@ -43,4 +90,12 @@ static void execute_ldmatrix(void *operands[]) {
 void emulated_ldmatrix(uint32_t *fragment, uint32_t shared, int matrices, int transposed) {
   ldmatrix_operands operands = {fragment, shared, matrices, transposed, CALL_SITE()};
   warp_execute("ldmatrix", execute_ldmatrix, &operands, operands.site);
+  if (!mbarriers_exist())
+    return;
+  fragments *own = &under_way[m->current];
+  for (int i = 0; i < FRAGMENTS_MAX; ++i) /* registers of an earlier load */
+    if (fragment < own->of[i].end && own->of[i].begin < fragment + matrices)
+      own->of[i] = (loaded){.begin = NULL};
+  own->of[own->count++ % FRAGMENTS_MAX] =
+      (loaded){fragment, fragment + matrices, operands.site, own->arrivals};
 }

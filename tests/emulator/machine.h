@@ -204,9 +204,18 @@ void cp_async_free(thread *t);
 void bulk_reset(void);      /* before a block */
 void bulk_check_exit(void); /* the current thread ends */
 
+/* ---- ldmatrix.c ---- */
+
+void fragments_reset(void); /* before a block */
+/** A product of the current thread takes registers that ldmatrix may have loaded. */
+void fragments_take(const uint32_t *begin, int words, const void *site);
+/** The current thread arrives at an mbarrier. */
+void fragments_arrival(const void *site);
+
 /* ---- mbarrier.c ---- */
 
 void mbarriers_reset(void); /* before a block */
+int mbarriers_exist(void);  /* the block has initialised one */
 /** The barrier at a shared address, which the current thread may use; its number. */
 int mbarrier_find(uint32_t address, const char *what, const void *site);
 /** The barrier's place overlaps these bytes; 0: none does. */

@@ -51,6 +51,10 @@ void mbarriers_reset(void) {
     m->threads[t].polled = NULL;
 }
 
+int mbarriers_exist(void) {
+  return barrier_count > 0;
+}
+
 int mbarrier_overlaps(uint32_t address, int bytes) {
   if (barrier_count == 0)
     return 0;
@@ -148,6 +152,7 @@ static void check_bytes(const mbarrier *b, const void *site) {
 }
 
 static void arrive(mbarrier *b, int bytes, const void *site) {
+  fragments_arrival(site);
   if (b->pending == 0) {
     char text[256];
     print_barrier(b, text, sizeof text);

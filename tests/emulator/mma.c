@@ -61,5 +61,7 @@ static void execute_mma(void *operands[]) {
 
 void emulated_mma_m16n8(float *d, const uint32_t *a, const uint32_t *b, int k, int format) {
   mma_operands operands = {d, a, b, k, format, CALL_SITE()};
+  fragments_take(a, k / 4, operands.site);
+  fragments_take(b, k / 8, operands.site);
   warp_execute("mma", execute_mma, &operands, operands.site);
 }

@@ -28,16 +28,24 @@ MUTATIONS = [
         "  arrive_once(q_empty(shared, consumer));\n",
     ),
     Mutation(
-        "q fragments: handed back by a lane that does not wait",
+        "q fragments: handed back while they are under way",
         SM90,
+        "((step % 4 * 2 + lane / 16) ^ row % 8) * 16);\n}",
+        "((step % 4 * 2 + lane / 16) ^ row % 8) * 16);\n"
         "  __syncwarp();\n  arrive_once(q_empty(shared, consumer));\n}",
-        "  arrive_once(q_empty(shared, consumer));\n}",
+    ),
+    Mutation(
+        "q fragments: handed back with each key block",
+        SM90,
+        "  if (first_block)\n    arrive_once(q_empty(shared, consumer));",
+        "  arrive_once(q_empty(shared, consumer));",
     ),
     Mutation(
         "q fragments: never handed back",
         SM90,
-        "  __syncwarp();\n  arrive_once(q_empty(shared, consumer));\n}",
-        "  __syncwarp();\n}",
+        "  if (first_block)\n"
+        "    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n",
+        "",
     ),
     Mutation(
         "q fragments: the first consumer's",

@@ -99,6 +99,7 @@ static void run_block(unsigned block) {
   order_reset_block();
   shared_reset();
   mbarriers_reset();
+  fragments_reset();
   tma_reset();
   bulk_reset();
   named_barriers_reset();

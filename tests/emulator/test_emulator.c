@@ -534,6 +534,7 @@ static const struct {
     {"right_step", {NULL}},
     {"right_bulk_copy", {NULL}},
     {"right_handover", {NULL}},
+    {"right_arrival_behind_the_product", {NULL}},
     {"right_bulk_add", {NULL}},   /* adds 3 i to word i */
     {"accumulator_read", {NULL}}, /* gets NaN */
     {"product_without_wait", {"reads by wgmma", "copy engine is in flight", "load", NULL}},
@@ -608,6 +609,7 @@ static const struct {
     {"barrier_of_one_phase_in_two",
      {"a wait that could have ended two phases ago", "phase 2 of parity 0", NULL}},
     {"arrival_before_the_store", {"race: reads", "wrote it", NULL}},
+    {"arrival_before_the_fragments", {"arrives at", "while a fragment is under way", NULL}},
     {"named_barrier_counts_differ", {"for 128 threads, where others arrived for 256", NULL}},
     {"named_barrier_too_few", {"deadlock", "threads 0-95: in bar.sync", "96 of 128 threads", NULL}},
     {"named_barrier_in_half_a_warp", {"deadlock", "threads 0-15: in bar.sync", NULL}},

@@ -425,6 +425,8 @@ void emulated_wgmma(float *d, const uint32_t *fragment, uint64_t a, uint64_t b, 
                     int format, int transposed, int accumulate) {
   wgmma_operands operands = {d,      fragment,   fragment ? 0 : a, b,          columns,
                              format, transposed, accumulate != 0,  CALL_SITE()};
+  if (fragment != NULL)
+    fragments_take(fragment, 4, operands.site);
   group_execute("wgmma", execute_product, &operands, operands.site);
 }
 
