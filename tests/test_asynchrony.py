@@ -101,8 +101,96 @@ def of_attention(hdim):
     return (q, k, v, dout), run
 
 
+def of_masked_attention(hdim, **how):
+    """Several key blocks, whose dq is a sum in one order."""
+    import attnpress
+
+    def run(q, k, v, dout):
+        out, lse, _ = attnpress.flash_attn_func(q, k, v, return_attn_probs=True, **how)
+        gradients = attnpress.flash_attn_backward(
+            dout, q, k, v, out, lse, deterministic=True, **{"causal": False, **how}
+        )
+        return out, lse, *gradients
+
+    q, dout = normal(6, 333, 8, hdim), normal(6, 333, 8, hdim)
+    return (q, normal(6, 500, 2, hdim), normal(6, 500, 2, hdim), dout), run
+
+
+LENGTHS = (60, 1, 799, 33, 0, 128, 500, 7, 64, 300)
+
+
+def of_ragged_attention(hdim, **how):
+    import attnpress
+
+    ends = torch.tensor([0, *LENGTHS]).cumsum(0).int().cuda()
+    arguments = (ends, ends, max(LENGTHS), max(LENGTHS))
+
+    def run(q, k, v, dout):
+        out, lse, _ = attnpress.flash_attn_varlen_func(
+            q, k, v, *arguments, causal=True, return_attn_probs=True, **how
+        )
+        return (
+            out,
+            lse,
+            *attnpress.flash_attn_varlen_backward(
+                dout, q, k, v, out, lse, *arguments, causal=True, deterministic=True
+            ),
+        )
+
+    total = sum(LENGTHS)
+    q, dout = normal(total, 8, hdim), normal(total, 8, hdim)
+    return (q, normal(total, 2, hdim), normal(total, 2, hdim), dout), run
+
+
+def of_cache(rows, page, **how):
+    """Keys in pages, of sequences of many lengths."""
+    import attnpress
+
+    batch, blocks = 24, 2048 // page
+    table = torch.randperm(batch * blocks, device="cuda").int().view(batch, blocks)
+    lengths = (torch.arange(batch, device="cuda") * 77 % 1900 + rows).int()
+
+    def run(q, k, v):
+        return attnpress.flash_attn_with_kvcache(
+            q, k, v, cache_seqlens=lengths, block_table=table, causal=True,
+            return_softmax_lse=True, **how,
+        )  # fmt: skip
+
+    cache = (batch * blocks, page, 2, 128)
+    return (normal(batch, rows, 8, 128), normal(*cache), normal(*cache)), run
+
+
+def of_splits(rows):
+    import attnpress
+
+    def run(q, k, v):
+        return attnpress.flash_attn_with_kvcache(
+            q, k, v, num_splits=3, causal=True, return_softmax_lse=True
+        )
+
+    return (normal(6, rows, 8, 128), normal(6, 3000, 2, 128), normal(6, 3000, 2, 128)), run
+
+
 CASES = {
     **{f"attention, head dim {d}": lambda d=d: of_attention(d) for d in (64, 96, 128, 192, 256)},
+    **{
+        f"causal attention, head dim {d}": lambda d=d: of_masked_attention(d, causal=True)
+        for d in (64, 96, 128, 192, 256)
+    },
+    "attention with a window": lambda: of_masked_attention(128, window_size=(90, 0)),
+    "attention with a softcap": lambda: of_masked_attention(128, softcap=20.0),
+    "attention with dropout": lambda: of_masked_attention(128, dropout_p=0.2, seed=7),
+    **{
+        f"ragged attention, head dim {d}": lambda d=d: of_ragged_attention(d)
+        for d in (64, 128, 192, 256)
+    },
+    "ragged attention, invariant": lambda: of_ragged_attention(128, batch_invariant=True),
+    "decoding, pages of 16": lambda: of_cache(1, 16),
+    "decoding, pages of 16, invariant": lambda: of_cache(1, 16, batch_invariant=True),
+    "a chunk, pages of 64": lambda: of_cache(40, 64),
+    "a chunk, pages of 8": lambda: of_cache(200, 8),
+    "splits of one query": lambda: of_splits(1),
+    "splits of 200 queries": lambda: of_splits(200),
     "layernorm": of_layernorm,
     "rms_norm": of_rms_norm,
     "matmul": of_matmul,
