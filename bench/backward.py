@@ -8,6 +8,9 @@ and after the main one are in the time. The libraries take turns, in a new rando
 the median of device events counts. The gradients of every line are checked once: on the first
 batch and key head against float64, at twice the error of the plain algorithm in the dtype.
 
+With --random N the shapes are drawn by --seed, as compare.py draws them. With --window LEFT queries
+see so many keys before theirs, and no later one.
+
 With --lengths each line is a ragged batch instead: 512x128, 16x4096 (sequences by their length),
 mean:COUNT:MEAN:LEAST:MOST:SEED (drawn log-normal, clipped), or packed:TOKENS:MEAN:LEAST:MOST:SEED
 (documents that fill so many tokens). Operations are those of the lengths themselves."""
@@ -20,7 +23,7 @@ import math
 import random
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -32,6 +35,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
+from bench.cases import Case, random_cases
 from bench.timing import device_name
 
 try:
@@ -47,36 +51,47 @@ DIMS = ("64", "96", "128", "192", "256")
 SEQLENS = (512, 1024, 4096, 16384)
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 TOKENS, WIDTH = 16384, 2048  # of a batch; heads * head dim
+SHAPE_WIDTH = 64
 CHECKED_SEQLEN = 4096  # float64 scores of one head are at most so many squared
 Call = Callable[[], Sequence[torch.Tensor]]
 
 
 class Shape:
-    """Tensors of one case: (batch, seqlen, heads, head dim), and what the forward pass gave."""
+    """Tensors of one case: (batch, seqlen, heads, head dim), and what the forward pass gave.
+    `seqlen_k`: keys, if they are not as many; `window`: of a causal mask, keys before a query's own
+    that it sees, -1: all."""
 
     def __init__(
         self, batch: int, seqlen: int, heads: int, kv_heads: int, dims: tuple[int, int], dtype,
-        causal: bool,
+        causal: bool, seqlen_k: int = 0, window: int = -1,
     ) -> None:  # fmt: skip
-        make = lambda h, d: torch.randn(batch, seqlen, h, d, device="cuda").to(dtype)  # noqa: E731
-        self.causal = causal
-        self.q, self.k = make(heads, dims[0]), make(kv_heads, dims[0])
-        self.v, self.dout = make(kv_heads, dims[1]), make(heads, dims[1])
+        seqlen_k = seqlen_k or seqlen
+        make = lambda n, h, d: torch.randn(batch, n, h, d, device="cuda").to(dtype)  # noqa: E731
+        self.mask = {"causal": causal, "window_size": (window, 0 if window >= 0 else -1)}
+        self.causal, self.window = causal, window
+        self.q, self.k = make(seqlen, heads, dims[0]), make(seqlen_k, kv_heads, dims[0])
+        self.v, self.dout = make(seqlen_k, kv_heads, dims[1]), make(seqlen, heads, dims[1])
         self.out, self.lse, _ = attnpress.flash_attn_func(
-            self.q, self.k, self.v, causal=causal, return_attn_probs=True
+            self.q, self.k, self.v, **self.mask, return_attn_probs=True
         )
-        pairs = batch * heads * seqlen * seqlen / (2 if causal else 1)
-        self.flops = 2.5 * 2 * pairs * sum(dims)
+        pairs = float(seqlen * seqlen_k)
+        if window >= 0:
+            pairs = float(sum(min(i + 1, window + 1) for i in range(seqlen)))
+        elif causal:  # half, where there are as many queries as keys
+            pairs -= seqlen**2 / 2
+        self.flops = 2.5 * 2 * batch * heads * pairs * sum(dims)
 
 
 def ours(s: Shape, deterministic: bool) -> Call:
     return lambda: attnpress.flash_attn_backward(
-        s.dout, s.q, s.k, s.v, s.out, s.lse, causal=s.causal, deterministic=deterministic
+        s.dout, s.q, s.k, s.v, s.out, s.lse, **s.mask, deterministic=deterministic
     )
 
 
 def sdpa(s: Shape, backend) -> Call:
     """PyTorch's, through autograd, on views in its order of dimensions."""
+    if s.window >= 0 or (s.causal and s.q.shape[1] != s.k.shape[1]):
+        raise RuntimeError("PyTorch's causal mask has other corners, and no window")
     q, k, v = (x.transpose(1, 2).detach().requires_grad_() for x in (s.q, s.k, s.v))
     with sdpa_kernel(backend):
         out = scaled_dot_product_attention(
@@ -90,12 +105,13 @@ def sdpa(s: Shape, backend) -> Call:
 
 def flash3(s: Shape) -> Call:
     q, k, v = (x.detach().requires_grad_() for x in (s.q, s.k, s.v))
-    out = flash_attn_interface.flash_attn_func(q, k, v, causal=s.causal)
+    out = flash_attn_interface.flash_attn_func(q, k, v, **s.mask)
     out = out[0] if isinstance(out, tuple) else out
     return lambda: torch.autograd.grad(out, (q, k, v), s.dout, retain_graph=True)
 
 
-# The sets of ragged batches that are measured where --lengths names none.
+# The heads and sets of ragged batches that are measured where --heads and --lengths name none.
+HEADS = ((32, 8, 128), (16, 16, 128), (64, 8, 64))
 SETS = (
     "mean:64:1000:64:4096:1", "512x128", "16x4096", "1x32768", "mean:256:200:1:2048:2",
     "packed:32768:2000:64:16384:3",
@@ -141,7 +157,7 @@ class Batch:
         """The first sequence as a batch of one, which plain() looks at."""
         s = Shape.__new__(Shape)
         n = self.lengths[0]
-        s.causal = self.causal
+        s.causal, s.window = self.causal, -1
         s.q, s.k, s.v, s.dout = (x[None, :n] for x in (self.q, self.k, self.v, self.dout))
         return s
 
@@ -202,7 +218,7 @@ def measure_lengths(o: argparse.Namespace) -> bool:
     names = ["attnpress", "deterministic", "FA2", "FA3"]
     print(f"{'heads':>8}{'D':>5}{'mask':>8}{'lengths':>30}", *(f"{n:>14}" for n in names))
     wrong = False
-    for heads, kv_heads, dim in o.heads:
+    for heads, kv_heads, dim in o.heads or HEADS:
         for text in o.lengths or SETS:
             for mask in o.masks:
                 s = Batch(
@@ -259,6 +275,8 @@ def plain(s: Shape, dtype) -> list[torch.Tensor]:
     if s.causal:
         rows, keys = scores.shape[1:]
         seen = torch.ones(rows, keys, dtype=torch.bool, device="cuda").tril(keys - rows)
+        if s.window >= 0:
+            seen = seen.triu(keys - rows - s.window)
         scores = scores.masked_fill(~seen, float("-inf"))
     out = torch.softmax(scores, 2).to(dtype) @ leaves[2]
     return [x.transpose(0, 1) for x in torch.autograd.grad(out, leaves, dout.transpose(0, 1))]
@@ -297,6 +315,27 @@ def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def grid(o: argparse.Namespace) -> Iterator[Case]:
+    """As many tokens everywhere, and as much width unless --heads says otherwise."""
+    some = [(h, h_kv, (dim, dim)) for h, h_kv, dim in o.heads or ()]
+    if not some:
+        for dims in o.dims:
+            heads = max(o.group, WIDTH // dims[0] // o.group * o.group)
+            some.append((heads, heads // o.group, dims))
+    for heads, kv_heads, dims in some:
+        for dtype in o.dtypes:
+            for mask in o.masks:
+                for seqlen in o.seqlens:
+                    yield Case(
+                        max(1, TOKENS // seqlen), heads, kv_heads, seqlen, seqlen, *dims, dtype,
+                        mask == "causal",
+                    )  # fmt: skip
+
+
+def random_shapes(o: argparse.Namespace) -> list[Case]:
+    return list(random_cases(o.random, o.seed, o.dims, o.masks, o.dtypes[:1], decode=False))
+
+
 def _dims(text: str) -> tuple[int, int]:
     first, _, second = text.partition("/")
     return int(first), int(second or first)
@@ -316,50 +355,64 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=["bf16"])
     parser.add_argument("--group", type=int, default=1, help="query heads of a key head")
+    parser.add_argument("--random", type=int, metavar="N", help="N random shapes, by --seed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--window", type=int, default=-1, metavar="LEFT",
+        help="keys before a query's own that it sees; with --masks causal",
+    )  # fmt: skip
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", type=Path, metavar="FILE", help="a list of what was measured")
     parser.add_argument("--lengths", nargs="*", help="ragged batches; none named: the six sets")
     parser.add_argument(
-        "--heads", nargs="+", type=_heads, default=[(32, 8, 128), (16, 16, 128), (64, 8, 64)],
-        help="with --lengths: 32/8/128, query heads, key heads and head dim",
+        "--heads", nargs="+", type=_heads,
+        help="in place of --dims: 32/8/128, query heads, key heads and head dim",
     )  # fmt: skip
     o = parser.parse_args(argv)
+    if o.window >= 0 and (o.random or o.masks != ["causal"]):
+        parser.error("--window is for --masks causal, and not for --random")
     if o.lengths is not None:
         print(f"{device_name()}, backward, TFLOP/s")
         return int(measure_lengths(o))
     names = ["attnpress", "deterministic", "FA2", "cuDNN"]
     names += ["FA3"] if flash_attn_interface is not None else []
     print(f"{device_name()}, backward, TFLOP/s")
-    print(f"{'dims':>8}{'mask':>8}{'S':>7}", *(f"{n:>14}" for n in names), "  error/bound")
+    heading = f"{'shape':>{SHAPE_WIDTH}}" if o.random else f"{'dims':>8}{'mask':>8}{'S':>7}"
+    print(heading, *(f"{n:>14}" for n in names), "  error/bound")
     lines, wrong = [], False
-    for dims in o.dims:
-        for dtype in o.dtypes:
-            for mask in o.masks:
-                for seqlen in o.seqlens:
-                    heads = max(o.group, WIDTH // dims[0] // o.group * o.group)
-                    s = Shape(
-                        max(1, TOKENS // seqlen), seqlen, heads, heads // o.group, dims,
-                        DTYPES[dtype], mask == "causal",
-                    )  # fmt: skip
-                    calls = contenders(s)
-                    times = medians(calls, o.rounds)
-                    ratio = None
-                    if seqlen <= CHECKED_SEQLEN:
-                        ratio = max(worst_ratio(s, calls[n]) for n in names[:2])
-                        wrong = wrong or not ratio <= 1.0
-                    rates = {n: s.flops / ms * 1e-9 for n, ms in times.items()}
-                    shown = (f"{rates[n]:14.0f}" if n in rates else f"{'-':>14}" for n in names)
-                    print(
-                        f"{dims[0]:>4}/{dims[1]:<3}{mask:>8}{seqlen:7}", *shown,
-                        "" if ratio is None else f"{ratio:13.2f}{'' if ratio <= 1 else ' WRONG'}",
-                        flush=True,
-                    )  # fmt: skip
-                    lines.append(
-                        {"hdim": dims[0], "hdim_v": dims[1], "dtype": dtype, "mask": mask,
-                         "seqlen": seqlen, "heads": heads, "group": o.group, "ms": times,
-                         "tflop_s": rates, "error_of_bound": ratio}
-                    )  # fmt: skip
-                    del s, calls
+    for case in random_shapes(o) if o.random else grid(o):
+        s = Shape(
+            case.batch, case.seqlen_q, case.heads_q, case.heads_kv, (case.hdim, case.hdim_v),
+            DTYPES[case.dtype], case.causal, case.seqlen_k, o.window,
+        )  # fmt: skip
+        calls = contenders(s)
+        times = medians(calls, o.rounds)
+        ratio = None
+        if case.seqlen_k <= CHECKED_SEQLEN:
+            ratio = max(worst_ratio(s, calls[n]) for n in names[:2])
+            wrong = wrong or not ratio <= 1.0
+        rates = {n: s.flops / ms * 1e-9 for n, ms in times.items()}
+        shown = (f"{rates[n]:14.0f}" if n in rates else f"{'-':>14}" for n in names)
+        said = (
+            f"{case.title:>{SHAPE_WIDTH}}" if o.random
+            else f"{case.hdim:>4}/{case.hdim_v:<3}{case.mask:>8}{case.seqlen_q:7}"
+        )  # fmt: skip
+        print(
+            said, *shown,
+            "" if ratio is None else f"{ratio:13.2f}{'' if ratio <= 1 else ' WRONG'}", flush=True,
+        )  # fmt: skip
+        lines.append(
+            {"hdim": case.hdim, "hdim_v": case.hdim_v, "dtype": case.dtype, "mask": case.mask,
+             "seqlen": case.seqlen_q, "seqlen_k": case.seqlen_k, "batch": case.batch,
+             "heads": case.heads_q, "group": case.heads_q // case.heads_kv, "window": o.window,
+             "ms": times, "tflop_s": rates, "error_of_bound": ratio}
+        )  # fmt: skip
+        del s, calls
+    for name in names[2:]:
+        both = [line["ms"] for line in lines if name in line["ms"]]
+        if ratios := [ms[name] / ms["attnpress"] for ms in both]:
+            mean = statistics.geometric_mean(ratios)
+            print(f"of {name}: geometric mean {mean:.3f}, lowest {min(ratios):.3f}")
     if o.json is not None:
         document = {"machine": device_name(), "torch": torch.__version__}
         o.json.write_text(json.dumps({**document, "cells": lines}, indent=1) + "\n")
