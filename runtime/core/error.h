@@ -20,6 +20,6 @@ attnpress_status ap_fail(attnpress_status status, const char *format, ...)
 #define FORWARD_IF(call)                                                                           \
   do {                                                                                             \
     const attnpress_status forwarded_status = (call);                                              \
-    if (forwarded_status != ATTNPRESS_OK)                                                          \
+    if (__builtin_expect(forwarded_status != ATTNPRESS_OK, 0))                                     \
       return forwarded_status;                                                                     \
   } while (0)
