@@ -26,15 +26,15 @@ void ap_print_targets(char *text, size_t size) {
 const ap_route *ap_next_route(const ap_variant *variant, int capability, const ap_route *last) {
   const ap_family *family = ap_families[variant->family];
   const ap_route *run = last == NULL ? family->routes : last + 1;
+  int holds = last != NULL && last->alike > 1; /* of what `last` was looked at for */
   while (run < family->routes + family->route_count) {
     const ap_route *end = run + run->alike;
-    if (!ap_sets_hold(run->where, run->where_count, variant)) {
-      run = end;
-      continue;
-    }
-    for (; run < end; ++run)
-      if (run->capability_min <= capability && capability <= run->capability_max)
-        return run;
+    if (holds || ap_sets_hold(run->where, run->where_count, variant))
+      for (; run < end; ++run)
+        if (run->capability_min <= capability && capability <= run->capability_max)
+          return run;
+    run = end;
+    holds = 0;
   }
   return NULL;
 }
