@@ -187,8 +187,14 @@ static inline int ap_needs_combine(const ap_plan *plan) {
 }
 /** Positions of a row block. */
 int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile);
-/** How a kernel divides integers from 0 to 2^31 - 1 by a positive one. */
-attnpress_divisor ap_divisor(int32_t value);
+/** How a kernel divides integers from 0 to 2^31 - 1 by a positive one. Inline, as a struct of three
+ * words that a function returns is slow to come by. */
+static inline attnpress_divisor ap_divisor(int32_t value) {
+  const uint32_t log2_up = value > 1 ? 32 - (uint32_t)__builtin_clz((uint32_t)value - 1) : 0;
+  const uint32_t shift = 31 + log2_up;
+  const uint64_t multiplier = (((uint64_t)1 << shift) + (uint64_t)value - 1) / (uint64_t)value;
+  return (attnpress_divisor){value, (uint32_t)multiplier, shift};
+}
 /** The split count for `blocks` thread blocks of one split over `key_blocks` key blocks, on a
  * device that holds `slots` thread blocks at once. */
 int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots);

@@ -57,14 +57,6 @@ static attnpress_status choose_arch(const ap_problem *problem, const ap_device *
   return ATTNPRESS_OK;
 }
 
-attnpress_divisor ap_divisor(int32_t value) {
-  uint32_t shift = 31;
-  while (((uint64_t)1 << (shift - 31)) < (uint64_t)value)
-    ++shift;
-  const uint64_t multiplier = (((uint64_t)1 << shift) + (uint64_t)value - 1) / (uint64_t)value;
-  return (attnpress_divisor){value, (uint32_t)multiplier, shift};
-}
-
 /* ---- Rows: mask, packing, row block ---------------------------------------------------------- */
 
 /** Heads of a group are packed into one tile where that leaves less than this share of the tiles.
