@@ -40,8 +40,8 @@ int32_t ap_choose_packing(const ap_problem *problem, const ap_tile *tile);
 /** Row blocks of a head, or of the heads that share a tile. Tiles with a producer hold whole
  * positions in each warpgroup. */
 int64_t ap_count_row_blocks(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile);
-/** Key blocks that the rows of `positions` positions see together, at most. */
-int64_t ap_count_key_blocks(const ap_problem *problem, int64_t positions, int64_t block_n);
+/** Key blocks that the rows of a row block see together, at most. */
+int64_t ap_count_key_blocks(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile);
 
 /* ---- choose_splits.c ------------------------------------------------------------------------- */
 

@@ -105,10 +105,13 @@ static int64_t keys_of_a_row(const ap_problem *problem) {
   return problem->window_chunk > 0 && problem->window_chunk < keys ? problem->window_chunk : keys;
 }
 
-int64_t ap_count_key_blocks(const ap_problem *problem, int64_t positions, int64_t block_n) {
+int64_t ap_count_key_blocks(const ap_problem *problem, const ap_tile *tile,
+                            int32_t heads_per_tile) {
+  const int64_t block_n = tile->field[AP_ATTENTION_TILE_BLOCK_N];
   const int64_t all = ceil_div(problem->seqlen_k, block_n);
   if (problem->mask != ATTNPRESS_WINDOW || problem->seqlen_q == 0)
     return all;
+  const int64_t positions = ap_row_block_positions(tile, heads_per_tile);
   if (positions >= problem->seqlen_q && /* one row block: as it is */
       problem->sequences == AP_ATTENTION_SEQUENCES_DENSE) {
     const ap_mask m = ap_problem_mask(problem, ATTNPRESS_WINDOW);

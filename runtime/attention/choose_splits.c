@@ -146,9 +146,7 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
                             const ap_tile *tile, int64_t *least) {
   const int64_t blocks = ap_count_tiles(problem, plan, tile);
   const int64_t slots = (int64_t)device->sm_count * split_blocks_per_sm(tile, device);
-  const int64_t key_blocks =
-      ap_count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
-                          tile->field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int64_t key_blocks = ap_count_key_blocks(problem, tile, plan->heads_per_tile);
   const int32_t count = ap_choose_num_splits(blocks, key_blocks, slots);
   *least = 1;
   if (problem->sequences == AP_ATTENTION_SEQUENCES_DENSE ||
@@ -182,9 +180,7 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     plan->tile = tile;
   }
   plan->num_splits = count;
-  const int32_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
-  const int64_t key_blocks = ap_count_key_blocks(
-      problem, ap_row_block_positions(&plan->tile, plan->heads_per_tile), block_n);
+  const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   plan->key_blocks_per_split = problem->sequences == AP_ATTENTION_SEQUENCES_DENSE
                                    ? (int32_t)ceil_div(key_blocks, count)
                                    : (int32_t)least;
@@ -239,9 +235,7 @@ attnpress_status ap_choose_kernel(const ap_problem *problem, const ap_device *de
     return choose_fixed_splits(problem, device, plan);
   if (!ap_is_scheduled(plan))
     return choose_splits(problem, device, plan);
-  const int64_t key_blocks =
-      ap_count_key_blocks(problem, ap_row_block_positions(&plan->tile, plan->heads_per_tile),
-                          plan->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   const int64_t tiles = ap_count_tiles(problem, plan, &plan->tile);
   if (problem->num_splits == 0 && ap_choose_num_splits(tiles, key_blocks, device->sm_count) > 1) {
     ap_problem other = *problem;
