@@ -48,7 +48,8 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   base->workspace_bytes = call->args.workspace_bytes;
   FORWARD_IF(ap_validate_forward(&call->args, how, &call->problem));
   base->has_snippet = call->problem.mod_score || call->problem.mod_mask;
-  memcpy(base->snippet_key, call->problem.mod_key, sizeof base->snippet_key);
+  if (base->has_snippet)
+    memcpy(base->snippet_key, call->problem.mod_key, sizeof base->snippet_key);
   return ATTNPRESS_OK;
 }
 
