@@ -41,9 +41,9 @@ void ap_tile_row_read(int32_t family, size_t row, ap_tile_row *read) {
   read->target = row_target(entry);
 }
 
-/** By which tiles depend on features. */
-static int32_t tile_class_of(const ap_family *family, const ap_variant *variant,
-                             uint64_t variant_key) {
+/** By which tiles depend on features. Apart from the search, as most rows do not ask for it. */
+__attribute__((noinline)) static int32_t
+tile_class_of(const ap_family *family, const ap_variant *variant, uint64_t variant_key) {
   if ((variant_key & family->tiles->class_mask) == 0)
     return 0;
   for (int32_t i = 0; i < family->tile_class_count; ++i)

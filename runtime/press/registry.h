@@ -238,8 +238,25 @@ int ap_variant_is_legal(const ap_variant *variant);
 attnpress_status ap_axis_check(int32_t family, int32_t axis, int64_t value);
 /** A legal variant as one number; different variants have different ones, never 0. */
 uint64_t ap_variant_key(const ap_variant *variant);
-/** 1 where each axis has one of the values of its set. */
-int ap_sets_hold(const ap_set *sets, int32_t count, const ap_variant *variant);
+/** 1 where a value is in a set. */
+static inline int ap_in_set(const ap_set *set, int64_t value) {
+  for (int32_t i = 0; i < set->count; ++i)
+    if (set->values[i] == value)
+      return 1;
+  /* In 32 bits, as dividing takes longer in 64 and each call comes through here. */
+  return set->count == 0 && set->low <= value && value <= set->high &&
+         (uint32_t)(value - set->low) % (uint32_t)set->step == 0;
+}
+
+/** 1 where each axis has one of the values of its set. Inline, as each call asks this of several
+ * routes. */
+static inline int ap_sets_hold(const ap_set *sets, int32_t count, const ap_variant *variant) {
+  for (int32_t i = 0; i < count; ++i)
+    if (!ap_in_set(&sets[i], variant->axis[sets[i].axis]))
+      return 0;
+  return 1;
+}
+
 /** Such as "m128n64w4x1s2k128v64": the family's data say how its tiles are written. */
 void ap_tile_print(const ap_variant *variant, const ap_tile *tile, char name[AP_TILE_NAME_MAX]);
 /** The name of the word that an axis is; NULL where it is no word. */

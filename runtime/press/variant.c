@@ -13,22 +13,6 @@ static const ap_family *family_of(const ap_variant *variant) {
   return ap_families[variant->family];
 }
 
-static int in_set(const ap_set *set, int64_t value) {
-  for (int32_t i = 0; i < set->count; ++i)
-    if (set->values[i] == value)
-      return 1;
-  /* In 32 bits, as dividing takes longer in 64 and each call comes through here. */
-  return set->count == 0 && set->low <= value && value <= set->high &&
-         (uint32_t)(value - set->low) % (uint32_t)set->step == 0;
-}
-
-int ap_sets_hold(const ap_set *sets, int32_t count, const ap_variant *variant) {
-  for (int32_t i = 0; i < count; ++i)
-    if (!in_set(&sets[i], variant->axis[sets[i].axis]))
-      return 0;
-  return 1;
-}
-
 static const ap_word *find_word(const ap_axis *axis, int64_t value) {
   for (int32_t i = 0; axis->kind == AP_AXIS_WORD && i < axis->domain.count; ++i)
     if (axis->words[i].value == value)
@@ -117,13 +101,13 @@ static attnpress_status fail_axis(const ap_axis *axis, int64_t value) {
 
 attnpress_status ap_axis_check(int32_t family, int32_t index, int64_t value) {
   const ap_axis *axis = &ap_families[family]->axes[index];
-  return in_set(&axis->domain, value) ? ATTNPRESS_OK : fail_axis(axis, value);
+  return ap_in_set(&axis->domain, value) ? ATTNPRESS_OK : fail_axis(axis, value);
 }
 
 static int is_kept(const ap_rule *rule, const ap_variant *v) {
   const int32_t value = v->axis[rule->must.axis];
   if (rule->same_as < 0)
-    return in_set(&rule->must, value);
+    return ap_in_set(&rule->must, value);
   const int32_t other = v->axis[rule->same_as];
   for (int32_t i = 0; i < rule->pair_count; ++i)
     if (rule->pairs[i][0] == other && rule->pairs[i][1] == value)
@@ -174,7 +158,7 @@ int ap_variant_is_legal(const ap_variant *variant) {
   if (!family_is_known(variant))
     return 0;
   for (int32_t i = 0; i < family_of(variant)->axis_count; ++i)
-    if (!in_set(&family_of(variant)->axes[i].domain, variant->axis[i]))
+    if (!ap_in_set(&family_of(variant)->axes[i].domain, variant->axis[i]))
       return 0;
   return find_breach(variant) == NULL;
 }
