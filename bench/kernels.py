@@ -260,6 +260,8 @@ class CombineArgs(ctypes.Structure):
         ("sinks_stride", c_int64),
         ("rows", c_int64),
         *((name, c_int32) for name in ("heads_q", "seqlen_q", "num_splits", "sinks_dtype")),
+        ("block_rows", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -589,5 +591,6 @@ class Attention:
         ):  # fmt: skip
             setattr(args, name, getattr(forward, name))
         args.rows = rows
-        blocks = _ceil_div(rows, tile.block_m) * _ceil_div(self.variant.hdim_v, tile.block_n)
+        args.block_rows = 1
+        blocks = _ceil_div(rows, args.block_rows) * _ceil_div(self.variant.hdim_v, tile.block_n)
         kernel.launch(blocks, tile.threads, args, stream)

@@ -191,14 +191,17 @@ const ap_device_header ap_device_headers[] = {
      "  int64_t rows;\n"
      "  int32_t heads_q, seqlen_q, num_splits;\n"
      "  int32_t sinks_dtype; /* 1 fp16, 2 bf16, 3 fp32 */\n"
+     "  int32_t block_rows;  /* rows of a thread block: 1, whose splits its groups of threads share out,\n"
+     "                          or, of dense calls, as many as it has such groups, one each */\n"
+     "  int32_t reserved;    /* 0 */\n"
      "} attnpress_fwd_combine_args;\n"
      "\n"
      "ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_combine_args, rows, 88)\n"
-     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_args) == 112,\n"
+     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_args) == 120,\n"
      "                        \"layout of attnpress_fwd_combine_args\");\n"
      "\n"
-     "/* The grid of the combine kernel is ceil(HEAD_DIM_V / BLOCK_N) * ceil(rows / BLOCK_M) blocks,\n"
-     " * fastest first, of 32 * WARPS_M threads; BLOCK_N are columns here. */\n"
+     "/* The grid of the combine kernel is ceil(HEAD_DIM_V / BLOCK_N) * ceil(rows / block_rows) blocks,\n"
+     " * fastest first, of 32 * WARPS_M threads; BLOCK_N are columns here, BLOCK_N / 4 threads a group. */\n"
      "\n"
      "/* The arguments of the backward kernels, all of them: each reads what it needs. */\n"
      "typedef struct attnpress_bwd_args {\n"
@@ -733,7 +736,7 @@ const ap_device_header ap_device_headers[] = {
      "  const int32_t *sequence_splits; /* (batch): parts of each sequence; NULL: num_splits of all */\n"
      "} attnpress_fwd_combine_ragged_args;\n"
      "\n"
-     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 272,\n"
+     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 280,\n"
      "                        \"layout of attnpress_fwd_combine_ragged_args\");\n"
      "\n"
      "/* A sequence as the schedule kernel hands it on. */\n"
@@ -15279,4 +15282,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "a26d266773591866c3b048de001999cc77045fef1eac03ba6690a6376edd72ba";
+    "a4e0af6657c9e735838bf0b268a03dbbde89b9df262b279b761665bf4a42138b";

@@ -5,7 +5,9 @@
 // where a head's sink, if there is one, is one more lse_i, whose out_i is 0.
 // The output is bf16, all else fp32. One thread block computes COLUMNS columns of one row: its
 // threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split.
-// No address depends on what was loaded before: a step costs one trip to memory.
+// Where rows are many and splits few, it computes GROUPS rows, and each group adds up all splits of
+// one (args.block_rows). No address depends on what was loaded before: a step costs one trip to
+// memory.
 //
 // Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile m1n32w4x1s0k0v0 by
 //   python -m generator --pass fwd_combine --hdim 256 --dtype bf16 --arch sm80
@@ -66,16 +68,16 @@ __device__ __forceinline__ Sum exchange(Sum a, int lanes) {
   return a;
 }
 
-// Adds up splits `first`, `first` + GROUPS ... of a row, in the 4 columns from `column` on.
+// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on.
 __device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, int row,
-                                          int first, int column) {
+                                          int first, int stride, int column) {
   Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
-  for (; first < args->num_splits; first += STEP * GROUPS) {
+  for (; first < args->num_splits; first += STEP * stride) {
     float lse[STEP];
     float4 out[STEP];
 #pragma unroll
     for (int i = 0; i < STEP; ++i) {
-      const int split = first + i * GROUPS;
+      const int split = first + i * stride;
       const int64_t partial = split * args->rows + row;
       const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};
       lse[i] = -INF;
@@ -104,40 +106,9 @@ __device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args
   return sum;
 }
 
-// What the warps hand over, in shared memory.
-struct WarpSums {
-  float4 out[WARPS][GROUP_THREADS];
-  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights
-};
-
-// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the
-// result. All threads of the thread block take part.
-__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,
-                                            int row, int column_block, WarpSums *sums) {
-  const int thread = threadIdx.x % GROUP_THREADS;
-  const int column = column_block * COLUMNS + thread * 4;
-  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;
-  Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);
-  // Over the groups of a warp, then over the warps.
-#pragma unroll
-  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)
-    sum = add(sum, exchange(sum, lanes));
-  if (threadIdx.x % 32 < GROUP_THREADS) {
-    const float2 weights = {sum.max, sum.weights};
-    sums->out[threadIdx.x / 32][thread] = sum.out;
-    sums->weights[threadIdx.x / 32][thread] = weights;
-  }
-  // All threads arrive and wait: hands over the sums of the warps.
-  __syncthreads();
-  if (threadIdx.x >= GROUP_THREADS || !valid)
-    return;
-#pragma unroll
-  for (int warp = 1; warp < WARPS; ++warp) {
-    const float2 weights = sums->weights[warp][thread];
-    const Sum part = {weights.x, weights.y, sums->out[warp][thread]};
-    sum = add(sum, part);
-  }
-
+// Stores 4 columns of a row of (batch, heads_q, seqlen_q), and its lse with the first.
+__device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args,
+                                          int row, int column, Sum sum) {
   const int position = row % args->seqlen_q;
   const int head = row / args->seqlen_q % args->heads_q;
   const int batch = row / args->seqlen_q / args->heads_q;
@@ -156,6 +127,55 @@ __device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *ar
         end.lse;
 }
 
+// What the warps hand over, in shared memory.
+struct WarpSums {
+  float4 out[WARPS][GROUP_THREADS];
+  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights
+};
+
+// Adds up the sums of all groups. The first group gets the result; all threads of the thread block
+// take part.
+__device__ __forceinline__ Sum add_groups(Sum sum, WarpSums *sums) {
+  const int thread = threadIdx.x % GROUP_THREADS;
+  // Over the groups of a warp, then over the warps.
+#pragma unroll
+  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)
+    sum = add(sum, exchange(sum, lanes));
+  if (threadIdx.x % 32 < GROUP_THREADS) {
+    const float2 weights = {sum.max, sum.weights};
+    sums->out[threadIdx.x / 32][thread] = sum.out;
+    sums->weights[threadIdx.x / 32][thread] = weights;
+  }
+  // All threads arrive and wait: hands over the sums of the warps.
+  __syncthreads();
+  if (threadIdx.x >= GROUP_THREADS)
+    return sum;
+#pragma unroll
+  for (int warp = 1; warp < WARPS; ++warp) {
+    const float2 weights = sums->weights[warp][thread];
+    const Sum part = {weights.x, weights.y, sums->out[warp][thread]};
+    sum = add(sum, part);
+  }
+  return sum;
+}
+
+// Adds up all splits of `first_row` of (batch, heads_q, seqlen_q), or, where a thread block has
+// several rows, of one a group from there on, in COLUMNS columns, and stores the result.
+__device__ __forceinline__ void combine_rows(const attnpress_fwd_combine_args *args,
+                                             int64_t first_row, int column_block, WarpSums *sums) {
+  const int group = threadIdx.x / GROUP_THREADS;
+  const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;
+  const bool together = args->block_rows == 1; // all groups have the same row
+  const int64_t own_row = first_row + (together ? 0 : group);
+  const bool valid = own_row < args->rows && (HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V);
+  const int row = own_row < args->rows ? (int)own_row : 0;
+  Sum sum = add_splits(args, row, together ? group : 0, together ? GROUPS : 1, valid ? column : 0);
+  if (together)
+    sum = add_groups(sum, sums);
+  if (valid && (group == 0 || !together))
+    store_row(args, row, column, sum);
+}
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
     flash_fwd_combine_hdim256_bf16_sm80(
         const __grid_constant__ attnpress_fwd_combine_args args) {
@@ -164,6 +184,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
 
-  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)
-  combine_row(&args, row, blockIdx.x % COLUMN_BLOCKS, &sums);
+  const int64_t first_row = (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;
+  combine_rows(&args, first_row, blockIdx.x % COLUMN_BLOCKS, &sums);
 }

@@ -30,7 +30,9 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   TEXT(", all else fp32. One thread block computes COLUMNS columns of one row: its\n"
        "// threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split.\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("// No address depends on what was loaded before: a step costs one trip to memory.\n");
+    TEXT("// Where rows are many and splits few, it computes GROUPS rows, and each group adds up all splits of\n"
+         "// one (args.block_rows). No address depends on what was loaded before: a step costs one trip to\n"
+         "// memory.\n");
   } else {
     TEXT("// A split past a sequence's keys has lse = -inf and no output.\n");
   }
@@ -117,16 +119,16 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  return a;\n"
        "}\n"
        "\n"
-       "// Adds up splits `first`, `first` + GROUPS ... of a row, in the 4 columns from `column` on.\n"
+       "// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on.\n"
        "__device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, int row,\n"
-       "                                          int first, int column) {\n"
+       "                                          int first, int stride, int column) {\n"
        "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
-       "  for (; first < args->num_splits; first += STEP * GROUPS) {\n"
+       "  for (; first < args->num_splits; first += STEP * stride) {\n"
        "    float lse[STEP];\n"
        "    float4 out[STEP];\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < STEP; ++i) {\n"
-       "      const int split = first + i * GROUPS;\n"
+       "      const int split = first + i * stride;\n"
        "      const int64_t partial = split * args->rows + row;\n"
        "      const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
        "      lse[i] = -INF;\n"
@@ -147,7 +149,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "    for (int i = 0; i < STEP; ++i)\n"
          "      if (lse[i] > -INF)\n"
          "        out[i] = *(const float4 *)(args->out_partial +\n"
-         "                                   ((first + i * GROUPS) * args->rows + row) * HEAD_DIM_V + column);\n");
+         "                                   ((first + i * stride) * args->rows + row) * HEAD_DIM_V + column);\n");
   }
   TEXT("    float max = sum.max;\n"
        "#pragma unroll\n"
@@ -194,51 +196,12 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// What the warps hand over, in shared memory.\n"
-       "struct WarpSums {\n"
-       "  float4 out[WARPS][GROUP_THREADS];\n"
-       "  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights\n"
-       "};\n"
-       "\n"
-       "// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the\n"
-       "// result. All threads of the thread block take part.\n"
-       "__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,\n");
+  TEXT("// Stores 4 columns of a row of (batch, heads_q, seqlen_q), and its lse with the first.\n"
+       "__device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args,\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("                                            const attnpress_ragged_args *ragged, Rows rows,\n");
+    TEXT("                                          const attnpress_ragged_args *ragged, Rows rows,\n");
   }
-  TEXT("                                            int row, int column_block, WarpSums *sums) {\n"
-       "  const int thread = threadIdx.x % GROUP_THREADS;\n"
-       "  const int column = column_block * COLUMNS + thread * 4;\n"
-       "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
-         "  if (ragged->fixed_split_blocks == 0)\n"
-         "    sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
-         "  else if (threadIdx.x < GROUP_THREADS) // the other groups have none\n"
-         "    sum = add_in_order(args, row, valid ? column : 0);\n");
-  } else {
-    TEXT("  Sum sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n");
-  }
-  TEXT("  // Over the groups of a warp, then over the warps.\n"
-       "#pragma unroll\n"
-       "  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)\n"
-       "    sum = add(sum, exchange(sum, lanes));\n"
-       "  if (threadIdx.x % 32 < GROUP_THREADS) {\n"
-       "    const float2 weights = {sum.max, sum.weights};\n"
-       "    sums->out[threadIdx.x / 32][thread] = sum.out;\n"
-       "    sums->weights[threadIdx.x / 32][thread] = weights;\n"
-       "  }\n"
-       "  // All threads arrive and wait: hands over the sums of the warps.\n"
-       "  __syncthreads();\n"
-       "  if (threadIdx.x >= GROUP_THREADS || !valid)\n"
-       "    return;\n"
-       "#pragma unroll\n"
-       "  for (int warp = 1; warp < WARPS; ++warp) {\n"
-       "    const float2 weights = sums->weights[warp][thread];\n"
-       "    const Sum part = {weights.x, weights.y, sums->out[warp][thread]};\n"
-       "    sum = add(sum, part);\n"
-       "  }\n"
-       "\n"
+  TEXT("                                          int row, int column, Sum sum) {\n"
        "  const int position = row % args->seqlen_q;\n"
        "  const int head = row / args->seqlen_q % args->heads_q;\n"
        "  const int batch = row / args->seqlen_q / args->heads_q;\n"
@@ -271,7 +234,76 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   }
   TEXT("}\n"
        "\n"
-       "extern \"C\" __global__ void __launch_bounds__(32 * WARPS)\n"
+       "// What the warps hand over, in shared memory.\n"
+       "struct WarpSums {\n"
+       "  float4 out[WARPS][GROUP_THREADS];\n"
+       "  float2 weights[WARPS][GROUP_THREADS]; // maximum, sum of the weights\n"
+       "};\n"
+       "\n"
+       "// Adds up the sums of all groups. The first group gets the result; all threads of the thread block\n"
+       "// take part.\n"
+       "__device__ __forceinline__ Sum add_groups(Sum sum, WarpSums *sums) {\n"
+       "  const int thread = threadIdx.x % GROUP_THREADS;\n"
+       "  // Over the groups of a warp, then over the warps.\n"
+       "#pragma unroll\n"
+       "  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)\n"
+       "    sum = add(sum, exchange(sum, lanes));\n"
+       "  if (threadIdx.x % 32 < GROUP_THREADS) {\n"
+       "    const float2 weights = {sum.max, sum.weights};\n"
+       "    sums->out[threadIdx.x / 32][thread] = sum.out;\n"
+       "    sums->weights[threadIdx.x / 32][thread] = weights;\n"
+       "  }\n"
+       "  // All threads arrive and wait: hands over the sums of the warps.\n"
+       "  __syncthreads();\n"
+       "  if (threadIdx.x >= GROUP_THREADS)\n"
+       "    return sum;\n"
+       "#pragma unroll\n"
+       "  for (int warp = 1; warp < WARPS; ++warp) {\n"
+       "    const float2 weights = sums->weights[warp][thread];\n"
+       "    const Sum part = {weights.x, weights.y, sums->out[warp][thread]};\n"
+       "    sum = add(sum, part);\n"
+       "  }\n"
+       "  return sum;\n"
+       "}\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("// Adds up all splits of `first_row` of (batch, heads_q, seqlen_q), or, where a thread block has\n"
+         "// several rows, of one a group from there on, in COLUMNS columns, and stores the result.\n"
+         "__device__ __forceinline__ void combine_rows(const attnpress_fwd_combine_args *args,\n"
+         "                                             int64_t first_row, int column_block, WarpSums *sums) {\n"
+         "  const int group = threadIdx.x / GROUP_THREADS;\n"
+         "  const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;\n"
+         "  const bool together = args->block_rows == 1; // all groups have the same row\n"
+         "  const int64_t own_row = first_row + (together ? 0 : group);\n"
+         "  const bool valid = own_row < args->rows && (HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V);\n"
+         "  const int row = own_row < args->rows ? (int)own_row : 0;\n"
+         "  Sum sum = add_splits(args, row, together ? group : 0, together ? GROUPS : 1, valid ? column : 0);\n"
+         "  if (together)\n"
+         "    sum = add_groups(sum, sums);\n"
+         "  if (valid && (group == 0 || !together))\n"
+         "    store_row(args, row, column, sum);\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the\n"
+         "// result. All threads of the thread block take part.\n"
+         "__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,\n"
+         "                                            const attnpress_ragged_args *ragged, Rows rows,\n"
+         "                                            int row, int column_block, WarpSums *sums) {\n"
+         "  const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;\n"
+         "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
+         "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
+         "  if (ragged->fixed_split_blocks == 0)\n"
+         "    sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, GROUPS, valid ? column : 0);\n"
+         "  else if (threadIdx.x < GROUP_THREADS) // the other groups have none\n"
+         "    sum = add_in_order(args, row, valid ? column : 0);\n"
+         "  sum = add_groups(sum, sums);\n"
+         "  if (valid && threadIdx.x < GROUP_THREADS)\n"
+         "    store_row(args, ragged, rows, row, column, sum);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("extern \"C\" __global__ void __launch_bounds__(32 * WARPS)\n"
        "    ");
   STRING(stem);
   TEXT("(\n");
@@ -286,23 +318,20 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  griddepcontrol_launch_dependents();\n"
        "\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  attnpress_fwd_combine_args args = batch_args.combine;\n");
-  }
-  TEXT("  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  const int position = row % args.seqlen_q;\n"
+    TEXT("  attnpress_fwd_combine_args args = batch_args.combine;\n"
+         "  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)\n"
+         "  const int position = row % args.seqlen_q;\n"
          "  const int batch = row / args.seqlen_q / args.heads_q;\n"
          "  const Rows rows = query_rows(&batch_args.ragged, batch, args.seqlen_q);\n"
          "  if (position >= rows.count) // no split has written it\n"
          "    return;\n"
          "  if (batch_args.sequence_splits != nullptr)\n"
          "    args.num_splits = batch_args.sequence_splits[batch];\n"
-         "\n");
-  }
-  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  combine_row(&args, row, blockIdx.x % COLUMN_BLOCKS, &sums);\n");
+         "\n"
+         "  combine_row(&args, &batch_args.ragged, rows, row, blockIdx.x % COLUMN_BLOCKS, &sums);\n");
   } else {
-    TEXT("  combine_row(&args, &batch_args.ragged, rows, row, blockIdx.x % COLUMN_BLOCKS, &sums);\n");
+    TEXT("  const int64_t first_row = (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;\n"
+         "  combine_rows(&args, first_row, blockIdx.x % COLUMN_BLOCKS, &sums);\n");
   }
   TEXT("}\n");
 }

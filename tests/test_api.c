@@ -625,6 +625,7 @@ static void test_split_launch(void **state) {
   assert_int_equal(c.heads_q, HEADS_Q);
   assert_int_equal(c.seqlen_q, SEQLEN_Q);
   assert_int_equal(c.num_splits, 3);
+  assert_int_equal(c.block_rows, 16);
   assert_int_equal(c.out_batch_stride, k.out_batch_stride);
   assert_int_equal(c.lse_head_stride, SEQLEN_Q);
 

@@ -88,7 +88,7 @@ static void test_hopper(void **state) {
       {512, 512, 1024, 1, 0, &h200, 80, 0, "sm_90"},
       {128, 128, 1024, 1, 0, &h200, 80, 0, "sm_90"},     /* strides */
       {128, 128, 1024, 1, 1, &old_h200, 80, 0, "sm_90"}, /* driver */
-      {128, 128, 16, 1, 1, &h200, 80, 1, "sm_90"}, /* at most 16 packed rows */
+      {128, 128, 16, 1, 1, &h200, 80, 1, "sm_90"},       /* at most 16 packed rows */
       {128, 128, 2, 8, 1, &h200, 80, 1, "sm_90"},
       {128, 128, 17, 1, 1, &h200, 90, 0, "sm_90a"},
       {128, 128, 1, 17, 1, &h200, 90, 0, "sm_90a"},
@@ -616,6 +616,35 @@ static void test_split_plan(void **state) {
   assert_int_equal(plan.grid, 0);
 }
 
+/** A thread block of the combine kernel adds up one row where splits are many or rows few, and else a
+ * row a group of 8 threads. */
+static void test_combine_rows(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, seqlen_q, hdim, splits, sequences;
+    int want; /* rows */
+  } rows[] = {
+      {1, 5, 1, 3459, 64, 4, 0, 16},  {1, 5, 1, 3459, 64, 16, 0, 16},
+      {1, 5, 1, 3459, 64, 17, 0, 1},  {3, 16, 1, 99, 192, 3, 0, 16},
+      {1, 32, 8, 1, 128, 16, 0, 1},   {1, 16, 16, 33, 128, 2, 0, 1}, /* 2112 at once, not more */
+      {1, 16, 16, 34, 128, 2, 0, 16}, {1, 16, 16, 34, 104, 2, 0, 16},
+      {1, 16, 16, 100, 128, 2, 1, 1}, /* of sequences, whose kernels know no other */
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv,
+                                      rows[i].seqlen_q, 3000, rows[i].hdim);
+    ap_plan plan;
+    problem.num_splits = rows[i].splits;
+    problem.sequences = rows[i].sequences;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    if (plan.combine_block_rows != rows[i].want)
+      fail_msg("row %zu: %d rows", i, plan.combine_block_rows);
+    const int all = rows[i].batch * rows[i].heads_q * rows[i].seqlen_q;
+    assert_int_equal(plan.combine_grid,
+                     (all + rows[i].want - 1) / rows[i].want * ((rows[i].hdim + 31) / 32));
+  }
+}
+
 /** Where only bounds of the lengths are known, a decoding call is split so that the longest sequence
  * keeps no thread block for long, and a split has much to read all the same. */
 static void test_splits_of_sequences(void **state) {
@@ -800,29 +829,18 @@ static void test_deterministic(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_devices),
-      cmocka_unit_test(test_hopper),
-      cmocka_unit_test(test_wide),
-      cmocka_unit_test(test_too_large_for_a_target),
-      cmocka_unit_test(test_tiles_fit),
-      cmocka_unit_test(test_rows),
-      cmocka_unit_test(test_packing),
-      cmocka_unit_test(test_overlap),
-      cmocka_unit_test(test_num_splits),
-      cmocka_unit_test(test_num_splits_everywhere),
-      cmocka_unit_test(test_blocks_per_sm),
-      cmocka_unit_test(test_decode_splits),
-      cmocka_unit_test(test_divisors),
-      cmocka_unit_test(test_sections),
-      cmocka_unit_test(test_small_sections),
-      cmocka_unit_test(test_sections_everywhere),
-      cmocka_unit_test(test_hopper_splits),
-      cmocka_unit_test(test_split_plan),
-      cmocka_unit_test(test_splits_of_sequences),
-      cmocka_unit_test(test_too_large),
-      cmocka_unit_test(test_ranges),
-      cmocka_unit_test(test_range_bounds),
-      cmocka_unit_test(test_deterministic),
+      cmocka_unit_test(test_devices),        cmocka_unit_test(test_hopper),
+      cmocka_unit_test(test_wide),           cmocka_unit_test(test_too_large_for_a_target),
+      cmocka_unit_test(test_tiles_fit),      cmocka_unit_test(test_rows),
+      cmocka_unit_test(test_packing),        cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_num_splits),     cmocka_unit_test(test_num_splits_everywhere),
+      cmocka_unit_test(test_blocks_per_sm),  cmocka_unit_test(test_decode_splits),
+      cmocka_unit_test(test_divisors),       cmocka_unit_test(test_sections),
+      cmocka_unit_test(test_small_sections), cmocka_unit_test(test_sections_everywhere),
+      cmocka_unit_test(test_hopper_splits),  cmocka_unit_test(test_split_plan),
+      cmocka_unit_test(test_combine_rows),   cmocka_unit_test(test_splits_of_sequences),
+      cmocka_unit_test(test_too_large),      cmocka_unit_test(test_ranges),
+      cmocka_unit_test(test_range_bounds),   cmocka_unit_test(test_deterministic),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

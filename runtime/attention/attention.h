@@ -138,6 +138,7 @@ typedef struct ap_plan {
   ap_tile combine_tile;
   const char *combine_target;
   unsigned combine_grid;
+  int32_t combine_block_rows;      /* as in attnpress_fwd_combine_args */
   size_t out_partial_offset_bytes; /* in the workspace, behind the schedule if there is one */
   size_t lse_partial_offset_bytes; /* behind out_partial */
   /* Only where a snippet has a mask, and ap_has_map(): */

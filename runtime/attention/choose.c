@@ -55,23 +55,12 @@ static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
 
 static attnpress_status plan_combine(const ap_problem *problem, const ap_device *device,
                                      ap_plan *plan) {
-  plan->combine = (ap_variant){
-      .family = AP_FAMILY_ATTENTION,
-      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
-               [AP_ATTENTION_HDIM] = problem->hdim_v,
-               [AP_ATTENTION_HDIM_V] = problem->hdim_v,
-               [AP_ATTENTION_DTYPE] = problem->dtype,
-               [AP_ATTENTION_SEQUENCES] = problem->sequences != AP_ATTENTION_SEQUENCES_DENSE,
-               [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
-  _Static_assert(AP_ATTENTION_SEQUENCES_RAGGED == 1, "pages are of the keys alone");
-  plan->combine_target = ap_target_for(&plan->combine, device->capability);
-  plan->combine_key = ap_variant_key(&plan->combine);
-  FORWARD_IF(ap_find_tile_by_key(&plan->combine, plan->combine_key, plan->combine_target,
-                                 &plan->combine_tile));
+  FORWARD_IF(ap_find_combine(problem, device, plan));
   const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
+  plan->combine_block_rows =
+      ap_choose_combine_rows(problem, device, &plan->combine_tile, plan->num_splits);
   const int64_t blocks =
-      ceil_div((int64_t)rows, plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_M]) *
-      ceil_div(problem->hdim_v, plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+      ap_count_combine_blocks(problem, &plan->combine_tile, plan->combine_block_rows);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
             "%zu query rows (batch * heads * seqlen_q) cannot be split: at most 2^31 - 1; set "
             "num_splits to 1",

@@ -1,5 +1,5 @@
-/* What the choices of a forward call share: choose_rows.c, choose_splits.c, choose.c and
- * choose_range.c, each of which calls those before it. */
+/* What the choices of a forward call share: choose_rows.c, choose_combine.c, choose_splits.c,
+ * choose.c and choose_range.c, each of which calls those before it. */
 #pragma once
 #include "attention/attention.h"
 
@@ -42,6 +42,16 @@ int32_t ap_choose_packing(const ap_problem *problem, const ap_tile *tile);
 int64_t ap_count_row_blocks(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile);
 /** Key blocks that the rows of a row block see together, at most. */
 int64_t ap_count_key_blocks(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile);
+
+/* ---- choose_combine.c ------------------------------------------------------------------------ */
+
+/** Fills the combine kernel of a plan. */
+attnpress_status ap_find_combine(const ap_problem *problem, const ap_device *device, ap_plan *plan);
+/** Rows of the combine kernel's thread blocks, and how many of these there are. */
+int32_t ap_choose_combine_rows(const ap_problem *problem, const ap_device *device,
+                               const ap_tile *combine, int32_t num_splits);
+int64_t ap_count_combine_blocks(const ap_problem *problem, const ap_tile *combine,
+                                int32_t block_rows);
 
 /* ---- choose_splits.c ------------------------------------------------------------------------- */
 

@@ -180,7 +180,8 @@ static attnpress_status fill_sm90(const ap_driver *driver, const forward_call *c
   return ap_tensor_maps_encode(driver, &call->args, how, out);
 }
 
-static void fill_combine(const attnpress_fwd_args *a, attnpress_fwd_combine_args *out) {
+static void fill_combine(const attnpress_fwd_args *a, const ap_plan *how,
+                         attnpress_fwd_combine_args *out) {
   *out = (attnpress_fwd_combine_args){
       .out_partial = a->out_partial,
       .lse_partial = a->lse_partial,
@@ -198,6 +199,7 @@ static void fill_combine(const attnpress_fwd_args *a, attnpress_fwd_combine_args
       .num_splits = a->num_splits,
       .sinks_stride = a->score.sinks_stride,
       .sinks_dtype = a->score.sinks_dtype,
+      .block_rows = how->combine_block_rows,
   };
 }
 
@@ -284,7 +286,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
       return ATTNPRESS_OK;
     }
     if (kernel == 2) {
-      fill_combine(fwd, &run->combine.combine);
+      fill_combine(fwd, how, &run->combine.combine);
       run->combine.ragged = run->main_ragged.batch.ragged;
       run->combine.sequence_splits = run->schedule.sequence_splits;
       *block = &run->combine;
@@ -298,7 +300,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   const int maps = ap_has_map(&run->call.problem);
   attnpress_fwd_args *fwd = &run->main.sm90.fwd;
   if (index > maps) { /* the forward kernel's stand */
-    fill_combine(fwd, &run->combine.combine);
+    fill_combine(fwd, how, &run->combine.combine);
     if (run->call.args.ragged != NULL)
       run->combine.ragged = run->ragged.batch.ragged;
     run->combine.sequence_splits = NULL;

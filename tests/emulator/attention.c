@@ -293,11 +293,12 @@ static int run_all_shapes(const kernel *k, const companions *others, FILE *out, 
   if (k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE)
     return run_ragged(k, others, out, shapes);
   if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE) {
-    for (int i = 0; i < COUNT(combine_shapes); ++i, ++*shapes) {
+    for (int n = 0; n < 2 * COUNT(combine_shapes); ++n, ++*shapes) {
+      const int i = n / 2, by_groups = n % 2;
       shape s = combine_shapes[i];
       s.scores = make_scores(k, i);
       v = (verdict){0};
-      run_combine(k, &s, 1000u * (unsigned)i, &v);
+      run_combine(k, &s, by_groups, 1000u * (unsigned)i, &v);
       if (!v.passed) {
         print_failure(out, k, &s, &v);
         return 1;

@@ -438,8 +438,10 @@ static int launch_fwd_sm90(const kernel *k, const kernel *map, call *c, unsigned
   return launch(k, (unsigned)blocks, &args, call_fwd_sm90, c, used, report);
 }
 
-static int launch_combine(const kernel *k, const call *c, int splits, char *report) {
+/* `by_groups`: a group of threads a row; else a thread block. */
+static int launch_combine(const kernel *k, const call *c, int splits, int by_groups, char *report) {
   const attnpress_forward_args *a = &c->args;
+  const int columns = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   attnpress_score_args score;
   ap_fill_score_args(a, &score);
   const attnpress_fwd_combine_args args = {
@@ -459,12 +461,11 @@ static int launch_combine(const kernel *k, const call *c, int splits, char *repo
       .sinks = score.sinks,
       .sinks_stride = score.sinks_stride,
       .sinks_dtype = score.sinks_dtype,
+      .block_rows = by_groups ? k->tile.threads / (columns / 4) : 1,
   };
   const unsigned used = 1u << OUT | 1u << LSE | 1u << OUT_PARTIAL | 1u << LSE_PARTIAL |
                         1u << (TENSORS + TENSOR_SINKS);
-  return launch(k,
-                (unsigned)(ceil_div(c->rows, k->tile.field[AP_ATTENTION_TILE_BLOCK_M]) *
-                           ceil_div(c->hdim_v, k->tile.field[AP_ATTENTION_TILE_BLOCK_N])),
+  return launch(k, (unsigned)(ceil_div(c->rows, args.block_rows) * ceil_div(c->hdim_v, columns)),
                 &args, call_combine, c, used, report);
 }
 
@@ -588,7 +589,7 @@ void run_forward(const kernel *forward, const companions *others, const shape *s
                    ? launch_fwd_sm90(forward, &others->map, &c, used, v->report)
                    : launch_fwd(forward, &others->map, &c, used, v->report);
   if (status == 0 && parts)
-    status = launch_combine(&others->combine, &c, s->splits, v->report);
+    status = launch_combine(&others->combine, &c, s->splits, s->splits % 2, v->report);
   if (status == 0 && reference_init(&r, &c.args) == 0) {
     reference_check(&r, &v->error);
     reference_free(&r);
@@ -665,7 +666,7 @@ static void check_combined_row(const call *c, int splits, int64_t row, reference
   }
 }
 
-void run_combine(const kernel *combine, const shape *s, uint64_t seed, verdict *v) {
+void run_combine(const kernel *combine, const shape *s, int by_groups, uint64_t seed, verdict *v) {
   call c;
   v->passed = 0;
   call_open(&c, &combine->variant, s);
@@ -673,7 +674,7 @@ void run_combine(const kernel *combine, const shape *s, uint64_t seed, verdict *
   add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
   fill_parts(&c, s->splits, seed);
   scores_add_sinks(&c.scores, &s->scores, &c.args, seed);
-  if (launch_combine(combine, &c, s->splits, v->report) == 0) {
+  if (launch_combine(combine, &c, s->splits, by_groups, v->report) == 0) {
     for (int64_t row = 0; row < c.rows; ++row)
       check_combined_row(&c, s->splits, row, &v->error);
     judge(combine, s, v);

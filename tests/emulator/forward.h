@@ -92,8 +92,8 @@ void companions_close(companions *c);
 void run_forward(const kernel *forward, const companions *others, const shape *s, uint64_t seed,
                  verdict *v);
 /** Runs a combine kernel on random parts of `splits` splits, some of them empty: rows of (batch,
- * heads, seqlen_q). */
-void run_combine(const kernel *combine, const shape *s, uint64_t seed, verdict *v);
+ * heads, seqlen_q), each by a thread block, or by one of its groups of threads. */
+void run_combine(const kernel *combine, const shape *s, int by_groups, uint64_t seed, verdict *v);
 
 /** "batch 2, 33 queries, 65 keys, 4 heads on 1 key head, packed, bhsd, window 7,0": of a kernel. */
 void print_shape(const ap_variant *variant, const shape *s, char *text, int text_bytes);

@@ -772,7 +772,7 @@ MUTATIONS = [
     Mutation(
         "combine: splits past the first step left out",
         COMBINE,
-        "for (; first < args->num_splits; first += STEP * GROUPS) {",
+        "for (; first < args->num_splits; first += STEP * stride) {",
         "if (first < args->num_splits) {",
     ),
     Mutation(
@@ -808,8 +808,8 @@ MUTATIONS = [
     Mutation(
         "combine: columns past the end",
         COMBINE,
-        "if (threadIdx.x >= GROUP_THREADS || !valid)",
-        "if (threadIdx.x >= GROUP_THREADS)",
+        "own_row < args->rows && (HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V);",
+        "own_row < args->rows;",
     ),
     Mutation(
         "combine: one group left out",
@@ -822,6 +822,54 @@ MUTATIONS = [
         COMBINE,
         "for (int warp = 1; warp < WARPS; ++warp)",
         "for (int warp = 1; warp < WARPS - 1; ++warp)",
+    ),
+    Mutation(
+        "combine: groups add up the same row",
+        COMBINE,
+        "first_row + (together ? 0 : group);",
+        "first_row;",
+    ),
+    Mutation(
+        "combine: rows past the end",
+        COMBINE,
+        "const bool valid = own_row < args->rows && ",
+        "const bool valid = ",
+    ),
+    Mutation(
+        "combine: rows past the end are read",
+        COMBINE,
+        "own_row < args->rows ? (int)own_row : 0;",
+        "(int)own_row;",
+    ),
+    Mutation(
+        "combine: a group with a row of its own begins as one of many",
+        COMBINE,
+        "together ? group : 0, together",
+        "group, together",
+    ),
+    Mutation(
+        "combine: a group with a row of its own takes a share of the splits",
+        COMBINE,
+        "together ? GROUPS : 1,",
+        "GROUPS,",
+    ),
+    Mutation(
+        "combine: groups that have a row each are added up",
+        COMBINE,
+        "  if (together)\n    sum",
+        "  if (true)\n    sum",
+    ),
+    Mutation(
+        "combine: only the first group's row is stored",
+        COMBINE,
+        "(group == 0 || !together)",
+        "group == 0",
+    ),
+    Mutation(
+        "combine: thread blocks of many rows overlap",
+        COMBINE,
+        "(int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;",
+        "(int64_t)(blockIdx.x / COLUMN_BLOCKS);",
     ),
     Mutation(
         "combine: heads of the next batch",

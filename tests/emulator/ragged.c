@@ -858,6 +858,7 @@ static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_ar
               .seqlen_q = fwd->seqlen_q,
               .num_splits = fwd->num_splits,
               .sinks_dtype = fwd->score.sinks_dtype,
+              .block_rows = 1,
           },
       .ragged = *ragged,
       .sequence_splits = sequence_splits,

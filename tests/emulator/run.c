@@ -319,7 +319,7 @@ static void run_until_enough(const kernel *k, const companions *others, const sh
     if (ragged->count > 0)
       run_ragged_batch(k, others, ragged, &s->scores, seed, v);
     else if (k->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_COMBINE)
-      run_combine(k, s, seed, v);
+      run_combine(k, s, 0, seed, v);
     else
       run_forward(k, others, s, seed, v);
     seed += 3;

@@ -118,14 +118,17 @@ typedef struct attnpress_fwd_combine_args {
   int64_t rows;
   int32_t heads_q, seqlen_q, num_splits;
   int32_t sinks_dtype; /* 1 fp16, 2 bf16, 3 fp32 */
+  int32_t block_rows;  /* rows of a thread block: 1, whose splits its groups of threads share out,
+                          or, of dense calls, as many as it has such groups, one each */
+  int32_t reserved;    /* 0 */
 } attnpress_fwd_combine_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_combine_args, rows, 88)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_args) == 112,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_args) == 120,
                         "layout of attnpress_fwd_combine_args");
 
-/* The grid of the combine kernel is ceil(HEAD_DIM_V / BLOCK_N) * ceil(rows / BLOCK_M) blocks,
- * fastest first, of 32 * WARPS_M threads; BLOCK_N are columns here. */
+/* The grid of the combine kernel is ceil(HEAD_DIM_V / BLOCK_N) * ceil(rows / block_rows) blocks,
+ * fastest first, of 32 * WARPS_M threads; BLOCK_N are columns here, BLOCK_N / 4 threads a group. */
 
 /* The arguments of the backward kernels, all of them: each reads what it needs. */
 typedef struct attnpress_bwd_args {

@@ -56,7 +56,7 @@ typedef struct attnpress_fwd_combine_ragged_args {
   const int32_t *sequence_splits; /* (batch): parts of each sequence; NULL: num_splits of all */
 } attnpress_fwd_combine_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 272,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 280,
                         "layout of attnpress_fwd_combine_ragged_args");
 
 /* A sequence as the schedule kernel hands it on. */

@@ -1,0 +1,39 @@
+/* The kernel that adds up the splits of a forward call: which it is, and its thread blocks. */
+#include "attention/choose_parts.h"
+
+/* A thread block that adds up one row is there for many splits. Few splits of many rows, more than
+ * run at once, are better off with a row a group of its threads. */
+enum { GROUP_SPLITS_MAX = 16, BLOCKS_PER_SM = 16 };
+
+attnpress_status ap_find_combine(const ap_problem *problem, const ap_device *device,
+                                 ap_plan *plan) {
+  plan->combine = (ap_variant){
+      .family = AP_FAMILY_ATTENTION,
+      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
+               [AP_ATTENTION_HDIM] = problem->hdim_v,
+               [AP_ATTENTION_HDIM_V] = problem->hdim_v,
+               [AP_ATTENTION_DTYPE] = problem->dtype,
+               [AP_ATTENTION_SEQUENCES] = problem->sequences != AP_ATTENTION_SEQUENCES_DENSE,
+               [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
+  _Static_assert(AP_ATTENTION_SEQUENCES_RAGGED == 1, "pages are of the keys alone");
+  plan->combine_target = ap_target_for(&plan->combine, device->capability);
+  plan->combine_key = ap_variant_key(&plan->combine);
+  return ap_find_tile_by_key(&plan->combine, plan->combine_key, plan->combine_target,
+                             &plan->combine_tile);
+}
+
+int64_t ap_count_combine_blocks(const ap_problem *problem, const ap_tile *combine,
+                                int32_t block_rows) {
+  const int64_t rows = (int64_t)problem->batch * problem->heads_q * problem->seqlen_q;
+  return ceil_div(rows, block_rows) *
+         ceil_div(problem->hdim_v, combine->field[AP_ATTENTION_TILE_BLOCK_N]);
+}
+
+int32_t ap_choose_combine_rows(const ap_problem *problem, const ap_device *device,
+                               const ap_tile *combine, int32_t num_splits) {
+  if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE || problem->batch_invariant ||
+      num_splits > GROUP_SPLITS_MAX ||
+      ap_count_combine_blocks(problem, combine, 1) <= (int64_t)BLOCKS_PER_SM * device->sm_count)
+    return 1;
+  return combine->threads / (combine->field[AP_ATTENTION_TILE_BLOCK_N] / 4);
+}
