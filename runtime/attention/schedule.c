@@ -37,10 +37,13 @@ typedef struct work {
   int32_t consumers; /* of a thread block */
   int32_t positions; /* query positions of a consumer's rows */
   int32_t seqlen_q, seqlen_k, keys_per_block, splits;
-  ap_mask mask;                         /* that of the kernel */
-  double key_head_bytes;                /* K and V of a key head */
-  int64_t time[AP_SCHEDULE_ROW_BLOCKS]; /* of a unit, by row block in the order of dealing */
-  int64_t head_time;                    /* of a head's row blocks together */
+  int32_t blocks_per_split; /* key blocks */
+  int32_t parts;            /* splits whose units take times of their own, or 1: all as the first */
+  ap_mask mask;             /* that of the kernel */
+  double key_head_bytes;    /* K and V of a key head */
+  /* Of a unit, by row block in the order of dealing, and part. */
+  int64_t time[AP_SCHEDULE_ROW_BLOCKS];
+  int64_t all_time; /* of all units together */
 } work;
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -62,6 +65,9 @@ static void describe(const ap_problem *problem, int32_t units, const ap_plan *pl
   w->heads = units / plan->row_blocks;
   /* The tile heads of one key head, and the splits of each, share its keys and values. */
   w->splits = plan->num_splits;
+  w->blocks_per_split = plan->key_blocks_per_split;
+  w->parts =
+      w->splits > 1 && plan->variant.axis[AP_ATTENTION_MASK] != ATTNPRESS_FULL ? w->splits : 1;
   w->sharing = problem->heads_q / (problem->heads_kv * plan->heads_per_tile) * w->splits;
   w->key_heads = problem->batch * problem->heads_kv;
   w->blocks = (int32_t)plan->grid;
@@ -75,13 +81,17 @@ static void describe(const ap_problem *problem, int32_t units, const ap_plan *pl
 }
 
 /** The time of a unit whose rows begin at a query position: its key blocks are those of all its
- * consumers, and each takes longer where more of them have rows that see it. */
-static int64_t unit_time(const work *w, int64_t position) {
+ * consumers, of which a split has some, and each takes longer where more of them have rows that see
+ * it. */
+static int64_t unit_time(const work *w, int64_t position, int64_t split) {
+  const int64_t from =
+      ap_keys_of(&w->mask, position).begin / w->keys_per_block + split * w->blocks_per_split;
+  const int64_t to = w->splits > 1 ? from + w->blocks_per_split : INT64_MAX;
   int64_t first = INT64_MAX, end = 0, seen = 0;
   for (int32_t i = 0; i < w->consumers && position < w->seqlen_q; ++i, position += w->positions) {
     const int64_t last = smaller(position + w->positions, w->seqlen_q) - 1;
-    const int64_t begin = ap_keys_of(&w->mask, position).begin / w->keys_per_block;
-    const int64_t stop = ceil_div(ap_keys_of(&w->mask, last).end, w->keys_per_block);
+    const int64_t begin = larger(ap_keys_of(&w->mask, position).begin / w->keys_per_block, from);
+    const int64_t stop = smaller(ceil_div(ap_keys_of(&w->mask, last).end, w->keys_per_block), to);
     if (stop <= begin)
       continue;
     first = smaller(first, begin);
@@ -89,19 +99,19 @@ static int64_t unit_time(const work *w, int64_t position) {
     seen += stop - begin;
   }
   const int64_t blocks = end > 0 ? end - first : 0;
-  const int64_t time = KEY_BLOCK_TIME * w->consumers * blocks + CONSUMER_TIME * seen;
-  return time / w->splits + UNIT_TIME * w->consumers;
+  return KEY_BLOCK_TIME * w->consumers * blocks + CONSUMER_TIME * seen + UNIT_TIME * w->consumers;
 }
 
 static void measure(work *w) {
   const int64_t step = (int64_t)w->positions * w->consumers;
-  w->head_time = 0;
+  int64_t sum = 0;
   for (int64_t i = 0; i < w->row_blocks; ++i) {
     /* Later rows see more keys. */
     const int64_t row_block = w->mask.kind != ATTNPRESS_FULL ? w->row_blocks - 1 - i : i;
-    w->time[i] = unit_time(w, row_block * step);
-    w->head_time += w->time[i];
+    for (int64_t part = 0; part < w->parts; ++part)
+      sum += w->time[i * w->parts + part] = unit_time(w, row_block * step, part);
   }
+  w->all_time = sum * (w->heads / w->parts); /* heads are all splits of some heads */
 }
 
 /* ---- Dealing ---------------------------------------------------------------------------------- */
@@ -129,10 +139,16 @@ static inline void deal(load *l, int32_t count, int64_t time) {
   }
 }
 
-/** Deals out a section of `heads` heads, of which `there` exist, `times` times over. */
+/** Deals out a section of `heads` heads, of which `there` exist, `times` times over. Sections begin
+ * with a first split. */
 static void deal_section(load *l, const work *w, int64_t heads, int64_t there, int64_t times) {
   for (int64_t i = 0; i < w->row_blocks; ++i) {
-    deal(l, (int32_t)there, w->time[i] * times);
+    const int64_t *time = w->time + i * w->parts;
+    if (time[0] == time[w->parts - 1]) /* no split takes longer than the one before it */
+      deal(l, (int32_t)there, time[0] * times);
+    else
+      for (int64_t head = 0; head < there; ++head)
+        deal(l, 1, time[head % w->parts] * times);
     if (there < heads)
       deal(l, (int32_t)(heads - there), 0);
   }
@@ -156,8 +172,9 @@ static int64_t last_of_single(const work *w, int64_t section_heads) {
   int64_t most = 0;
   for (int64_t head = 0; head < w->heads; head += section_heads)
     for (int64_t i = 0; i < w->row_blocks; ++i)
-      for (int64_t n = smaller(section_heads, w->heads - head); n > 0; --n) {
-        const int64_t end = free_at[0] + w->time[i] + SINGLE_UNIT_TIME * w->consumers;
+      for (int64_t n = 0; n < smaller(section_heads, w->heads - head); ++n) {
+        const int64_t time = w->time[i * w->parts + n % w->parts];
+        const int64_t end = free_at[0] + time + SINGLE_UNIT_TIME * w->consumers;
         most = larger(most, end);
         int32_t at = 0;
         for (int32_t child = 1; child < w->blocks; child = 2 * at + 1) {
@@ -243,14 +260,15 @@ typedef struct choice {
 
 /** 1 where no order can be better than a choice by GAIN. */
 static int is_even(const work *w, const choice *best) {
-  return best->cost * w->blocks <= (1 + GAIN) * (double)w->head_time * w->heads;
+  return best->cost * w->blocks <= (1 + GAIN) * (double)w->all_time;
 }
 
 static void try_order(const work *w, int64_t heads, dealing how, choice *best) {
   const order o = {heads, how};
   const int64_t sections = how == OWN_GROUPS ? 2 : ceil_div(w->heads, heads);
   const int64_t most = heads == w->sharing ? FIRST_LOOK_UNITS_MAX : LOOK_UNITS_MAX;
-  if (heads > smaller(w->heads, HEADS_MAX) || sections * w->row_blocks > most || is_even(w, best))
+  if (heads > smaller(w->heads, HEADS_MAX) || heads % w->parts != 0 ||
+      sections * w->row_blocks > most || is_even(w, best))
     return;
   const double found = cost(w, o);
   if (found < (1 - GAIN) * best->cost)
@@ -260,7 +278,7 @@ static void try_order(const work *w, int64_t heads, dealing how, choice *best) {
 /** 1 where an even order would be worth what single units take longer. */
 static int pays_singly(const work *w, const choice *best) {
   const double longer = (double)SINGLE_UNIT_TIME * w->consumers * w->units;
-  return (double)w->head_time * w->heads + longer < (1 - GAIN) * best->cost * w->blocks;
+  return (double)w->all_time + longer < (1 - GAIN) * best->cost * w->blocks;
 }
 
 /** Tries sections that are groups: the three first that fill pairs of rounds better than those
@@ -283,7 +301,7 @@ static void try_groups(const work *w, choice *best) {
 static order choose(work *w) {
   static const int16_t counts[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 12, 14, 16, 18,  20, 22,
                                    24, 28, 32, 36, 40, 44, 48, 56, 64, 72, 80, 88, 96, 112, 128};
-  if (w->row_blocks > AP_SCHEDULE_ROW_BLOCKS || w->blocks > AP_SCHEDULE_BLOCKS)
+  if ((int64_t)w->row_blocks * w->parts > AP_SCHEDULE_ROW_BLOCKS || w->blocks > AP_SCHEDULE_BLOCKS)
     return (order){smaller(w->key_heads, 8) * w->sharing, ONE_GROUP}; /* the rest is small */
   measure(w);
   choice best = {{w->sharing, ONE_GROUP}, 1e300}; /* key head after key head */
@@ -302,7 +320,7 @@ static order choose(work *w) {
 
 /** 1 where all units take as long as each other, or each thread block has one. */
 static int is_simple(const work *w) {
-  return w->units <= w->blocks || w->row_blocks == 1 || w->heads == 1 ||
+  return w->units <= w->blocks || (w->row_blocks == 1 && w->parts == 1) || w->heads == 1 ||
          (w->mask.kind == ATTNPRESS_FULL &&
           w->seqlen_q == (int64_t)w->row_blocks * w->positions * w->consumers);
 }
@@ -320,6 +338,7 @@ static order remember(work *w, const ap_problem *problem, ap_memo *memo) {
     key = ap_memo_key(key, (uint64_t)w->mask.left << 32 | (uint64_t)w->mask.right);
     key = ap_memo_key(key, (uint64_t)w->mask.chunk << 32 | (uint32_t)w->mask.center);
   }
+  key = ap_memo_kind(key, 0);
   const uint16_t known = memo != NULL ? ap_memo_find(memo, key) : 0;
   if (known != 0 && (known & HEADS_MAX) <= w->heads)
     return (order){known & HEADS_MAX, (dealing)(known / (HEADS_MAX + 1))};
@@ -341,6 +360,18 @@ void ap_schedule(const ap_problem *problem, ap_memo *memo, int32_t units, ap_pla
     plan->grid = (unsigned)plan->group_units;
   plan->group_rounds = (int32_t)(((unsigned)plan->group_units + plan->grid - 1) / plan->grid);
   plan->rounds = (o.how == OWN_GROUPS ? sections : 1) * plan->group_rounds;
+}
+
+ap_schedule_bounds ap_schedule_least(const ap_problem *problem, int32_t units, int32_t blocks,
+                                     const ap_plan *plan) {
+  work w;
+  describe(problem, units, plan, &w);
+  measure(&w);
+  int64_t longest = 0;
+  for (int64_t i = 0; i < (int64_t)w.row_blocks * w.parts; ++i)
+    longest = larger(longest, w.time[i]);
+  const double scale = TIME_SCALE * w.consumers;
+  return (ap_schedule_bounds){(double)longest / scale, (double)w.all_time / scale / blocks};
 }
 
 double ap_schedule_cost(const ap_problem *problem, int32_t blocks, const ap_plan *plan) {

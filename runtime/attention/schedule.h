@@ -14,4 +14,13 @@ void ap_schedule(const ap_problem *problem, ap_memo *memo, int32_t units, ap_pla
  * AP_SCHEDULE_BLOCKS thread blocks. */
 double ap_schedule_cost(const ap_problem *problem, int32_t blocks, const ap_plan *plan);
 
+/** What no order of a plan's units can be better than, in the same time: the longest unit, and the
+ * mean of the thread blocks. */
+typedef struct ap_schedule_bounds {
+  double longest, mean;
+} ap_schedule_bounds;
+ap_schedule_bounds ap_schedule_least(const ap_problem *problem, int32_t units, int32_t blocks,
+                                     const ap_plan *plan);
+
+/* Row blocks count once for each split where a mask leaves splits different keys. */
 enum { AP_SCHEDULE_ROW_BLOCKS = 2048, AP_SCHEDULE_BLOCKS = 512 };

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { AP_MEMO_ENTRIES = 64 };
+enum { AP_MEMO_ENTRIES = 128 };
 
 typedef struct ap_memo {
   _Atomic(uint64_t) entries[AP_MEMO_ENTRIES]; /* 48 bits of the key, then the answer; 0: empty */
@@ -18,6 +18,12 @@ typedef struct ap_memo {
 static inline uint64_t ap_memo_key(uint64_t key, uint64_t number) {
   key = (key ^ number) * UINT64_C(0x9E3779B97F4A7C15);
   return key ^ key >> 32;
+}
+
+/** The key of an answer of one of two kinds, 0 and 1: with it, none takes the place of one of the
+ * other kind. Calls that ask for both would forget one over the other each time. */
+static inline uint64_t ap_memo_kind(uint64_t key, unsigned kind) {
+  return (key & ~(uint64_t)1) | kind;
 }
 
 static inline _Atomic(uint64_t) *ap_memo_entry(ap_memo *memo, uint64_t key) {
