@@ -1,6 +1,7 @@
 /* The order in which thread blocks of sm90 kernels take their units, held against dealing out that
  * knows all of them: longest first, each unit to the thread block that is free first. The times of
- * units, the kernel's walk over them and that list are computed here by counting. */
+ * units, the kernel's walk over them and that list are computed here by counting. And the number of
+ * splits, held against all that could have been chosen. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "attention/choose_parts.h"
 #include "attention/schedule.h"
 #include "support.h"
 
@@ -90,30 +92,34 @@ static int keys_of(const ap_problem *p, int position_end) {
   return keys < 0 ? 0 : keys > p->seqlen_k ? p->seqlen_k : keys;
 }
 
-/** Key blocks of the row block, each by the share of the consumers that see it, and 1.5. */
-static double unit_time(const ap_problem *p, const ap_plan *plan, int row_block) {
+/** Key blocks of the row block in a split, each by the share of the consumers that see it, and 1.5. */
+static double unit_time(const ap_problem *p, const ap_plan *plan, int row_block, int split) {
   const int consumers = plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64,
             positions = 64 / plan->heads_per_tile;
   const int begin = row_block * consumers * positions;
+  const int first_block = split * plan->key_blocks_per_split;
   double time = 1.5;
-  for (int n = 0;; ++n) {
+  for (int n = first_block;; ++n) {
     int sees = 0;
     for (int consumer = 0; consumer < consumers; ++consumer) {
       const int first = begin + consumer * positions, end = first + positions;
       sees += first < p->seqlen_q && n * plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] <
                                          keys_of(p, end < p->seqlen_q ? end : p->seqlen_q);
     }
-    if (sees == 0)
+    if (sees == 0 || n == first_block + plan->key_blocks_per_split)
       return time;
     time += 0.4 + 0.6 * sees / consumers;
   }
 }
 
-/** Of the row blocks in the order of dealing; freed by the caller. */
+/** Of the row blocks in the order of dealing, split by split; freed by the caller. */
 static double *unit_times(const ap_problem *p, const ap_plan *plan) {
-  double *times = calloc((size_t)plan->row_blocks, sizeof *times);
+  const int splits = plan->num_splits;
+  double *times = calloc((size_t)(plan->row_blocks * splits), sizeof *times);
   for (int i = 0; i < plan->row_blocks; ++i)
-    times[i] = unit_time(p, plan, p->mask == ATTNPRESS_CAUSAL ? plan->row_blocks - 1 - i : i);
+    for (int split = 0; split < splits; ++split)
+      times[i * splits + split] =
+          unit_time(p, plan, p->mask == ATTNPRESS_CAUSAL ? plan->row_blocks - 1 - i : i, split);
   return times;
 }
 
@@ -171,7 +177,8 @@ static double time_of_plan(const ap_plan *plan, const double *times) {
       const int head = unit / section_units * plan->section_heads + unit % plan->section_heads;
       if (place >= plan->group_units || head >= plan->heads)
         continue;
-      const double time = times[unit % section_units / plan->section_heads];
+      const double time = times[unit % section_units / plan->section_heads * plan->num_splits +
+                                head % plan->num_splits];
       ++met;
       if (blocks > BLOCKS) {
         take(&l, time + 1.5); /* nothing of it runs under the one before */
@@ -281,6 +288,126 @@ static void test_cost(void **state) {
   }
 }
 
+/* ---- Splits ---------------------------------------------------------------------------------- */
+
+/** The modelled time of a problem in splits, chosen or given. */
+static double time_of_splits(const ap_problem *p, int splits, ap_plan *plan) {
+  ap_problem problem = *p;
+  problem.num_splits = splits;
+  assert_ok(ap_choose(&problem, &h200, plan));
+  return ap_scheduled_us(&problem, &h200, plan) +
+         ap_parts_us(&problem, &h200, &plan->combine_tile, plan->num_splits);
+}
+
+/** A random problem whose row blocks are fewer than three rounds. *whole: what runs without splits. */
+static ap_problem few_units(int mask, ap_plan *whole) {
+  for (;;) {
+    const ap_problem problem = random_problem(mask);
+    time_of_splits(&problem, 1, whole);
+    if (whole->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
+        whole->heads * whole->row_blocks < 3 * BLOCKS)
+      return problem;
+  }
+}
+
+/** The busiest thread block's time of causal splits is what counting gives; of others, whose last
+ * split may be shorter, no less. */
+static void test_cost_of_splits(void **state) {
+  (void)state;
+  int exact_ones = 0;
+  for (int i = 0; i < 300; ++i) {
+    ap_plan plan;
+    const ap_problem problem = few_units(i % 2, &plan);
+    time_of_splits(&problem, 2 + (int)(random_share() * 6), &plan);
+    double *times = unit_times(&problem, &plan);
+    const double counted = time_of_plan(&plan, times);
+    const double cost = ap_schedule_cost(&problem, BLOCKS, &plan);
+    free(times);
+    const int sharing = problem.heads_q / problem.heads_kv / plan.heads_per_tile * plan.num_splits;
+    const double key_heads = fmax((double)plan.section_heads / sharing, 1);
+    const double section_bytes = 4.0 * key_heads * problem.hdim * problem.seqlen_k;
+    const int exact = problem.mask && section_bytes <= 10e6; /* the memory adds nothing */
+    exact_ones += exact;
+    if (cost < (1 - 1e-9) * counted || (exact && cost > (1 + 1e-9) * counted)) {
+      print_problem("cost", &problem, &plan);
+      fail_msg("%d splits: %.3f, and %.3f by counting", plan.num_splits, cost, counted);
+    }
+  }
+  assert_true(exact_ones > 50);
+}
+
+/** Of 1,000 shapes none takes more than 1.08 of the least time that some number of splits has, and
+ * where keys are split it is for a gain. */
+static void test_splits(void **state) {
+  (void)state;
+  double sum = 0, worst = 0, gain = 0;
+  int split = 0;
+  ap_memo memo = {0};
+  ap_device remembering = h200;
+  remembering.memo = &memo;
+  for (int i = 0; i < 1000; ++i) {
+    ap_plan whole, plan, other;
+    const ap_problem problem = few_units(i % 2, &whole);
+    const double whole_us = time_of_splits(&problem, 1, &whole);
+    const double us = time_of_splits(&problem, 0, &plan);
+    double least = whole_us;
+    for (int n = 2; n <= 40; ++n)
+      if (whole.heads * whole.row_blocks * n <= 6 * BLOCKS)
+        least = fmin(least, time_of_splits(&problem, n, &other));
+    sum += log(us / least);
+    worst = fmax(worst, us / least);
+    if (us > 1.08 * least || (plan.num_splits > 1 && us > 0.951 * whole_us)) {
+      print_problem("splits", &problem, &whole);
+      fail_msg("%d splits take %.1f us, none %.1f, the best %.1f", plan.num_splits, us, whole_us,
+               least);
+    }
+    split += plan.num_splits > 1;
+    gain += log(whole_us / us);
+    for (int pass = 0; pass < 2; ++pass) { /* worked out, then remembered */
+      assert_ok(ap_choose(&problem, &remembering, &other));
+      assert_memory_equal(&other, &plan, sizeof plan);
+    }
+    ap_problem larger = problem;
+    ++larger.batch;
+    time_of_splits(&larger, 0, &whole);
+    assert_ok(ap_choose(&larger, &remembering, &other));
+    assert_memory_equal(&other, &whole, sizeof whole);
+  }
+  print_message("1000 shapes, %d split: mean %.4f of the best splits' time, worst %.3f; without "
+                "splits %.3f\n",
+                split, exp(sum / 1000), worst, exp(gain / 1000));
+  assert_true(exp(sum / 1000) < 1.01);
+  assert_in_range(split, 100, 500);
+}
+
+/** Calls that were measured, or are known: few rows of long keys, rows that splits would not pay
+ * for, single long heads, and units of a bit more than a round. */
+static void test_known_splits(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, mask;
+    int want;
+  } rows[] = {
+      {1, 5, 1, 3459, 3459, 64, 0, 1},      {3, 16, 1, 99, 2769, 192, 0, 3},
+      {1, 20, 20, 18262, 18262, 128, 0, 1}, {1, 1, 1, 16384, 16384, 128, 1, 2},
+      {1, 140, 140, 128, 8192, 128, 0, 3},  {1, 32, 8, 64, 8192, 128, 0, 8},
+      {1, 16, 16, 2048, 2048, 128, 1, 1},   {1, 4, 4, 86, 12246, 128, 1, 24},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem = random_problem(rows[i].mask);
+    ap_plan plan;
+    problem.batch = rows[i].batch;
+    problem.heads_q = rows[i].heads_q;
+    problem.heads_kv = rows[i].heads_kv;
+    problem.seqlen_q = rows[i].seqlen_q;
+    problem.seqlen_k = rows[i].seqlen_k;
+    problem.hdim = problem.hdim_v = rows[i].hdim;
+    const double us = time_of_splits(&problem, 0, &plan);
+    if (plan.num_splits != rows[i].want)
+      fail_msg("row %zu: %d splits, %.1f us", i, plan.num_splits, us);
+  }
+}
+
 /** Shapes where head after head cost most, and where sections lost: predicted and measured. */
 static void test_known(void **state) {
   (void)state;
@@ -328,6 +455,15 @@ static void test_memo(void **state) {
   for (int i = 0; i < AP_MEMO_ENTRIES; ++i)
     used += atomic_load(&memo.entries[i]) != 0;
   assert_in_range(used, 10, SHAPES);
+  /* Answers of two kinds do not meet. */
+  for (uint64_t key = 1; key < 1000; key += 7) {
+    const uint64_t kinds[] = {ap_memo_kind(key << 20 | key, 0), ap_memo_kind(key << 20 | key, 1)};
+    ap_memo_put(&memo, kinds[0], 5);
+    ap_memo_put(&memo, kinds[1], 6);
+    assert_int_equal(ap_memo_find(&memo, kinds[0]), 5);
+    assert_int_equal(ap_memo_find(&memo, kinds[1]), 6);
+  }
+  memo = (ap_memo){0};
   /* What is there is what is given. */
   const uint64_t key = ap_memo_key(0, 42);
   assert_int_equal(ap_memo_find(&memo, key), 0);
@@ -358,8 +494,11 @@ static void test_large(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cost), cmocka_unit_test(test_known), cmocka_unit_test(test_causal),
-      cmocka_unit_test(test_full), cmocka_unit_test(test_memo),  cmocka_unit_test(test_large),
+      cmocka_unit_test(test_cost),   cmocka_unit_test(test_known),
+      cmocka_unit_test(test_causal), cmocka_unit_test(test_cost_of_splits),
+      cmocka_unit_test(test_splits), cmocka_unit_test(test_known_splits),
+      cmocka_unit_test(test_full),   cmocka_unit_test(test_memo),
+      cmocka_unit_test(test_large),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

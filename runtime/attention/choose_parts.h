@@ -1,5 +1,5 @@
-/* What the choices of a forward call share: choose_rows.c, choose_combine.c, choose_splits.c,
- * choose.c and choose_range.c, each of which calls those before it. */
+/* What the choices of a forward call share: choose_rows.c, choose_combine.c, choose_time.c,
+ * choose_splits.c, choose.c and choose_range.c, each of which calls those before it. */
 #pragma once
 #include "attention/attention.h"
 
@@ -52,6 +52,18 @@ int32_t ap_choose_combine_rows(const ap_problem *problem, const ap_device *devic
                                const ap_tile *combine, int32_t num_splits);
 int64_t ap_count_combine_blocks(const ap_problem *problem, const ap_tile *combine,
                                 int32_t block_rows);
+
+/* ---- choose_time.c --------------------------------------------------------------------------- */
+
+/** Microseconds, by the model, of dense calls to kernels whose thread blocks stay. What it takes to
+ * write the parts of splits and to add them up; */
+double ap_parts_us(const ap_problem *problem, const ap_device *device, const ap_tile *combine,
+                   int32_t num_splits);
+/** what the kernel takes of a plan with an order, and what it takes in no order less than. Both up to
+ * as many row blocks and SMs as ap_schedule_cost(). */
+double ap_scheduled_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
+double ap_least_us(const ap_problem *problem, const ap_device *device, int32_t units,
+                   const ap_plan *plan);
 
 /* ---- choose_splits.c ------------------------------------------------------------------------- */
 

@@ -1,5 +1,8 @@
 /* Into how many parts a forward call splits the keys, and which kernel runs for that. */
+#include <math.h>
+
 #include "attention/choose_parts.h"
+#include "attention/schedule.h"
 
 enum {
   SPLITS_CHOSEN_MAX = 128,
@@ -47,7 +50,8 @@ static int64_t one_wave(int64_t blocks, int64_t key_blocks, int64_t slots, int64
   return ceil_div(key_blocks, ceil_div(key_blocks, n));
 }
 
-/** The most splits that are ever chosen for so many thread blocks of one split. */
+/** The most splits that are ever chosen for so many thread blocks of one split: with them there are
+ * no more thread blocks than bound the workspace. */
 static int64_t most_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
   int64_t most = key_blocks < slots ? key_blocks : slots;
   if (most > SPLITS_CHOSEN_MAX)
@@ -141,6 +145,129 @@ static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split
   return count;
 }
 
+/* ---- By time --------------------------------------------------------------------------------- */
+
+/* Kernels of sm90 whose thread blocks stay: the model of choose_time.c says what a number of splits
+ * costs. With more rounds of row blocks than some, splitting evens out too little to be looked at.
+ * All small numbers are tried, larger ones in steps of a quarter, and those that fill a few rounds. */
+enum { ROUNDS_WEIGHED = 3, SPLITS_TRIED = 8, ROUNDS_FILLED = 4 };
+#define SPLIT_GAIN 0.95 /* of the time without splits, that splits take at most */
+#define NEXT_GAIN  0.99 /* and of that of fewer splits */
+
+/** 1 where the number of splits is weighed. */
+static int is_weighed(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
+                      const ap_tile *tile) {
+  return tile->field[AP_ATTENTION_TILE_PRODUCER] && plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
+         problem->sequences == AP_ATTENTION_SEQUENCES_DENSE &&
+         problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX && device->sm_count <= AP_SCHEDULE_BLOCKS;
+}
+
+/** The plan with a tile and splits, as far as its order asks for it. Returns its units. */
+static int32_t try_splits(const ap_problem *problem, const ap_device *device, const ap_tile *tile,
+                          int32_t splits, ap_plan *plan) {
+  const int64_t key_blocks =
+      ap_count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
+                          tile->field[AP_ATTENTION_TILE_BLOCK_N]);
+  plan->tile = *tile;
+  plan->num_splits = splits;
+  plan->key_blocks_per_split = (int32_t)ceil_div(key_blocks, splits);
+  plan->row_blocks = (int32_t)ap_count_row_blocks(problem, tile, plan->heads_per_tile);
+  const int64_t units = ap_count_tiles(problem, plan, tile) * splits;
+  plan->grid = (unsigned)(units < device->sm_count ? units : device->sm_count);
+  return (int32_t)units;
+}
+
+/** The time of a number of splits; or, where that must be `enough` or more, such a time. */
+static double time_of_splits(const ap_problem *problem, const ap_device *device,
+                             const ap_tile *tile, int32_t splits, double enough, ap_plan *plan) {
+  const double parts_us = ap_parts_us(problem, device, &plan->combine_tile, splits);
+  if (parts_us >= enough)
+    return parts_us;
+  const int32_t units = try_splits(problem, device, tile, splits, plan);
+  if ((int64_t)plan->row_blocks * splits > AP_SCHEDULE_ROW_BLOCKS)
+    return INFINITY;
+  const double least_us = parts_us + ap_least_us(problem, device, units, plan);
+  if (least_us >= enough)
+    return least_us;
+  ap_schedule(problem, NULL, units, plan);
+  return parts_us + ap_scheduled_us(problem, device, plan);
+}
+
+/** What is weighed: the call, the tile of splits, and the best that was found. */
+typedef struct weighing {
+  const ap_problem *problem;
+  const ap_device *device;
+  const ap_tile *tile;
+  int64_t key_blocks, most;
+  ap_plan tried;
+  double best_us;
+  int32_t best;
+} weighing;
+
+/** Takes a number of splits, or the least that gives each as many key blocks, if it is better than the
+ * best by NEXT_GAIN. */
+static void weigh(weighing *w, int64_t splits) {
+  if (splits > w->most)
+    return;
+  const int64_t n = ceil_div(w->key_blocks, ceil_div(w->key_blocks, splits));
+  const double enough = NEXT_GAIN * w->best_us;
+  const double us = time_of_splits(w->problem, w->device, w->tile, (int32_t)n, enough, &w->tried);
+  if (us < enough) {
+    w->best_us = us;
+    w->best = (int32_t)n;
+  }
+}
+
+/** The number of splits that takes the least time; `tile` is that of splits, and plan's of none. */
+static int32_t weigh_splits(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
+                            const ap_tile *tile, int64_t units, int64_t key_blocks) {
+  const int64_t slots = device->sm_count;
+  weighing w = {problem, device,   tile, key_blocks, most_splits(units, key_blocks, slots),
+                *plan,   INFINITY, 1};
+  if (ap_find_combine(problem, device, &w.tried) != ATTNPRESS_OK)
+    return 1;
+  const double whole_us = time_of_splits(problem, device, &plan->tile, 1, INFINITY, &w.tried);
+  w.best_us = SPLIT_GAIN / NEXT_GAIN * whole_us;
+  for (int64_t n = 2; n <= w.most; n += n < SPLITS_TRIED ? 1 : n / 4)
+    weigh(&w, n);
+  for (int64_t rounds = 1; rounds <= ROUNDS_FILLED; ++rounds)
+    if (rounds * slots > SPLITS_TRIED * units)
+      weigh(&w, rounds * slots / units);
+  return w.best;
+}
+
+/** The same, asked once a shape. */
+static int32_t cheapest_splits(const ap_problem *problem, const ap_device *device,
+                               const ap_plan *plan, const ap_tile *tile) {
+  const int64_t units = ap_count_tiles(problem, plan, tile), slots = device->sm_count;
+  const int64_t key_blocks =
+      ap_count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
+                          tile->field[AP_ATTENTION_TILE_BLOCK_N]);
+  if (units <= 0 || units >= ROUNDS_WEIGHED * slots || key_blocks < AP_SPLIT_KEY_BLOCKS_MIN)
+    return 1;
+  uint64_t key = ap_memo_key(plan->variant_key,
+                             (uint64_t)problem->seqlen_q << 32 | (uint32_t)problem->seqlen_k);
+  key = ap_memo_key(key, (uint64_t)problem->heads_q << 32 | (uint32_t)problem->heads_kv);
+  key = ap_memo_key(key, (uint64_t)problem->batch << 32 | (uint32_t)problem->mask);
+  if (problem->mask == ATTNPRESS_WINDOW) {
+    key = ap_memo_key(key, (uint64_t)problem->window_left << 32 | (uint64_t)problem->window_right);
+    key = ap_memo_key(key, (uint64_t)problem->window_chunk << 1 |
+                               (uint64_t)(problem->window_top_left != 0));
+  }
+  key = ap_memo_kind(key, 1);
+  const uint16_t known = device->memo != NULL ? ap_memo_find(device->memo, key) : 0;
+  if (known != 0) { /* by another key of the same bits, it may be too large */
+    const int64_t most = most_splits(units, key_blocks, slots);
+    return known < most ? known : (int32_t)most;
+  }
+  const int32_t splits = weigh_splits(problem, device, plan, tile, units, key_blocks);
+  if (device->memo != NULL)
+    ap_memo_put(device->memo, key, (uint16_t)splits);
+  return splits;
+}
+
+/* ---- The choice ------------------------------------------------------------------------------ */
+
 /** The splits of a plan whose variant and tile are `split`'s; *least: key blocks of each, or 1. */
 static int32_t count_splits(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
                             const ap_tile *tile, int64_t *least) {
@@ -172,7 +299,9 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     split_key = plan->variant_key + ap_families[AP_FAMILY_ATTENTION]->key_unit[AP_ATTENTION_SPLIT];
     FORWARD_IF(ap_find_tile_by_key(&plan->variant, split_key, plan->target, &tile));
     if (count == 0)
-      count = count_splits(problem, device, plan, &tile, &least);
+      count = is_weighed(problem, device, plan, &tile)
+                  ? cheapest_splits(problem, device, plan, &tile)
+                  : count_splits(problem, device, plan, &tile, &least);
   }
   plan->variant.axis[AP_ATTENTION_SPLIT] = count != 1;
   if (count != 1) { /* else the tile of one split stands */

@@ -1,0 +1,64 @@
+/* How long a dense call takes on Hopper, by a model: of kernels whose thread blocks stay, in one part
+ * or in splits. It is there to compare numbers of splits of one call; bench/NOTES.md has how its
+ * numbers were found and how far they are from what was measured. */
+#include <math.h>
+
+#include "attention/choose_parts.h"
+#include "attention/schedule.h"
+
+/* Launches, and what runs before the first product and after the last. */
+#define START_US 4.7
+/* Of a key block, a row and a key: what is done to a score, and the products' columns. */
+#define SCORE_US  16e-6
+#define COLUMN_US 0.27e-6
+/* When all thread blocks have work the clock falls: as though the mean of them were so much more. */
+#define POWER 1.115
+/* Bytes that a microsecond reads and writes, in memory, and of parts, which the cache may hold and
+ * which go both ways. */
+#define MEMORY_BYTES 4.0e6
+#define PART_BYTES   2.5e6
+/* The combine kernel: its launch, and a thread block of it on one SM. */
+#define COMBINE_US       1.5
+#define COMBINE_BLOCK_US 0.145
+
+static double rows_of(const ap_problem *problem) {
+  return (double)problem->batch * problem->heads_q * problem->seqlen_q;
+}
+
+double ap_parts_us(const ap_problem *problem, const ap_device *device, const ap_tile *combine,
+                   int32_t num_splits) {
+  if (num_splits == 1)
+    return 0;
+  const int32_t block_rows = ap_choose_combine_rows(problem, device, combine, num_splits);
+  const double blocks = (double)ap_count_combine_blocks(problem, combine, block_rows);
+  const double bytes =
+      rows_of(problem) * num_splits * (problem->hdim_v + 1) * (double)sizeof(float);
+  return COMBINE_US + blocks * COMBINE_BLOCK_US / device->sm_count + bytes / PART_BYTES;
+}
+
+/** Of which thread blocks have these times, in key blocks, at most and in the mean. */
+static double kernel_us(const ap_problem *problem, const ap_tile *tile, double busiest,
+                        double mean) {
+  const double score_us = SCORE_US + COLUMN_US * (problem->hdim + problem->hdim_v);
+  const double block_us =
+      score_us * tile->field[AP_ATTENTION_TILE_BLOCK_M] * tile->field[AP_ATTENTION_TILE_BLOCK_N];
+  const double rows =
+      rows_of(problem) + (double)problem->batch * problem->heads_kv * problem->seqlen_k;
+  const double memory_us =
+      rows * (problem->hdim + problem->hdim_v) * (double)sizeof(uint16_t) / MEMORY_BYTES;
+  const double products_us = fmax(busiest, POWER * mean) * block_us;
+  return START_US + sqrt(products_us * products_us + memory_us * memory_us);
+}
+
+double ap_least_us(const ap_problem *problem, const ap_device *device, int32_t units,
+                   const ap_plan *plan) {
+  const ap_schedule_bounds least = ap_schedule_least(problem, units, device->sm_count, plan);
+  return kernel_us(problem, &plan->tile, fmax(least.longest, least.mean), least.mean);
+}
+
+double ap_scheduled_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan) {
+  const int32_t units = plan->heads * plan->row_blocks;
+  const ap_schedule_bounds least = ap_schedule_least(problem, units, device->sm_count, plan);
+  return kernel_us(problem, &plan->tile, ap_schedule_cost(problem, device->sm_count, plan),
+                   least.mean);
+}
