@@ -242,7 +242,10 @@ static void say_splits(explanation *e, const char *cache_dir) {
   if (e->shape.num_splits != 0)
     say(e, "%d splits: asked for", (int)splits);
   else if (splits == 1)
-    say(e, "no splits: %d thread blocks for %lld that run at once, or too few keys to divide",
+    say(e,
+        "no splits: %d thread blocks for %lld that run at once, or more would not pay for adding "
+        "up "
+        "their parts",
         (int)l->info.grid, (long long)slots);
   else
     say(e, "%d splits: more thread blocks for %d SMs; their parts have to be added up", (int)splits,
@@ -250,9 +253,12 @@ static void say_splits(explanation *e, const char *cache_dir) {
   if (splits > 1) {
     other.num_splits = 1;
     alternative *a = add_alternative(e, &other, 0, cache_dir);
-    if (a != NULL)
-      give_reason(a, "no splits: %d thread blocks would leave most of %d SMs idle",
-                  (int)a->launch.info.grid, e->device.sm_count);
+    const int grid = a != NULL ? (int)a->launch.info.grid : 0;
+    if (a != NULL && 2 * grid <= e->device.sm_count)
+      give_reason(a, "no splits: %d thread blocks would leave most of %d SMs idle", grid,
+                  e->device.sm_count);
+    else if (a != NULL)
+      give_reason(a, "no splits: row blocks would not come out even on %d SMs", e->device.sm_count);
   }
   other.num_splits = 2 * splits;
   const int busy = l->info.grid < e->device.sm_count ? (int)l->info.grid : e->device.sm_count;
