@@ -336,12 +336,12 @@ static void test_cost_of_splits(void **state) {
   assert_true(exact_ones > 50);
 }
 
-/** Of 1,000 shapes none takes more than 1.08 of the least time that some number of splits has, and
- * where keys are split it is for a gain. */
+/** Of 1,000 shapes none takes more than 1.08 of the least time that some number of splits has, with
+ * heads packed as they are if the number is given; and what is chosen otherwise is for a gain. */
 static void test_splits(void **state) {
   (void)state;
   double sum = 0, worst = 0, gain = 0;
-  int split = 0;
+  int split = 0, packed = 0;
   ap_memo memo = {0};
   ap_device remembering = h200;
   remembering.memo = &memo;
@@ -356,7 +356,9 @@ static void test_splits(void **state) {
         least = fmin(least, time_of_splits(&problem, n, &other));
     sum += log(us / least);
     worst = fmax(worst, us / least);
-    if (us > 1.08 * least || (plan.num_splits > 1 && us > 0.951 * whole_us)) {
+    const int changed = plan.num_splits > 1 || plan.heads_per_tile != whole.heads_per_tile;
+    packed += plan.heads_per_tile != whole.heads_per_tile;
+    if (us > 1.08 * least || (changed && us > 0.951 * whole_us)) {
       print_problem("splits", &problem, &whole);
       fail_msg("%d splits take %.1f us, none %.1f, the best %.1f", plan.num_splits, us, whole_us,
                least);
@@ -373,25 +375,28 @@ static void test_splits(void **state) {
     assert_ok(ap_choose(&larger, &remembering, &other));
     assert_memory_equal(&other, &whole, sizeof whole);
   }
-  print_message("1000 shapes, %d split: mean %.4f of the best splits' time, worst %.3f; without "
+  print_message("1000 shapes, %d split, of %d packing is another: mean %.4f of the best splits' "
+                "time, worst %.3f; without "
                 "splits %.3f\n",
-                split, exp(sum / 1000), worst, exp(gain / 1000));
+                split, packed, exp(sum / 1000), worst, exp(gain / 1000));
   assert_true(exp(sum / 1000) < 1.01);
   assert_in_range(split, 100, 500);
+  assert_in_range(packed, 5, 200);
 }
 
-/** Calls that were measured, or are known: few rows of long keys, rows that splits would not pay
- * for, single long heads, and units of a bit more than a round. */
+/** Calls that were measured, or are known: rows that splits would not pay for, few rows of long keys,
+ * single long heads, a bit more than a round, and heads that fill a round if they share tiles. */
 static void test_known_splits(void **state) {
   (void)state;
   static const struct {
     int batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, mask;
-    int want;
+    int want, packing;
   } rows[] = {
-      {1, 5, 1, 3459, 3459, 64, 0, 1},      {3, 16, 1, 99, 2769, 192, 0, 3},
-      {1, 20, 20, 18262, 18262, 128, 0, 1}, {1, 1, 1, 16384, 16384, 128, 1, 2},
-      {1, 140, 140, 128, 8192, 128, 0, 3},  {1, 32, 8, 64, 8192, 128, 0, 8},
-      {1, 16, 16, 2048, 2048, 128, 1, 1},   {1, 4, 4, 86, 12246, 128, 1, 24},
+      {1, 5, 1, 3459, 3459, 64, 0, 1, 1},      {3, 16, 1, 99, 2769, 192, 0, 3, 16},
+      {1, 20, 20, 18262, 18262, 128, 0, 1, 1}, {1, 1, 1, 16384, 16384, 128, 1, 2, 1},
+      {1, 140, 140, 128, 8192, 128, 0, 4, 1},  {1, 32, 8, 64, 8192, 128, 0, 8, 4},
+      {1, 16, 16, 2048, 2048, 128, 1, 1, 1},   {1, 4, 4, 86, 12246, 128, 1, 24, 1},
+      {3, 15, 3, 321, 1692, 128, 0, 1, 5},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     ap_problem problem = random_problem(rows[i].mask);
@@ -403,8 +408,12 @@ static void test_known_splits(void **state) {
     problem.seqlen_k = rows[i].seqlen_k;
     problem.hdim = problem.hdim_v = rows[i].hdim;
     const double us = time_of_splits(&problem, 0, &plan);
-    if (plan.num_splits != rows[i].want)
-      fail_msg("row %zu: %d splits, %.1f us", i, plan.num_splits, us);
+    if (plan.num_splits != rows[i].want || plan.heads_per_tile != rows[i].packing)
+      fail_msg("row %zu: %d splits, %d heads a tile, %.1f us", i, plan.num_splits,
+               plan.heads_per_tile, us);
+    problem.num_splits = 5; /* as it is asked for */
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_int_equal(plan.num_splits, 5);
   }
 }
 

@@ -158,13 +158,19 @@ static double cost_of_packing(const ap_problem *problem, const ap_tile *tile,
          (ap_group_of(problem) / heads_per_tile) * blocks;
 }
 
+int ap_may_pack(const ap_problem *problem, const ap_tile *tile) {
+  const int32_t group = ap_group_of(problem);
+  return !(group <= 1 ||
+           problem->dropout || /* whose rows are positions, as are those of a bias of 16 */
+           (tile->field[AP_ATTENTION_TILE_PRODUCER] && /* bits that is copied */
+            (problem->bias == ATTNPRESS_FP16 || problem->bias == ATTNPRESS_BF16)) ||
+           (tile->field[AP_ATTENTION_TILE_PRODUCER] && group > AP_ATTENTION_WARPGROUP_ROWS) ||
+           (int64_t)problem->seqlen_q * group > INT32_MAX - AP_ATTENTION_HDIM_MAX);
+}
+
 int32_t ap_choose_packing(const ap_problem *problem, const ap_tile *tile) {
   const int32_t group = ap_group_of(problem);
-  if (group <= 1 || problem->dropout || /* whose rows are positions, as are those of a bias of 16 */
-      (tile->field[AP_ATTENTION_TILE_PRODUCER] && /* bits that is copied */
-       (problem->bias == ATTNPRESS_FP16 || problem->bias == ATTNPRESS_BF16)) ||
-      (tile->field[AP_ATTENTION_TILE_PRODUCER] && group > AP_ATTENTION_WARPGROUP_ROWS) ||
-      (int64_t)problem->seqlen_q * group > INT32_MAX - AP_ATTENTION_HDIM_MAX)
+  if (!ap_may_pack(problem, tile))
     return 1;
   const double gain = problem->mask == ATTNPRESS_WINDOW ? WINDOW_PACKING_GAIN : PACKING_GAIN;
   return cost_of_packing(problem, tile, group) < gain * cost_of_packing(problem, tile, 1) ? group

@@ -148,13 +148,15 @@ static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split
 /* ---- By time --------------------------------------------------------------------------------- */
 
 /* Kernels of sm90 whose thread blocks stay: the model of choose_time.c says what a number of splits
- * costs. With more rounds of row blocks than some, splitting evens out too little to be looked at.
- * All small numbers are tried, larger ones in steps of a quarter, and those that fill a few rounds. */
+ * costs, and what heads that share tiles. With more rounds of row blocks than some, neither evens out
+ * enough to be looked at. All small numbers are tried, larger ones in steps of a quarter, and those
+ * that fill a few rounds. */
 enum { ROUNDS_WEIGHED = 3, SPLITS_TRIED = 8, ROUNDS_FILLED = 4 };
-#define SPLIT_GAIN 0.95 /* of the time without splits, that splits take at most */
-#define NEXT_GAIN  0.99 /* and of that of fewer splits */
+#define WEIGHED_GAIN                                                                               \
+  0.95                 /* of the time without splits and as heads are packed otherwise, at most */
+#define NEXT_GAIN 0.99 /* and of that of what was tried before */
 
-/** 1 where the number of splits is weighed. */
+/** 1 where the number of splits is weighed, and packing with it. */
 static int is_weighed(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
                       const ap_tile *tile) {
   return tile->field[AP_ATTENTION_TILE_PRODUCER] && plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
@@ -177,74 +179,96 @@ static int32_t try_splits(const ap_problem *problem, const ap_device *device, co
   return (int32_t)units;
 }
 
-/** The time of a number of splits; or, where that must be `enough` or more, such a time. */
-static double time_of_splits(const ap_problem *problem, const ap_device *device,
-                             const ap_tile *tile, int32_t splits, double enough, ap_plan *plan) {
-  const double parts_us = ap_parts_us(problem, device, &plan->combine_tile, splits);
-  if (parts_us >= enough)
-    return parts_us;
-  const int32_t units = try_splits(problem, device, tile, splits, plan);
-  if ((int64_t)plan->row_blocks * splits > AP_SCHEDULE_ROW_BLOCKS)
-    return INFINITY;
-  const double least_us = parts_us + ap_least_us(problem, device, units, plan);
-  if (least_us >= enough)
-    return least_us;
-  ap_schedule(problem, NULL, units, plan);
-  return parts_us + ap_scheduled_us(problem, device, plan);
-}
-
-/** What is weighed: the call, the tile of splits, and the best that was found. */
+/** What is weighed: the call, the tiles without splits and with, and the best that was found. */
 typedef struct weighing {
   const ap_problem *problem;
   const ap_device *device;
-  const ap_tile *tile;
-  int64_t key_blocks, most;
+  const ap_tile *whole, *split;
   ap_plan tried;
   double best_us;
-  int32_t best;
+  int32_t best, best_packing; /* splits, heads that share a tile */
 } weighing;
 
-/** Takes a number of splits, or the least that gives each as many key blocks, if it is better than the
- * best by NEXT_GAIN. */
-static void weigh(weighing *w, int64_t splits) {
-  if (splits > w->most)
+/** The time of a number of splits; or, where that must be `enough` or more, such a time. */
+static double time_of_splits(weighing *w, int32_t splits, double enough) {
+  ap_plan *plan = &w->tried;
+  const double parts_us = ap_parts_us(w->problem, w->device, &plan->combine_tile, splits);
+  if (parts_us >= enough)
+    return parts_us;
+  const ap_tile *tile = splits > 1 ? w->split : w->whole;
+  const int32_t units = try_splits(w->problem, w->device, tile, splits, plan);
+  if ((int64_t)plan->row_blocks * splits > AP_SCHEDULE_ROW_BLOCKS)
+    return INFINITY;
+  const double least_us = parts_us + ap_least_us(w->problem, w->device, units, plan);
+  if (least_us >= enough)
+    return least_us;
+  ap_schedule(w->problem, NULL, units, plan);
+  return parts_us + ap_scheduled_us(w->problem, w->device, plan);
+}
+
+/** Takes a number of splits if it is better than the best by NEXT_GAIN. */
+static void weigh(weighing *w, int32_t splits) {
+  const double enough = NEXT_GAIN * w->best_us, us = time_of_splits(w, splits, enough);
+  if (us >= enough)
     return;
-  const int64_t n = ceil_div(w->key_blocks, ceil_div(w->key_blocks, splits));
-  const double enough = NEXT_GAIN * w->best_us;
-  const double us = time_of_splits(w->problem, w->device, w->tile, (int32_t)n, enough, &w->tried);
-  if (us < enough) {
-    w->best_us = us;
-    w->best = (int32_t)n;
+  w->best_us = us;
+  w->best = splits;
+  w->best_packing = w->tried.heads_per_tile;
+}
+
+/** Row blocks, and what bounds the number of splits, with heads packed as they are in a plan. */
+typedef struct extent {
+  int64_t units, key_blocks, most;
+} extent;
+
+static extent extent_of(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
+                        const ap_tile *tile) {
+  extent e = {.units = ap_count_tiles(problem, plan, tile)};
+  e.key_blocks = ap_count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
+                                     tile->field[AP_ATTENTION_TILE_BLOCK_N]);
+  e.most = e.units > 0 ? most_splits(e.units, e.key_blocks, device->sm_count) : 1;
+  return e;
+}
+
+/** 1 where the number of splits, and packing, are worth a look. */
+static int is_small(const ap_device *device, const extent *e) {
+  return e->units > 0 && e->units < (int64_t)ROUNDS_WEIGHED * device->sm_count &&
+         e->key_blocks >= AP_SPLIT_KEY_BLOCKS_MIN;
+}
+
+/** Weighs all numbers of splits, each as the least that gives a split as many key blocks. */
+static void weigh_splits(weighing *w) {
+  const extent e = extent_of(w->problem, w->device, &w->tried, w->split);
+  const int64_t slots = w->device->sm_count;
+  if (!is_small(w->device, &e))
+    return;
+  for (int64_t n = 2; n <= e.most; n += n < SPLITS_TRIED ? 1 : n / 4)
+    if (!adds_nothing(e.key_blocks, n) || n > SPLITS_TRIED)
+      weigh(w, (int32_t)ceil_div(e.key_blocks, ceil_div(e.key_blocks, n)));
+  for (int64_t rounds = 1; rounds <= ROUNDS_FILLED; ++rounds) {
+    const int64_t n = rounds * slots / e.units;
+    if (n > SPLITS_TRIED && n <= e.most)
+      weigh(w, (int32_t)ceil_div(e.key_blocks, ceil_div(e.key_blocks, n)));
   }
 }
 
-/** The number of splits that takes the least time; `tile` is that of splits, and plan's of none. */
-static int32_t weigh_splits(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
-                            const ap_tile *tile, int64_t units, int64_t key_blocks) {
-  const int64_t slots = device->sm_count;
-  weighing w = {problem, device,   tile, key_blocks, most_splits(units, key_blocks, slots),
-                *plan,   INFINITY, 1};
-  if (ap_find_combine(problem, device, &w.tried) != ATTNPRESS_OK)
-    return 1;
-  const double whole_us = time_of_splits(problem, device, &plan->tile, 1, INFINITY, &w.tried);
-  w.best_us = SPLIT_GAIN / NEXT_GAIN * whole_us;
-  for (int64_t n = 2; n <= w.most; n += n < SPLITS_TRIED ? 1 : n / 4)
-    weigh(&w, n);
-  for (int64_t rounds = 1; rounds <= ROUNDS_FILLED; ++rounds)
-    if (rounds * slots > SPLITS_TRIED * units)
-      weigh(&w, rounds * slots / units);
-  return w.best;
+/** The number of splits that takes the least time, and the heads that then share a tile: as in the
+ * plan, or all of a group, or one. */
+static void weigh_all(weighing *w) {
+  const int32_t packing = w->tried.heads_per_tile;
+  w->best_us = WEIGHED_GAIN / NEXT_GAIN * time_of_splits(w, 1, INFINITY);
+  weigh_splits(w);
+  if (!ap_may_pack(w->problem, w->whole) || !ap_may_pack(w->problem, w->split))
+    return;
+  w->tried.heads_per_tile = packing > 1 ? 1 : ap_group_of(w->problem);
+  const extent e = extent_of(w->problem, w->device, &w->tried, w->whole);
+  if (!is_small(w->device, &e))
+    return;
+  weigh(w, 1);
+  weigh_splits(w);
 }
 
-/** The same, asked once a shape. */
-static int32_t cheapest_splits(const ap_problem *problem, const ap_device *device,
-                               const ap_plan *plan, const ap_tile *tile) {
-  const int64_t units = ap_count_tiles(problem, plan, tile), slots = device->sm_count;
-  const int64_t key_blocks =
-      ap_count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
-                          tile->field[AP_ATTENTION_TILE_BLOCK_N]);
-  if (units <= 0 || units >= ROUNDS_WEIGHED * slots || key_blocks < AP_SPLIT_KEY_BLOCKS_MIN)
-    return 1;
+static uint64_t key_of_weighing(const ap_problem *problem, const ap_plan *plan) {
   uint64_t key = ap_memo_key(plan->variant_key,
                              (uint64_t)problem->seqlen_q << 32 | (uint32_t)problem->seqlen_k);
   key = ap_memo_key(key, (uint64_t)problem->heads_q << 32 | (uint32_t)problem->heads_kv);
@@ -254,16 +278,36 @@ static int32_t cheapest_splits(const ap_problem *problem, const ap_device *devic
     key = ap_memo_key(key, (uint64_t)problem->window_chunk << 1 |
                                (uint64_t)(problem->window_top_left != 0));
   }
-  key = ap_memo_kind(key, 1);
-  const uint16_t known = device->memo != NULL ? ap_memo_find(device->memo, key) : 0;
-  if (known != 0) { /* by another key of the same bits, it may be too large */
-    const int64_t most = most_splits(units, key_blocks, slots);
-    return known < most ? known : (int32_t)most;
+  return ap_memo_kind(key, 1);
+}
+
+/** Returns the number of splits and fills the plan's packing: what is weighed once a shape, and then
+ * remembered. */
+static int32_t choose_by_time(const ap_problem *problem, const ap_device *device,
+                              const ap_tile *tile, ap_plan *plan) {
+  enum { OTHER_PACKING = 1 << 8 }; /* beside the number of splits, in what is remembered */
+  const extent e = extent_of(problem, device, plan, tile);
+  if (!is_small(device, &e))
+    return 1;
+  const int32_t other = plan->heads_per_tile > 1 ? 1 : ap_group_of(problem);
+  const uint64_t key = key_of_weighing(problem, plan);
+  uint16_t known = device->memo != NULL ? ap_memo_find(device->memo, key) : 0;
+  if (known == 0) {
+    weighing w = {problem, device, &plan->tile, tile, *plan, INFINITY, 1, plan->heads_per_tile};
+    known = 1;
+    if (ap_find_combine(problem, device, &w.tried) == ATTNPRESS_OK) {
+      weigh_all(&w);
+      known = (uint16_t)(w.best + (w.best_packing != plan->heads_per_tile ? OTHER_PACKING : 0));
+    }
+    if (device->memo != NULL)
+      ap_memo_put(device->memo, key, known);
   }
-  const int32_t splits = weigh_splits(problem, device, plan, tile, units, key_blocks);
-  if (device->memo != NULL)
-    ap_memo_put(device->memo, key, (uint16_t)splits);
-  return splits;
+  /* Another key of the same bits may have more splits than there is a workspace for, or be packed. */
+  if (known >= OTHER_PACKING && ap_may_pack(problem, tile) && ap_may_pack(problem, &plan->tile))
+    plan->heads_per_tile = other;
+  const int32_t splits = known % OTHER_PACKING;
+  const extent chosen = extent_of(problem, device, plan, tile);
+  return splits < chosen.most ? splits : (int32_t)chosen.most;
 }
 
 /* ---- The choice ------------------------------------------------------------------------------ */
@@ -300,7 +344,7 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     FORWARD_IF(ap_find_tile_by_key(&plan->variant, split_key, plan->target, &tile));
     if (count == 0)
       count = is_weighed(problem, device, plan, &tile)
-                  ? cheapest_splits(problem, device, plan, &tile)
+                  ? choose_by_time(problem, device, &tile, plan)
                   : count_splits(problem, device, plan, &tile, &least);
   }
   plan->variant.axis[AP_ATTENTION_SPLIT] = count != 1;

@@ -9,8 +9,8 @@
 /* Launches, and what runs before the first product and after the last. */
 #define START_US 4.7
 /* Of a key block, a row and a key: what is done to a score, and the products' columns. */
-#define SCORE_US  16e-6
-#define COLUMN_US 0.27e-6
+#define SCORE_US  24e-6
+#define COLUMN_US 0.248e-6
 /* When all thread blocks have work the clock falls: as though the mean of them were so much more. */
 #define POWER 1.115
 /* Bytes that a microsecond reads and writes, in memory, and of parts, which the cache may hold and
