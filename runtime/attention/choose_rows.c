@@ -160,12 +160,14 @@ static double cost_of_packing(const ap_problem *problem, const ap_tile *tile,
 
 int ap_may_pack(const ap_problem *problem, const ap_tile *tile) {
   const int32_t group = ap_group_of(problem);
-  return !(group <= 1 ||
-           problem->dropout || /* whose rows are positions, as are those of a bias of 16 */
-           (tile->field[AP_ATTENTION_TILE_PRODUCER] && /* bits that is copied */
-            (problem->bias == ATTNPRESS_FP16 || problem->bias == ATTNPRESS_BF16)) ||
-           (tile->field[AP_ATTENTION_TILE_PRODUCER] && group > AP_ATTENTION_WARPGROUP_ROWS) ||
-           (int64_t)problem->seqlen_q * group > INT32_MAX - AP_ATTENTION_HDIM_MAX);
+  if (group <= 1 || problem->dropout || /* whose rows are positions */
+      (int64_t)problem->seqlen_q * group > INT32_MAX - AP_ATTENTION_HDIM_MAX)
+    return 0;
+  if (!tile->field[AP_ATTENTION_TILE_PRODUCER])
+    return 1;
+  /* Those of a bias of 16 bits that is copied are, too. */
+  return problem->bias != ATTNPRESS_FP16 && problem->bias != ATTNPRESS_BF16 &&
+         group <= AP_ATTENTION_WARPGROUP_ROWS;
 }
 
 int32_t ap_choose_packing(const ap_problem *problem, const ap_tile *tile) {

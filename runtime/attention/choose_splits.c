@@ -152,9 +152,10 @@ static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split
  * enough to be looked at. All small numbers are tried, larger ones in steps of a quarter, and those
  * that fill a few rounds. */
 enum { ROUNDS_WEIGHED = 3, SPLITS_TRIED = 8, ROUNDS_FILLED = 4 };
-#define WEIGHED_GAIN                                                                               \
-  0.95                 /* of the time without splits and as heads are packed otherwise, at most */
-#define NEXT_GAIN 0.99 /* and of that of what was tried before */
+/* Of the time without splits and with the packing of other calls, at most; and of that of what was
+ * tried before. */
+#define WEIGHED_GAIN 0.95
+#define NEXT_GAIN    0.99
 
 /** 1 where the number of splits is weighed, and packing with it. */
 static int is_weighed(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
