@@ -168,9 +168,7 @@ static int is_weighed(const ap_problem *problem, const ap_device *device, const 
 /** The plan with a tile and splits, as far as its order asks for it. Returns its units. */
 static int32_t try_splits(const ap_problem *problem, const ap_device *device, const ap_tile *tile,
                           int32_t splits, ap_plan *plan) {
-  const int64_t key_blocks =
-      ap_count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
-                          tile->field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int64_t key_blocks = ap_count_key_blocks(problem, tile, plan->heads_per_tile);
   plan->tile = *tile;
   plan->num_splits = splits;
   plan->key_blocks_per_split = (int32_t)ceil_div(key_blocks, splits);
@@ -225,8 +223,7 @@ typedef struct extent {
 static extent extent_of(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
                         const ap_tile *tile) {
   extent e = {.units = ap_count_tiles(problem, plan, tile)};
-  e.key_blocks = ap_count_key_blocks(problem, ap_row_block_positions(tile, plan->heads_per_tile),
-                                     tile->field[AP_ATTENTION_TILE_BLOCK_N]);
+  e.key_blocks = ap_count_key_blocks(problem, tile, plan->heads_per_tile);
   e.most = e.units > 0 ? most_splits(e.units, e.key_blocks, device->sm_count) : 1;
   return e;
 }
