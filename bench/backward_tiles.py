@@ -78,6 +78,12 @@ class BackwardArgs(ctypes.Structure):
         ("sum_tiles", ctypes.c_int32),
         ("dsinks", ctypes.c_void_p),
         ("score", ScoreArgs),
+        ("dk_sum", ctypes.c_void_p),
+        ("dv_sum", ctypes.c_void_p),
+        ("key_tiles", ctypes.c_int32),
+        ("group_parts", ctypes.c_int32),
+        ("sum_parts", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
     ]  # fmt: skip
 
 
@@ -87,7 +93,7 @@ class BackwardSm90Args(ctypes.Structure):
     _fields_ = [
         *((name, TensorMap) for name in ("q", "dout", "k", "v")),
         ("bwd", BackwardArgs),
-        ("reserved", ctypes.c_int64 * 5),
+        ("reserved", ctypes.c_int64 * 1),
     ]
 
 
@@ -171,6 +177,7 @@ class Backward:
         args.seqlen_q, args.seqlen_k = seqlen, s.k.shape[1]
         args.row_tiles = args.sum_tiles = self.row_tiles
         args.dq_sum_quads = self.row_tiles * 4 * hdim
+        args.group_parts = args.sum_parts = 1
         args.scale = hdim**-0.5
         args.scale_log2 = args.scale * LOG2_E
         args.score.units_per_natural, args.score.dropout_scale = 1 / args.scale, 1.0

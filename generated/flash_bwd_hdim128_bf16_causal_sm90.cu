@@ -122,17 +122,22 @@ __device__ __forceinline__ uint32_t dq_empty(uint32_t shared, int place) {
 struct Work {
   int batch, kv_head, key_begin, first_head;
   int row_begin, row_end, steps;
+  int part; // of the group
 };
 
 __device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {
   Work work;
   // Causal: the first keys are seen by the most rows, and the longest key blocks come first.
   work.key_begin = block % args->blocks * BLOCK_N;
-  const int head = block / args->blocks;
+  const int number = block / args->blocks, head = number / args->group_parts;
   work.kv_head = head % args->heads_kv;
   work.batch = head / args->heads_kv;
-  const int group = args->heads_q / args->heads_kv;
-  work.first_head = work.kv_head * group;
+  // Its part of the query heads that share the key head.
+  const int all = args->heads_q / args->heads_kv;
+  work.part = number % args->group_parts;
+  const int first = work.part * all / args->group_parts;
+  const int group = (work.part + 1) * all / args->group_parts - first;
+  work.first_head = work.kv_head * all + first;
   // Rows before the first that sees one of the keys are skipped.
   const int first_block =
       CAUSAL ? max(0, work.key_begin - args->seqlen_k + args->seqlen_q) / BLOCK_M : 0;
@@ -460,6 +465,16 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
   }
   // All consumers arrive and wait: K, V and all steps have been read.
   named_barrier_sync(2, NUM_THREADS - 128);
+  if (args->dk_sum != nullptr) { // other blocks have other heads of the group
+    const int tile = (work->key_begin + consumer * 64) / 16 + warp;
+    store_for_sum(args->dk_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,
+                                                HEAD_DIM),
+                  dk, K_TILES, lane);
+    store_for_sum(args->dv_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,
+                                                HEAD_DIM_V),
+                  dv, V_TILES, lane);
+    return;
+  }
   const int thread = threadIdx.x - 128;
   const int valid = args->seqlen_k - work->key_begin;
   unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;

@@ -23,7 +23,7 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
        "//\n"
        "// After the backward pass: dQ = scale times its sum, ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT(". A thread takes two rows, 8 apart, of a\n"
+  TEXT("; of parts of groups dK and dV as well. A thread takes two rows, 8 apart, of a\n"
        "// tile of the sum: those of a quad of lanes that added to it.\n"
        "//\n"
        "// Pressed from templates/attention/flash_bwd_convert.cu.j2 with tile ");
@@ -90,7 +90,9 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
          "  uint16_t *dq = (uint16_t *)args.dq + batch * args.dq_batch_stride + head * args.dq_head_stride;\n"
          "  const float *sum = args.dq_sum + sum_offset(&args, batch, head, first_row / 16, HEAD_DIM);\n"
          "\n"
-         "  const int rows = args.seqlen_q - first_row; // that are there\n");
+         "  const int64_t part_quads =\n"
+         "      (int64_t)args.batch * args.heads_q * args.sum_tiles * CHUNKS * (128 / 4); // of a part's sum\n"
+         "  const int rows = args.seqlen_q - first_row;                                   // that are there\n");
   }
   TEXT("#pragma unroll 2\n"
        "  for (int index = threadIdx.x; index < BLOCK_M / 16 * CHUNKS * 8; index += NUM_THREADS) {\n"
@@ -104,8 +106,17 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
        "    float value[4][4];\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < 4; ++j) {\n"
-       "      const float4 four = tile[SUM_BY_FOURS ? quad * 4 + j : j * 8 + quad];\n"
-       "      const float each[4] = {four.x, four.y, four.z, four.w};\n"
+       "      const int place = SUM_BY_FOURS ? quad * 4 + j : j * 8 + quad;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("      const float4 four = tile[place];\n");
+  } else {
+    TEXT("      float4 four = tile[place];\n"
+         "      for (int part = 1; part < args.sum_parts; ++part) {\n"
+         "        const float4 next = tile[part * part_quads + place];\n"
+         "        four = {four.x + next.x, four.y + next.y, four.z + next.z, four.w + next.w};\n"
+         "      }\n");
+  }
+  TEXT("      const float each[4] = {four.x, four.y, four.z, four.w};\n"
        "#pragma unroll\n"
        "      for (int k = 0; k < 4; ++k)\n"
        "        value[SUM_BY_FOURS ? k : j][SUM_BY_FOURS ? j : k] = each[k] * args.scale;\n"

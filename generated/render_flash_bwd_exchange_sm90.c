@@ -39,6 +39,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t slabs = ((hdim + 63) / 64) + ((hdim_v + 63) / 64);
   int32_t bulk = ((sums && wide) && ((slabs * (stages + 1)) <= 20)) ? 1 : 0;
   int32_t through = (bulk && (hdim == hdim_v)) ? 1 : 0;
+  int32_t parts = (sums && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t k_half = (wide && (k_columns == 192)) ? 1 : 0;
   int32_t v_half = (wide && (v_columns == 192)) ? 1 : 0;
   if ((block_n == 80) || (block_n == 96)) {
@@ -234,6 +235,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "struct Work {\n"
            "  int batch, kv_head, key_begin, first_head;\n"
            "  int row_begin, row_end, steps;\n");
+      if (parts) {
+        TEXT("  int part; // of the group\n");
+      }
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         TEXT("  const SequencePlace *at; // in shared memory\n");
       }
@@ -250,13 +254,26 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
              "  Work work;\n"
              "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-             "  work.key_begin = block % args->blocks * BLOCK_N;\n"
-             "  const int head = block / args->blocks;\n"
-             "  work.kv_head = head % args->heads_kv;\n"
+             "  work.key_begin = block % args->blocks * BLOCK_N;\n");
+        if (parts) {
+          TEXT("  const int number = block / args->blocks, head = number / args->group_parts;\n");
+        } else {
+          TEXT("  const int head = block / args->blocks;\n");
+        }
+        TEXT("  work.kv_head = head % args->heads_kv;\n"
              "  work.batch = head / args->heads_kv;\n");
       }
-      TEXT("  const int group = args->heads_q / args->heads_kv;\n"
-           "  work.first_head = work.kv_head * group;\n");
+      if (parts) {
+        TEXT("  // Its part of the query heads that share the key head.\n"
+             "  const int all = args->heads_q / args->heads_kv;\n"
+             "  work.part = number % args->group_parts;\n"
+             "  const int first = work.part * all / args->group_parts;\n"
+             "  const int group = (work.part + 1) * all / args->group_parts - first;\n"
+             "  work.first_head = work.kv_head * all + first;\n");
+      } else {
+        TEXT("  const int group = args->heads_q / args->heads_kv;\n"
+             "  work.first_head = work.kv_head * group;\n");
+      }
       if (mask == AP_ATTENTION_MASK_WINDOW) {
         TEXT("  // Rows that see none of the keys are skipped.\n"
              "  const int last_key = min(work.key_begin + BLOCK_N, args->seqlen_k) - 1;\n"
@@ -773,11 +790,37 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  }\n"
            "}\n"
            "\n"
+           "// Stores a consumer's 64 columns of a gradient, from `column` on, in tiles of the block's keys.\n"
+           "__device__ __forceinline__ void store_columns(float *sum, const float d[BLOCK_N / 2], int column,\n"
+           "                                              int columns, int keys) {\n"
+           "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
+           "#pragma unroll\n"
+           "  for (int tile = 0; tile < BLOCK_N / 8; ++tile)\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < 4; ++i) {\n"
+           "      const int row = tile * 8 + lane % 4 * 2 + i % 2; // a key\n"
+           "      const int c = column + warp * 16 + i / 2 * 8 + lane / 4;\n"
+           "      if (c < columns && row < keys)\n"
+           "        sum[(row / 16 * (columns / 8) + c / 8) * 128 +\n"
+           "            sum_place(row % 8 * 4 + c % 8 / 2, row % 16 / 8 * 2 + c % 2)] = d[tile * 4 + i];\n"
+           "    }\n"
+           "}\n"
+           "\n"
            "// A consumer's columns of dK and, where it has any, of dV; all consumers store them.\n"
-           "__device__ __forceinline__ void store_gradients(const attnpress_bwd_args *args, unsigned char *smem,\n"
-           "                                                const Work *work, int consumer,\n"
+           "__device__ __forceinline__ void store_gradients(const attnpress_bwd_args *args, unsigned char *smem,\n");
+      TEXT("                                                const Work *work, int consumer,\n"
            "                                                const float dk[BLOCK_N / 2],\n"
            "                                                const float dv[BLOCK_N / 2]) {\n"
+           "  if (args->dk_sum != nullptr) { // other blocks have other heads of the group\n"
+           "    const int tile = work->key_begin / 16, keys = args->seqlen_k - work->key_begin;\n"
+           "    store_columns(args->dk_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,\n"
+           "                                                HEAD_DIM),\n"
+           "                  dk, consumer * 64, HEAD_DIM, keys);\n"
+           "    store_columns(args->dv_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,\n"
+           "                                                HEAD_DIM_V),\n"
+           "                  dv, consumer * 64, HEAD_DIM_V, keys);\n"
+           "    return;\n"
+           "  }\n"
            "  // All consumers arrive and wait: K, V and all steps have been read.\n"
            "  named_barrier_sync(1, CONSUMER_THREADS);\n"
            "  const int thread = threadIdx.x - 128;\n"
@@ -786,8 +829,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +\n"
            "                            work->kv_head * args->dk_head_stride +\n"
            "                            work->key_begin * args->dk_row_stride;\n"
-           "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n");
-      TEXT("                            work->kv_head * args->dv_head_stride +\n"
+           "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n"
+           "                            work->kv_head * args->dv_head_stride +\n"
            "                            work->key_begin * args->dv_row_stride;\n"
            "  if (args->accumulate) {\n"
            "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
@@ -1320,6 +1363,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "struct Work {\n"
          "  int batch, kv_head, key_begin, first_head;\n"
          "  int row_begin, row_end, steps;\n");
+    if (parts) {
+      TEXT("  int part; // of the group\n");
+    }
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("  const SequencePlace *at; // in shared memory\n");
     }
@@ -1336,13 +1382,26 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
            "  Work work;\n"
            "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-           "  work.key_begin = block % args->blocks * BLOCK_N;\n"
-           "  const int head = block / args->blocks;\n"
-           "  work.kv_head = head % args->heads_kv;\n"
+           "  work.key_begin = block % args->blocks * BLOCK_N;\n");
+      if (parts) {
+        TEXT("  const int number = block / args->blocks, head = number / args->group_parts;\n");
+      } else {
+        TEXT("  const int head = block / args->blocks;\n");
+      }
+      TEXT("  work.kv_head = head % args->heads_kv;\n"
            "  work.batch = head / args->heads_kv;\n");
     }
-    TEXT("  const int group = args->heads_q / args->heads_kv;\n"
-         "  work.first_head = work.kv_head * group;\n");
+    if (parts) {
+      TEXT("  // Its part of the query heads that share the key head.\n"
+           "  const int all = args->heads_q / args->heads_kv;\n"
+           "  work.part = number % args->group_parts;\n"
+           "  const int first = work.part * all / args->group_parts;\n"
+           "  const int group = (work.part + 1) * all / args->group_parts - first;\n"
+           "  work.first_head = work.kv_head * all + first;\n");
+    } else {
+      TEXT("  const int group = args->heads_q / args->heads_kv;\n"
+           "  work.first_head = work.kv_head * group;\n");
+    }
     if (mask == AP_ATTENTION_MASK_WINDOW) {
       TEXT("  // Rows that see none of the keys are skipped.\n"
            "  const int last_key = min(work.key_begin + BLOCK_N, args->seqlen_k) - 1;\n"
@@ -2112,8 +2171,19 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "      round_gradient(rows + (column + tile * 8) * 2, row_bytes, d + tile * 4, 1, 0, 1, DTYPE, scale,\n"
          "                     accumulate, lane);\n"
          "}\n"
-         "\n"
-         "// The products of a gradient have been waited for.\n"
+         "\n");
+    if (parts) {
+      TEXT("// Stores the columns of a gradient from `column` on, 8 `tiles`, in a row of tiles.\n"
+           "__device__ __forceinline__ void store_columns(float *row, const float *d, int tiles, int column,\n"
+           "                                              int columns, int lane) {\n"
+           "#pragma unroll\n"
+           "  for (int tile = 0; tile < tiles; ++tile)\n"
+           "    if (column + tile * 8 < columns)\n"
+           "      store_for_sum(row + (column / 8 + tile) * 128, d + tile * 4, 1, lane);\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// The products of a gradient have been waited for.\n"
          "__device__ __forceinline__ void order_dv(float dv[V_COLUMNS / 2]) {\n"
          "  wgmma_order_n");
     INTEGER(v_width);
@@ -2233,8 +2303,44 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT(", and the warps of dQ arrive");
     }
     TEXT(": K, V and all steps have been read.\n"
-         "  named_barrier_sync(2, READERS);\n"
-         "  const int thread = threadIdx.x - 128;\n"
+         "  named_barrier_sync(2, READERS);\n");
+    if (parts) {
+      TEXT("  if (args->dk_sum != nullptr) { // other blocks have other heads of the group\n"
+           "    const int tile = (work->key_begin");
+      if (!wide) {
+        TEXT(" + consumer * 64");
+      }
+      TEXT(") / 16 + warp;\n"
+           "    float *const dk_sum =\n"
+           "        args->dk_sum +\n"
+           "        key_sum_offset(args, work->part, work->batch, work->kv_head, tile, HEAD_DIM);\n"
+           "    float *const dv_sum =\n"
+           "        args->dv_sum +\n"
+           "        key_sum_offset(args, work->part, work->batch, work->kv_head, tile, HEAD_DIM_V);\n");
+      if (k_half) {
+        TEXT("    store_columns(dk_sum, dk, 8, consumer * 128, HEAD_DIM, lane);\n"
+             "    store_columns(dk_sum, dk + 32, 4, 64 + consumer * 32, HEAD_DIM, lane);\n");
+      } else {
+        TEXT("    store_columns(dk_sum, dk, ");
+        INTEGER(k_width / 8);
+        TEXT(", ");
+        STRING(wide ? "consumer * K_COLUMNS" : "0");
+        TEXT(", HEAD_DIM, lane);\n");
+      }
+      if (v_half) {
+        TEXT("    store_columns(dv_sum, dv, 8, consumer * 128, HEAD_DIM_V, lane);\n"
+             "    store_columns(dv_sum, dv + 32, 4, 64 + consumer * 32, HEAD_DIM_V, lane);\n");
+      } else {
+        TEXT("    store_columns(dv_sum, dv, ");
+        INTEGER(v_width / 8);
+        TEXT(", ");
+        STRING(wide ? "consumer * V_COLUMNS" : "0");
+        TEXT(", HEAD_DIM_V, lane);\n");
+      }
+      TEXT("    return;\n"
+           "  }\n");
+    }
+    TEXT("  const int thread = threadIdx.x - 128;\n"
          "  const int valid = args->seqlen_k - work->key_begin;\n"
          "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {

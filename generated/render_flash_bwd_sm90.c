@@ -38,6 +38,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t bulk = (sums && ((dq_warps > 0) || plain)) ? 1 : 0;
   int32_t adders = (bulk && !own_dq) ? 1 : 0;
   int32_t dq_places = halves ? 2 : 1;
+  int32_t parts = (sums && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
@@ -355,6 +356,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "struct Work {\n"
        "  int batch, kv_head, key_begin, first_head;\n"
        "  int row_begin, row_end, steps;\n");
+  if (parts) {
+    TEXT("  int part; // of the group\n");
+  }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  const SequencePlace *at; // in shared memory\n");
   }
@@ -371,13 +375,26 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
          "  Work work;\n"
          "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-         "  work.key_begin = block % args->blocks * BLOCK_N;\n"
-         "  const int head = block / args->blocks;\n"
-         "  work.kv_head = head % args->heads_kv;\n"
+         "  work.key_begin = block % args->blocks * BLOCK_N;\n");
+    if (parts) {
+      TEXT("  const int number = block / args->blocks, head = number / args->group_parts;\n");
+    } else {
+      TEXT("  const int head = block / args->blocks;\n");
+    }
+    TEXT("  work.kv_head = head % args->heads_kv;\n"
          "  work.batch = head / args->heads_kv;\n");
   }
-  TEXT("  const int group = args->heads_q / args->heads_kv;\n"
-       "  work.first_head = work.kv_head * group;\n");
+  if (parts) {
+    TEXT("  // Its part of the query heads that share the key head.\n"
+         "  const int all = args->heads_q / args->heads_kv;\n"
+         "  work.part = number % args->group_parts;\n"
+         "  const int first = work.part * all / args->group_parts;\n"
+         "  const int group = (work.part + 1) * all / args->group_parts - first;\n"
+         "  work.first_head = work.kv_head * all + first;\n");
+  } else {
+    TEXT("  const int group = args->heads_q / args->heads_kv;\n"
+         "  work.first_head = work.kv_head * group;\n");
+  }
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  // Rows that see none of the keys are skipped.\n"
          "  const int last_key = min(work.key_begin + BLOCK_N, args->seqlen_k) - 1;\n"
@@ -1393,8 +1410,20 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT(", and the warps of dQ arrive");
   }
   TEXT(": K, V and all steps have been read.\n"
-       "  named_barrier_sync(2, NUM_THREADS - 128);\n"
-       "  const int thread = threadIdx.x - 128;\n"
+       "  named_barrier_sync(2, NUM_THREADS - 128);\n");
+  if (parts) {
+    TEXT("  if (args->dk_sum != nullptr) { // other blocks have other heads of the group\n"
+         "    const int tile = (work->key_begin + consumer * 64) / 16 + warp;\n"
+         "    store_for_sum(args->dk_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,\n"
+         "                                                HEAD_DIM),\n"
+         "                  dk, K_TILES, lane);\n"
+         "    store_for_sum(args->dv_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,\n"
+         "                                                HEAD_DIM_V),\n"
+         "                  dv, V_TILES, lane);\n"
+         "    return;\n"
+         "  }\n");
+  }
+  TEXT("  const int thread = threadIdx.x - 128;\n"
        "  const int valid = args->seqlen_k - work->key_begin;\n"
        "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {

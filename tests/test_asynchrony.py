@@ -116,6 +116,18 @@ def of_masked_attention(hdim, **how):
     return (q, normal(6, 500, 2, hdim), normal(6, 500, 2, hdim), dout), run
 
 
+def of_one_key_head(hdim):
+    """Few key blocks, which share the query heads: dk and dv are sums of parts, in one order."""
+    import attnpress
+
+    def run(q, k, v, dout):
+        out, lse, _ = attnpress.flash_attn_func(q, k, v, causal=True, return_attn_probs=True)
+        return out, *attnpress.flash_attn_backward(dout, q, k, v, out, lse, causal=True)[1:]
+
+    q, dout = normal(1, 700, 7, hdim), normal(1, 700, 7, hdim)
+    return (q, normal(1, 900, 1, hdim), normal(1, 900, 1, hdim), dout), run
+
+
 LENGTHS = (60, 1, 799, 33, 0, 128, 500, 7, 64, 300)
 
 
@@ -176,6 +188,10 @@ CASES = {
     **{
         f"causal attention, head dim {d}": lambda d=d: of_masked_attention(d, causal=True)
         for d in (64, 96, 128, 192, 256)
+    },
+    **{
+        f"attention of one key head, head dim {d}": lambda d=d: of_one_key_head(d)
+        for d in (64, 128, 192, 256)
     },
     "attention with a window": lambda: of_masked_attention(128, window_size=(90, 0)),
     "attention with a softcap": lambda: of_masked_attention(128, softcap=20.0),

@@ -22,6 +22,8 @@ static attnpress_handle *handle_for(int32_t backend) {
   return handle;
 }
 
+enum { PADDED_KEYS = BATCH * KV_HEADS * 512, PARTS = HEADS / KV_HEADS };
+
 static attnpress_backward_args args_for(int64_t hdim, int64_t hdim_v, int32_t dtype) {
   static float rows[BATCH * HEADS * ROWS];
   attnpress_backward_args a = ATTNPRESS_BACKWARD_ARGS_INIT;
@@ -67,8 +69,10 @@ static void test_what_is_launched(void **state) {
     const char *target, *plan;
   } rows[] = {
       {64, 64, 0, ATTNPRESS_FULL, "sm_90",
-       "flash_bwd_delta_hdim64_bf16_sm80 96; flash_bwd_hdim64_bf16_sm90 16; "
-       "flash_bwd_convert_hdim64_bf16_sm80 96"},
+       /* a thread block for each of four query heads of a key head, whose dK and dV are sums */
+       "flash_bwd_delta_hdim64_bf16_sm80 96; flash_bwd_hdim64_bf16_sm90 64; "
+       "flash_bwd_convert_hdim64_bf16_sm80 96; flash_bwd_convert_hdim64_bf16_sm80 32; "
+       "flash_bwd_convert_hdim64_bf16_sm80 32"},
       {192, 128, 0, ATTNPRESS_CAUSAL, "sm_80",
        "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_hdim192v128_bf16_causal_sm80 32; "
        "flash_bwd_convert_hdim192_bf16_sm80 96"},
@@ -76,8 +80,9 @@ static void test_what_is_launched(void **state) {
        "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_dq_hdim128_bf16_causal_sm90 48; "
        "flash_bwd_dkv_hdim128_bf16_causal_sm90 16"},
       {192, 128, 0, ATTNPRESS_CAUSAL, "sm_90",
-       "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_hdim192v128_bf16_causal_sm90 24; "
-       "flash_bwd_convert_hdim192_bf16_sm80 96"},
+       "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_hdim192v128_bf16_causal_sm90 96; "
+       "flash_bwd_convert_hdim192_bf16_sm80 96; flash_bwd_convert_hdim192_bf16_sm80 32; "
+       "flash_bwd_convert_hdim128_bf16_sm80 32"},
       {256, 256, 1, ATTNPRESS_FULL, "sm_90",
        "flash_bwd_delta_hdim256_bf16_sm80 96; flash_bwd_dq_hdim256_bf16_sm90 48; "
        "flash_bwd_dkv_hdim256_bf16_sm90 32"},
@@ -96,10 +101,14 @@ static void test_what_is_launched(void **state) {
     args.mask = rows[i].mask;
     say_plan(handle, &args, rows[i].target, ATTNPRESS_ONE_CALL, text, sizeof text, &bytes);
     assert_string_equal(text, rows[i].plan);
-    /* Rows are padded to 384; dq in fp32 where it is summed. */
+    /* Rows are padded to 384; dq in fp32 where it is summed, and dk and dv of each part of a group. */
     const size_t padded = BATCH * HEADS * 384;
     const int summed = !rows[i].deterministic && rows[i].hdim <= 256;
-    assert_int_equal(bytes, padded * 4 * (2 + (summed ? (size_t)rows[i].hdim : 0)));
+    const char *const convert = strstr(rows[i].plan, "_bwd_convert_");
+    const int shared = convert != NULL && strstr(convert + 1, "_bwd_convert_") != NULL;
+    const size_t key_sums =
+        shared ? PARTS * PADDED_KEYS * (size_t)(rows[i].hdim + rows[i].hdim_v) : 0;
+    assert_int_equal(bytes, 4 * (padded * (2 + (summed ? (size_t)rows[i].hdim : 0)) + key_sums));
   }
   attnpress_destroy(handle);
 }
@@ -226,7 +235,21 @@ static void test_ranges(void **state) {
   say_plan(handle, &args, "sm_90", ATTNPRESS_UP_TO, text, sizeof text, &bytes);
   assert_string_equal(text, "flash_bwd_delta_hdim128_bf16_sm80 0; flash_bwd_hdim128_bf16_sm90 0; "
                             "flash_bwd_convert_hdim128_bf16_sm80 0");
-  assert_int_equal(bytes, BATCH * HEADS * 384 * 4 * (2 + 128));
+  for (int64_t q = 1; q <= ROWS;
+       q += ROWS - 1) /* smaller calls may share groups where it does not */
+    for (int64_t keys = 1; keys <= KEYS; keys += 13)
+      for (int64_t batch = 1; batch <= BATCH; ++batch) {
+        attnpress_backward_args smaller = args;
+        size_t needed;
+        attnpress_tensor *const all[] = {&smaller.q, &smaller.dq, &smaller.out, &smaller.dout,
+                                         &smaller.k, &smaller.dk, &smaller.v,   &smaller.dv};
+        for (int i = 0; i < 8; ++i) {
+          all[i]->shape[0] = batch;
+          all[i]->shape[1] = i < 4 ? q : keys;
+        }
+        say_plan(handle, &smaller, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, &needed);
+        assert_true(needed <= bytes);
+      }
   attnpress_tensor *const rows[] = {&args.q, &args.dq, &args.out, &args.dout};
   for (int i = 0; i < 4; ++i)
     rows[i]->shape[1] = 0;

@@ -39,6 +39,7 @@ typedef struct backward_run {
   attnpress_bwd_dbias_ragged_args dbias; /* beside `block`, from which it is filled; of dense calls
                                             `dbias` of it is what the kernel takes */
   attnpress_fwd_schedule_args schedule;  /* beside `ragged_sm90` */
+  attnpress_bwd_args keys;               /* beside `block`, of sums of dk and dv */
 } backward_run;
 
 /* ---- Check and plan -------------------------------------------------------------------------- */
@@ -129,7 +130,14 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
       .scale = scale,
       .scale_log2 = ap_scale_log2_of(&forward, scale),
       .dsinks = a->dsinks,
+      .group_parts = how->group_parts,
+      .sum_parts = 1,
+      .key_tiles = how->key_tiles,
   };
+  if (how->group_parts > 1) {
+    out->dk_sum = (float *)(workspace + how->dk_sum_offset_bytes);
+    out->dv_sum = (float *)(workspace + how->dv_sum_offset_bytes);
+  }
   ap_fill_scaled_score_args(&forward, scale, &out->score);
   const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
                                        &a->dout, &a->dq, &a->dk, &a->dv};
@@ -215,6 +223,24 @@ static void fill_dbias(const backward_call *call, const ap_backward_plan *how,
     stride[i] = d->shape[i] > 1 ? d->stride[i] : 0;
 }
 
+/** The block of the kernel that makes dk, or dv, of its sum: as dq of a call whose rows and query heads
+ * are the keys and key heads of this one. */
+static attnpress_bwd_args convert_keys(const attnpress_bwd_args *bwd, int is_dv) {
+  attnpress_bwd_args out = *bwd;
+  out.dq = is_dv ? bwd->dv : bwd->dk;
+  out.dq_sum = is_dv ? bwd->dv_sum : bwd->dk_sum;
+  out.dq_batch_stride = is_dv ? bwd->dv_batch_stride : bwd->dk_batch_stride;
+  out.dq_row_stride = is_dv ? bwd->dv_row_stride : bwd->dk_row_stride;
+  out.dq_head_stride = is_dv ? bwd->dv_head_stride : bwd->dk_head_stride;
+  out.seqlen_q = bwd->seqlen_k;
+  out.heads_q = bwd->heads_kv;
+  out.row_tiles = out.sum_tiles = bwd->key_tiles;
+  out.sum_parts = bwd->group_parts;
+  if (is_dv)
+    out.scale = bwd->score.dropout_scale;
+  return out;
+}
+
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   backward_run *run = (backward_run *)base;
@@ -274,6 +300,11 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     fill_block(&run->call, how, &run->block.bwd);
   run->block.bwd.blocks = how->blocks[index];
   *block = &run->block.bwd;
+  if (how->group_parts > 1 && (index == how->dk_convert || index == how->dv_convert)) {
+    run->keys = convert_keys(&run->block.bwd, index == how->dv_convert);
+    *block = &run->keys;
+    return ATTNPRESS_OK;
+  }
   if (launch->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DBIAS) {
     fill_dbias(&run->call, how, &run->block.bwd, &run->dbias.dbias);
     *block = &run->dbias.dbias;

@@ -6,7 +6,11 @@
  *
  * and, where the gradients by the sinks or the bias are wanted, bwd_sinks and bwd_dbias behind
  * bwd_delta. Of ragged calls fwd_schedule comes first, and orders the units of the others. Where no
- * sequence has more keys than bwd has in a block, dq is complete there: no sum, and no bwd_convert. */
+ * sequence has more keys than bwd has in a block, dq is complete there: no sum, and no bwd_convert.
+ *
+ * Where a fused call has fewer key blocks than SMs, or little more, thread blocks of Hopper's bwd share
+ * the query heads of a key head. Each leaves its part of dK and dV in fp32, and bwd_convert, which then
+ * runs for dq, dk and dv, adds the parts up, in one order. */
 #include "attention/attention.h"
 
 #include <string.h>
@@ -70,9 +74,9 @@ static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_
   return ap_find_launch_tile(launch);
 }
 
-/** Row tiles of a head of one batch or of the longest sequence, padded. */
-static int64_t padded_tiles(const ap_problem *p) {
-  return ceil_div(p->seqlen_q, AP_PADDED_ROWS) * (int64_t)PADDED_TILES;
+/** Row tiles of so many rows, padded. */
+static int64_t padded_tiles(int64_t rows) {
+  return ceil_div(rows, AP_PADDED_ROWS) * (int64_t)PADDED_TILES;
 }
 
 /** The most blocks of so many positions that a call's sequences have, of rows or of keys. */
@@ -100,7 +104,9 @@ static attnpress_status add_kernel(const ap_problem *p, int32_t pass, const ap_d
                                    ap_backward_plan *plan, ap_launches *launches) {
   const int keys = pass == AP_ATTENTION_PASS_BWD || pass == AP_ATTENTION_PASS_BWD_DKV;
   const int padded = pass == AP_ATTENTION_PASS_BWD_DELTA || pass == AP_ATTENTION_PASS_BWD_CONVERT;
-  const int64_t rows = keys ? p->seqlen_k : padded ? padded_tiles(p) * TILE_ROWS : p->seqlen_q;
+  const int64_t rows = keys     ? p->seqlen_k
+                       : padded ? padded_tiles(p->seqlen_q) * TILE_ROWS
+                                : p->seqlen_q;
   const int32_t heads = keys ? p->heads_kv : p->heads_q;
   if (rows == 0 || heads == 0 || p->batch == 0)
     return ATTNPRESS_OK;
@@ -173,6 +179,85 @@ static int is_fused(const ap_problem *p, int deterministic) {
          p->hdim_v <= AP_ATTENTION_BWD_HDIM_MAX;
 }
 
+/* ---- Groups that thread blocks share --------------------------------------------------------- */
+
+enum {
+  PARTS_MAX = 64,
+  ROUNDS_MAX = 8,  /* of thread blocks: so many are even enough */
+  BLOCK_STEPS = 2, /* what a thread block takes beside its walk, in steps of it: K, V, dK and dV */
+  PART_STEPS = 2,  /* and more where dK and dV are of a part, in fp32 */
+  SUM_STEPS = 3,   /* what a call takes whose parts are added up, in the same steps: launches */
+  GAIN_PERCENT = 10,
+};
+
+/** Steps of a call's walks that pass until the last thread block has ended, by a model: blocks of one
+ * length in rounds; causal ones, of which the longest come first, evenly, but for half of the longest. */
+static int64_t steps_of_call(const ap_problem *p, const ap_device *device, int64_t key_blocks,
+                             int64_t row_blocks, int32_t parts) {
+  const int32_t group = p->heads_q / p->heads_kv;
+  const int64_t slots = device->sm_count > 0 ? device->sm_count : 1;
+  const int64_t beside = BLOCK_STEPS + (parts > 1 ? PART_STEPS : 0);
+  const int64_t blocks = key_blocks * p->heads_kv * p->batch * parts;
+  const int64_t longest = ceil_div(group, parts) * row_blocks + beside;
+  if (p->mask == AP_ATTENTION_MASK_FULL || blocks <= slots)
+    return ceil_div(blocks, slots) * longest;
+  const int64_t pairs = key_blocks * p->heads_kv * p->batch * group * row_blocks / 2;
+  return (pairs + blocks * beside) / slots + longest / 2;
+}
+
+/** Whether thread blocks of a kernel may share a group: those of dense calls on 9.0. Under a window
+ * walks are short, and differ by lengths that are not known here. */
+static int may_share(const ap_problem *p, const ap_launch *launch) {
+  return launch->tile.field[AP_ATTENTION_TILE_PRODUCER] && p->heads_q > p->heads_kv &&
+         p->sequences == AP_ATTENTION_SEQUENCES_DENSE && p->mask != AP_ATTENTION_MASK_WINDOW;
+}
+
+/** Divides groups where that takes less time, and adds the kernels that make dk and dv of the parts.
+ * `is_bound`: the plan is that of the largest call, and has room for every smaller one's parts. */
+static attnpress_status share_groups(const ap_problem *p, const ap_device *device, int is_bound,
+                                     int main_kernel, ap_backward_plan *plan,
+                                     ap_launches *launches) {
+  ap_launch *launch = &launches->launch[main_kernel];
+  if (!may_share(p, launch))
+    return ATTNPRESS_OK;
+  const int64_t key_blocks = plan->blocks[main_kernel];
+  const int64_t blocks = launch->grid, slots = device->sm_count;
+  const int64_t row_blocks = ceil_div(p->seqlen_q, launch->tile.field[AP_ATTENTION_TILE_BLOCK_M]);
+  const int32_t group = p->heads_q / p->heads_kv, most = group < PARTS_MAX ? group : PARTS_MAX;
+  const int64_t alone = steps_of_call(p, device, key_blocks, row_blocks, 1);
+  int64_t least = alone - alone * GAIN_PERCENT / 100;
+  for (int32_t parts = 2; parts <= most && blocks * (parts - 1) <= slots * ROUNDS_MAX; ++parts) {
+    const int64_t steps = SUM_STEPS + steps_of_call(p, device, key_blocks, row_blocks, parts);
+    if (steps < least) {
+      least = steps;
+      plan->group_parts = parts;
+    }
+  }
+  if (is_bound && plan->group_parts == 1)
+    plan->group_parts = 2;
+  if (plan->group_parts == 1 || launch->grid > INT32_MAX / (uint32_t)plan->group_parts) {
+    plan->group_parts = 1;
+    return ATTNPRESS_OK;
+  }
+  launch->grid *= (uint32_t)plan->group_parts;
+  plan->key_tiles = (int32_t)padded_tiles(p->seqlen_k);
+  plan->part_rows =
+      (int64_t)plan->group_parts * p->batch * p->heads_kv * plan->key_tiles * TILE_ROWS;
+  if (is_bound) { /* as many blocks as calls have that are divided, none of more rows than padded */
+    const int64_t units = slots * ROUNDS_MAX + blocks;
+    plan->part_rows = AP_PADDED_ROWS * (units < blocks * most ? units : blocks * most);
+  }
+  /* As dq of a call whose rows and query heads are these keys and key heads. */
+  ap_problem keys = *p;
+  keys.seqlen_q = p->seqlen_k;
+  keys.heads_q = p->heads_kv;
+  plan->dk_convert = launches->count;
+  FORWARD_IF(add_kernel(&keys, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches));
+  keys.hdim = p->hdim_v;
+  plan->dv_convert = launches->count;
+  return add_kernel(&keys, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches);
+}
+
 /* ---- Workspace ------------------------------------------------------------------------------- */
 
 /** Bytes of `rows` rows of floats, up to a multiple of the alignment; 0: they pass 2^64. */
@@ -195,6 +280,12 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
   plan->dq_sum_offset_bytes = end;
   if (plan->has_sum)
     fits = fits && add_floats(tile_rows * (size_t)plan->sum_tiles, (size_t)p->hdim, &end);
+  if (plan->group_parts > 1) {
+    plan->dk_sum_offset_bytes = end;
+    fits = fits && add_floats((size_t)plan->part_rows, (size_t)p->hdim, &end);
+    plan->dv_sum_offset_bytes = end;
+    fits = fits && add_floats((size_t)plan->part_rows, (size_t)p->hdim_v, &end);
+  }
   RETURN_IF(!fits, ATTNPRESS_INVALID_ARGUMENT,
             "the workspace of batch %d x %d heads x seqlen_q %d passes 2^64 bytes", (int)p->batch,
             (int)p->heads_q, (int)p->seqlen_q);
@@ -235,12 +326,15 @@ static attnpress_status add_schedule(const ap_problem *p, const ap_device *devic
 
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
-attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, const ap_device *device,
-                                    ap_backward_plan *plan, ap_launches *launches) {
+/** `is_bound`: of a call whose extents are those of the largest. */
+static attnpress_status choose(const ap_problem *p, int deterministic, int is_bound,
+                               const ap_device *device, ap_backward_plan *plan,
+                               ap_launches *launches) {
   memset(plan, 0, sizeof *plan);
   launches->count = 0;
   launches->workspace_bytes = 0;
-  plan->row_tiles = plan->sum_tiles = (int32_t)padded_tiles(p);
+  plan->group_parts = 1;
+  plan->row_tiles = plan->sum_tiles = (int32_t)padded_tiles(p->seqlen_q);
   if (p->sequences != AP_ATTENTION_SEQUENCES_DENSE) { /* as attnpress_bwd_ragged_args says */
     plan->row_tiles = (int32_t)((p->rows_q / AP_PADDED_ROWS + p->batch) * PADDED_TILES);
     plan->sum_tiles = (int32_t)(p->rows_q / TILE_ROWS + p->batch);
@@ -250,10 +344,13 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
   FORWARD_IF(add_sinks(p, device, launches));
   FORWARD_IF(add_dbias(p, device, plan, launches));
   if (plan->fused) {
+    const int main_kernel = launches->count;
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD, device, plan, launches));
     plan->has_sum = !is_direct(p, plan);
     if (plan->has_sum)
       FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches));
+    if (launches->count > main_kernel)
+      FORWARD_IF(share_groups(p, device, is_bound, main_kernel, plan, launches));
   } else {
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, device, plan, launches));
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DKV, device, plan, launches));
@@ -262,12 +359,17 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
   return add_schedule(p, device, plan, launches);
 }
 
+attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, const ap_device *device,
+                                    ap_backward_plan *plan, ap_launches *launches) {
+  return choose(p, deterministic, 0, device, plan, launches);
+}
+
 attnpress_status ap_choose_backward_range(const ap_problem *maxima, int deterministic,
                                           const ap_device *device, ap_launches *range) {
   ap_backward_plan plan;
   ap_launches found;
   ap_problem probe = *maxima;
-  const int any = maxima->batch == 0 || maxima->seqlen_q == 0;
+  int any = maxima->batch == 0 || maxima->seqlen_q == 0;
   range->count = 0;
   range->workspace_bytes = 0;
   probe.batch = maxima->batch ? maxima->batch : 1;
@@ -276,7 +378,7 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
   probe.dbias_rows = maxima->dbias_rows ? maxima->dbias_rows : 1;
   probe.dbias_keys = maxima->dbias_keys ? maxima->dbias_keys : 1;
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma) {
-    FORWARD_IF(ap_choose_backward(&probe, deterministic, device, &plan, &found));
+    FORWARD_IF(choose(&probe, deterministic, 1, device, &plan, &found));
     for (int i = 0; i < found.count; ++i) {
       int known = 0;
       for (int j = 0; j < range->count; ++j)
@@ -289,6 +391,7 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
     }
     if (found.workspace_bytes > range->workspace_bytes)
       range->workspace_bytes = found.workspace_bytes;
+    any |= plan.group_parts > 1 && maxima->seqlen_k == 0;
   }
   if (any && range->count > 0)
     range->workspace_bytes = SIZE_MAX;

@@ -18,7 +18,26 @@
 
 #define COUNT(array) ((sizeof(array) / sizeof *(array)))
 
-enum { Q, K, V, OUT, DOUT, DQ, DK, DV, LSE, DLSE, LSE_LOG2, DELTA, DQ_SUM, DSINKS, DBIAS, TENSORS };
+enum {
+  Q,
+  K,
+  V,
+  OUT,
+  DOUT,
+  DQ,
+  DK,
+  DV,
+  LSE,
+  DLSE,
+  LSE_LOG2,
+  DELTA,
+  DQ_SUM,
+  DK_SUM,
+  DV_SUM,
+  DSINKS,
+  DBIAS,
+  TENSORS
+};
 enum { FAR_ROWS_MAX = 250 };
 enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_FLOATS = 128, PADDED_ROWS = 128 };
 
@@ -51,6 +70,9 @@ typedef struct call {
   shape s;
   int heads, accumulate;
   int64_t row_tiles, rows; /* of lse_log2 and delta: batch * heads * padded rows */
+  int group_parts;         /* as in attnpress_bwd_args, */
+  int sum_parts;           /* as there */
+  int64_t key_tiles;
   float scale;
   memory memory[TENSORS];
   emulated_tensor tensors[TENSORS];
@@ -214,11 +236,25 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
   c->row_tiles = (s->seqlen_q + PADDED_ROWS - 1) / PADDED_ROWS * (PADDED_ROWS / TILE_ROWS);
   c->rows = (int64_t)s->batch * c->heads * c->row_tiles * TILE_ROWS;
   const int delta = pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA;
+  c->sum_parts = 1;
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD_CONVERT)
+    c->sum_parts += (int)((hash_of_name(k->stem) + seed / 1000) % 3);
   add_floats(c, LSE_LOG2, "lse_log2", c->rows, delta);
   add_floats(c, DELTA, "delta", c->rows, delta);
   if (pass_of(k) != AP_ATTENTION_PASS_BWD_DKV && pass_of(k) != AP_ATTENTION_PASS_BWD_DQ &&
       pass_of(k) != AP_ATTENTION_PASS_BWD_SINKS && pass_of(k) != AP_ATTENTION_PASS_BWD_DBIAS)
-    add_floats(c, DQ_SUM, "dq_sum", c->rows * hdim, pass_of(k) != AP_ATTENTION_PASS_BWD_CONVERT);
+    add_floats(c, DQ_SUM, "dq_sum", c->rows * hdim * c->sum_parts,
+               pass_of(k) != AP_ATTENTION_PASS_BWD_CONVERT);
+  c->key_tiles = (s->seqlen_k + PADDED_ROWS - 1) / PADDED_ROWS * (PADDED_ROWS / TILE_ROWS);
+  c->group_parts = 1;
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD && k->variant.axis[AP_ATTENTION_ARCH] == 90)
+    c->group_parts += (int)((hash_of_name(k->stem) + seed / 1000) % (unsigned)s->group);
+  if (c->group_parts > 1) {
+    const int64_t keys =
+        (int64_t)c->group_parts * s->batch * s->heads_kv * c->key_tiles * TILE_ROWS;
+    add_floats(c, DK_SUM, "dk_sum", keys * hdim, 1);
+    add_floats(c, DV_SUM, "dv_sum", keys * hdim_v, 1);
+  }
   return reference_fill_forward(a);
 }
 
@@ -265,30 +301,47 @@ static void fill_rows(const call *c) {
   }
 }
 
-/* Where an element of dQ lies in its sum: tiles of 16 rows and 8 columns; before compute capability
- * 9.0, element i of all lanes' accumulators together. */
-static int64_t sum_index(const call *c, int64_t batch, int64_t head, int64_t row, int64_t column) {
-  const int64_t hdim = c->args.q.shape[3];
+/* Where an element of a gradient lies in its sum: tiles of 16 rows and 8 columns; before compute
+ * capability 9.0, element i of all lanes' accumulators together. `tiles`: of a head's rows. */
+static int64_t sum_index(const attnpress_tensor *of, int64_t tiles, int64_t batch, int64_t row,
+                         int64_t head, int64_t column) {
   const int64_t tile =
-      (((batch * c->heads + head) * c->row_tiles + row / TILE_ROWS) * (hdim / TILE_COLUMNS) +
+      (((batch * of->shape[2] + head) * tiles + row / TILE_ROWS) * (of->shape[3] / TILE_COLUMNS) +
        column / TILE_COLUMNS);
   const int64_t lane = row % 8 * 4 + column % 8 / 2, i = row % 16 / 8 * 2 + column % 2;
   return tile * TILE_FLOATS + i * 32 + lane;
 }
 
-/* dQ as bwd_convert makes it. */
-static void convert_sum(const call *c) {
-  const attnpress_tensor *dq = &c->args.dq;
-  const float *sum = c->tensors[DQ_SUM].data;
-  const float *before = c->before[REFERENCE_DQ];
-  for (int64_t b = 0; b < dq->shape[0]; ++b)
-    for (int64_t r = 0; r < dq->shape[1]; ++r)
-      for (int64_t h = 0; h < dq->shape[2]; ++h)
-        for (int64_t i = 0; i < dq->shape[3]; ++i) {
-          const float value =
-              sum[sum_index(c, b, h, r, i)] * c->scale + (before ? *before++ : 0.0f);
-          reference_store(dq, b, r, h, i, value);
+/* A gradient as bwd_convert makes it: parts are added up one after the other. */
+static void convert(const attnpress_tensor *to, const float *sum, int parts, int64_t tiles,
+                    float scale, const float *before) {
+  const int64_t part = to->shape[0] * to->shape[2] * tiles * TILE_ROWS * to->shape[3];
+  for (int64_t b = 0; b < to->shape[0]; ++b)
+    for (int64_t r = 0; r < to->shape[1]; ++r)
+      for (int64_t h = 0; h < to->shape[2]; ++h)
+        for (int64_t i = 0; i < to->shape[3]; ++i) {
+          const float *at = sum + sum_index(to, tiles, b, r, h, i);
+          float value = *at;
+          for (int n = 1; n < parts; ++n)
+            value += at[n * part];
+          reference_store(to, b, r, h, i, value * scale + (before ? *before++ : 0.0f));
         }
+}
+
+static void convert_sum(const call *c) {
+  convert(&c->args.dq, c->tensors[DQ_SUM].data, c->sum_parts, c->row_tiles, c->scale,
+          c->before[REFERENCE_DQ]);
+}
+
+/* Of thread blocks that share a group. */
+static void convert_key_sums(const call *c) {
+  const attnpress_forward_args forward = ap_forward_of(&c->args);
+  attnpress_score_args score;
+  ap_fill_score_args(&forward, &score);
+  convert(&c->args.dk, c->tensors[DK_SUM].data, c->group_parts, c->key_tiles, c->scale,
+          c->before[REFERENCE_DK]);
+  convert(&c->args.dv, c->tensors[DV_SUM].data, c->group_parts, c->key_tiles, score.dropout_scale,
+          c->before[REFERENCE_DV]);
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */
@@ -388,6 +441,11 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
       .scale = c->scale,
       .scale_log2 = ap_scale_log2(&forward),
       .dsinks = a->dsinks,
+      .dk_sum = c->tensors[DK_SUM].data,
+      .dv_sum = c->tensors[DV_SUM].data,
+      .key_tiles = (int32_t)c->key_tiles,
+      .group_parts = c->group_parts,
+      .sum_parts = c->sum_parts,
   };
   ap_fill_score_args(&forward, &args.score);
   const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
@@ -401,6 +459,7 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
       k->tile.field[owns_keys(k) ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
   args.blocks = (rows + block - 1) / block;
   int64_t blocks = (int64_t)args.blocks * s->batch * (owns_keys(k) ? s->heads_kv : c->heads);
+  blocks *= c->group_parts;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS)
     blocks = c->heads;
   attnpress_bwd_dbias_args dbias = {.bwd = args};
@@ -479,7 +538,7 @@ static int run_convert(const kernel *k, call *c, char *report) {
   const attnpress_tensor *dq = &c->args.dq;
   float *sum = c->tensors[DQ_SUM].data;
   uint64_t state = 7;
-  for (int64_t i = 0; i < c->rows * dq->shape[3]; ++i) {
+  for (int64_t i = 0; i < c->rows * dq->shape[3] * c->sum_parts; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     sum[i] = (float)((double)(state >> 40) / (double)(1 << 23) - 1.0);
   }
@@ -562,7 +621,8 @@ static int run_main(const kernel *k, call *c, char *report) {
   const unsigned inputs = 1u << Q | 1u << K | 1u << V | 1u << DOUT | 1u << LSE_LOG2 | 1u << DELTA;
   unsigned outputs = 1u << DQ;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD)
-    outputs = 1u << DQ_SUM | 1u << DK | 1u << DV;
+    outputs =
+        1u << DQ_SUM | (c->group_parts > 1 ? 1u << DK_SUM | 1u << DV_SUM : 1u << DK | 1u << DV);
   else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DKV)
     outputs = 1u << DK | 1u << DV;
   fill_rows(c);
@@ -572,6 +632,8 @@ static int run_main(const kernel *k, call *c, char *report) {
     return -1;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD)
     convert_sum(c);
+  if (c->group_parts > 1)
+    convert_key_sums(c);
   if (c->args.dbuffers != NULL && check_dbuffers(c, report) != 0)
     return -1;
   return check_gradients(k, c, report);

@@ -221,8 +221,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90: no barrier before dK and dV take their place",
         SM90,
-        "  named_barrier_sync(2, NUM_THREADS - 128);\n  const int thread",
-        "  const int thread",
+        "  named_barrier_sync(2, NUM_THREADS - 128);\n",
+        "",
     ),
     Mutation(
         "bwd sm90: no barrier before dK and dV leave",
@@ -656,7 +656,12 @@ MUTATIONS = [
         'DQ_WARP_BYTES = 16 * ${ "64" if halves else "HEAD_DIM" } * 4',
         'DQ_WARP_BYTES = 16 * ${ "64" if halves else "HEAD_DIM" } * 4 - 512',
     ),
-    Mutation("bwd sm90: a tile of dQ in another order", BULK, "sum_place(lane, i)", "lane * 4 + i"),
+    Mutation(
+        "bwd sm90: a tile of dQ in another order",
+        GRADIENT,
+        "128 + sum_place(lane, i)]",
+        "128 + lane * 4 + i]",
+    ),
     Mutation(
         "bwd_dq sm90: K is not waited for",
         DQ_SM90,

@@ -43,9 +43,8 @@ MUTATIONS = [
     Mutation(
         "q fragments: never handed back",
         SM90,
-        "  if (first_block)\n"
-        "    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n",
-        "",
+        "  if (first_block)\n    arrive_once(q_empty(shared, consumer)); //",
+        "  //",
     ),
     Mutation(
         "q fragments: the first consumer's",

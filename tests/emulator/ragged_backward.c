@@ -753,6 +753,8 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
       .row_tiles = c->row_tiles,
       .sum_tiles = c->sum_tiles,
       .accumulate = a->accumulate,
+      .group_parts = 1,
+      .sum_parts = 1,
       .dq_sum_quads = (int32_t)(4 * a->q.shape[3]),
       .scale = c->scale,
       .scale_log2 = ap_scale_log2(&forward),

@@ -170,12 +170,22 @@ typedef struct attnpress_bwd_args {
                            of their own, fewer */
   float *dsinks;     /* (heads_q) contiguous: the gradient by score.sinks; bwd_sinks alone */
   attnpress_score_args score;
+  /* Where blocks of bwd share a group, by each part (group_parts, batch, heads_kv, key_tiles,
+   * HEAD_DIM / 8, 128) contiguous, tiles as of dq_sum: dK / scale in fp32. NULL: a block has all of a
+   * group, and stores dk and dv. */
+  float *dk_sum;
+  float *dv_sum;       /* the same of HEAD_DIM_V: dV, before dropout_scale */
+  int32_t key_tiles;   /* ceil(seqlen_k / 16), rounded up to a multiple of 8 */
+  int32_t group_parts; /* of a group of query heads, each a block's of bwd on 9.0; 1: all of it */
+  int32_t sum_parts; /* of bwd_convert: tensors one behind the other at dq_sum, which it adds up */
+  int32_t reserved;
 } attnpress_bwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, q_batch_stride, 104)
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, batch, 328)
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, score, 384)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 536, "layout of attnpress_bwd_args");
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, dk_sum, 536)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 568, "layout of attnpress_bwd_args");
 
 /* The arguments of the backward kernel for compute capability 9.0, which reads Q, K, V and dO through
  * tensor maps and leaves those pointers and strides in `bwd` alone. Boxes have 64 columns, in the
@@ -186,7 +196,7 @@ typedef struct attnpress_bwd_sm90_args {
   attnpress_tensor_map k; /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */
   attnpress_tensor_map v; /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), the same boxes */
   attnpress_bwd_args bwd;
-  int64_t reserved[5];
+  int64_t reserved[1];
 } attnpress_bwd_sm90_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_args, bwd, 512)
@@ -210,7 +220,7 @@ ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_dbias_args, dbias, sizeof(attnpress_bwd_ar
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_dbias_args) == sizeof(attnpress_bwd_args) + 72,
                         "layout of attnpress_bwd_dbias_args");
 
-/* The grids of the backward kernels are one-dimensional. bwd and bwd_dkv: key block (fastest), key
- * head, batch; bwd_dq: row block (fastest), query head, batch. bwd_delta and bwd_convert: BLOCK_M rows
+/* The grids of the backward kernels are one-dimensional. bwd and bwd_dkv: key block (fastest), of bwd
+ * on 9.0 part of the group, key head, batch; bwd_dq: row block (fastest), query head, batch. bwd_delta and bwd_convert: BLOCK_M rows
  * of row_tiles * 16 (fastest), query head, batch. bwd_sinks: query head. bwd_dbias: key block
  * (fastest), row block, head and batch of the gradient. */

@@ -93,3 +93,25 @@ __device__ __forceinline__ int64_t sum_offset(const attnpress_bwd_args *args, in
                                               int head, int row_tile, int hdim) {
   return (((batch * args->heads_q + head) * args->sum_tiles) + row_tile) * (hdim / 8) * 128;
 }
+
+// The same of a part's dK or dV, whose rows are keys.
+__device__ __forceinline__ int64_t key_sum_offset(const attnpress_bwd_args *args, int64_t part,
+                                                  int batch, int kv_head, int key_tile, int hdim) {
+  return (((part * args->batch + batch) * args->heads_kv + kv_head) * args->key_tiles + key_tile) *
+         (hdim / 8) * 128;
+}
+
+// Stores accumulator tiles to tiles that lie together: in shared memory without bank conflicts, in
+// global memory as whole lines.
+__device__ __forceinline__ void store_for_sum(float *place, const float *d, int tiles, int lane) {
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile)
+    if (SUM_BY_FOURS) {
+      *(float4 *)(place + tile * 128 + sum_place(lane, 0)) =
+          float4{d[tile * 4], d[tile * 4 + 1], d[tile * 4 + 2], d[tile * 4 + 3]};
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        place[tile * 128 + sum_place(lane, i)] = d[tile * 4 + i];
+    }
+}

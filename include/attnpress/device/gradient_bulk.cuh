@@ -6,20 +6,6 @@
 #include "attnpress/device/ptx_bulk.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 
-// One warp: the sum's tiles at `place`, in shared memory, without bank conflicts.
-__device__ __forceinline__ void store_for_sum(float *place, const float *d, int tiles, int lane) {
-#pragma unroll
-  for (int tile = 0; tile < tiles; ++tile)
-    if (SUM_BY_FOURS) {
-      *(float4 *)(place + tile * 128 + sum_place(lane, 0)) =
-          float4{d[tile * 4], d[tile * 4 + 1], d[tile * 4 + 2], d[tile * 4 + 3]};
-    } else {
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        place[tile * 128 + sum_place(lane, i)] = d[tile * 4 + i];
-    }
-}
-
 // One warp: begins to add what it has stored, a group of its first lane.
 __device__ __forceinline__ void begin_addition(float *sum, uint32_t place, int tiles) {
   fence_proxy_async();
