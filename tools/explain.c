@@ -271,7 +271,7 @@ static void say_splits(explanation *e, const char *cache_dir) {
 
 /** What the backward pass is made of. */
 static void say_backward(explanation *e) {
-  int fused = 0;
+  int fused = 0, converted = 0;
   ap_variant main = {0};
   for (int i = 0; i < e->launches; ++i) {
     ap_variant each;
@@ -279,6 +279,7 @@ static void say_backward(explanation *e) {
       continue;
     const int32_t pass = each.axis[AP_ATTENTION_PASS];
     fused |= pass == AP_ATTENTION_PASS_BWD;
+    converted += pass == AP_ATTENTION_PASS_BWD_CONVERT;
     if (pass == AP_ATTENTION_PASS_BWD || pass == AP_ATTENTION_PASS_BWD_DKV)
       main = each;
   }
@@ -301,6 +302,10 @@ static void say_backward(explanation *e) {
   else
     say(e, "paired: a kernel for dq and one for dk and dv; the fused one ends at head dim %d",
         AP_ATTENTION_BWD_HDIM_MAX);
+  if (converted > 1)
+    say(e,
+        "key heads are few: thread blocks share their query heads, and what each gives to dk and "
+        "dv is added up, in one order");
 }
 
 static void say_why(explanation *e, const char *cache_dir) {

@@ -686,7 +686,9 @@ typedef struct attnpress_backward_args {
 
 /** Head dimensions, lengths, stream and kernels as in attnpress_forward(); fp32 on the CPU alone.
  * Rows that saw no key, and keys that no row saw, get gradients of 0. The workspace holds two
- * floats per query row and head and, where dq is summed in any order, dq in fp32. With `ragged` it
+ * floats per query row and head and, where dq is summed in any order, dq in fp32, and on compute
+ * capability 9.0 where key heads are few what parts of their query heads give to dk and dv, in fp32, at
+ * most four times as much as dq (attnpress_plan_workspace_bytes() tells the size). With `ragged` it
  * holds as much for all rows that the sequences can have, each sequence padded by up to 127 and 15
  * rows, and no dq where `max_seqlen_k` is at most the keys of the kernel's thread block (128 on compute
  * capability 9.0, above head dim 128 64). The CPU needs none.

@@ -182,27 +182,28 @@ static int is_fused(const ap_problem *p, int deterministic) {
 /* ---- Groups that thread blocks share --------------------------------------------------------- */
 
 enum {
-  PARTS_MAX = 64,
-  ROUNDS_MAX = 8,  /* of thread blocks: so many are even enough */
+  ROUNDS_MAX = 24, /* of thread blocks that share groups: their parts take memory, */
+  SUMS_MAX = 4,    /* at most so many times as much as the sum of dq */
   BLOCK_STEPS = 2, /* what a thread block takes beside its walk, in steps of it: K, V, dK and dV */
-  PART_STEPS = 2,  /* and more where dK and dV are of a part, in fp32 */
+  PART_STEPS = 6,  /* and more where dK and dV are of a part, in fp32 */
   SUM_STEPS = 3,   /* what a call takes whose parts are added up, in the same steps: launches */
-  GAIN_PERCENT = 10,
+  GAIN_PERCENT = 5,
 };
 
 /** Steps of a call's walks that pass until the last thread block has ended, by a model: blocks of one
- * length in rounds; causal ones, of which the longest come first, evenly, but for half of the longest. */
-static int64_t steps_of_call(const ap_problem *p, const ap_device *device, int64_t key_blocks,
+ * length in rounds; causal ones, of which the longest come first in each head alone, evenly, and then
+ * one of the longest. */
+static int64_t steps_of_call(const ap_problem *p, int64_t slots, int64_t key_blocks,
                              int64_t row_blocks, int32_t parts) {
   const int32_t group = p->heads_q / p->heads_kv;
-  const int64_t slots = device->sm_count > 0 ? device->sm_count : 1;
   const int64_t beside = BLOCK_STEPS + (parts > 1 ? PART_STEPS : 0);
   const int64_t blocks = key_blocks * p->heads_kv * p->batch * parts;
   const int64_t longest = ceil_div(group, parts) * row_blocks + beside;
+  const int64_t call = parts > 1 ? SUM_STEPS : 0;
   if (p->mask == AP_ATTENTION_MASK_FULL || blocks <= slots)
-    return ceil_div(blocks, slots) * longest;
+    return call + ceil_div(blocks, slots) * longest;
   const int64_t pairs = key_blocks * p->heads_kv * p->batch * group * row_blocks / 2;
-  return (pairs + blocks * beside) / slots + longest / 2;
+  return call + (pairs + blocks * beside) / slots + longest;
 }
 
 /** Whether thread blocks of a kernel may share a group: those of dense calls on 9.0. Under a window
@@ -210,6 +211,12 @@ static int64_t steps_of_call(const ap_problem *p, const ap_device *device, int64
 static int may_share(const ap_problem *p, const ap_launch *launch) {
   return launch->tile.field[AP_ATTENTION_TILE_PRODUCER] && p->heads_q > p->heads_kv &&
          p->sequences == AP_ATTENTION_SEQUENCES_DENSE && p->mask != AP_ATTENTION_MASK_WINDOW;
+}
+
+/** Rows of all parts of dk_sum and dv_sum, as far as there is to be room for them. */
+static int64_t most_part_rows(const ap_problem *p) {
+  const int64_t rows = padded_tiles(p->seqlen_q) * TILE_ROWS * p->heads_q * p->batch;
+  return SUMS_MAX * rows * p->hdim / (p->hdim + p->hdim_v);
 }
 
 /** Divides groups where that takes less time, and adds the kernels that make dk and dv of the parts.
@@ -221,13 +228,19 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
   if (!may_share(p, launch))
     return ATTNPRESS_OK;
   const int64_t key_blocks = plan->blocks[main_kernel];
-  const int64_t blocks = launch->grid, slots = device->sm_count;
   const int64_t row_blocks = ceil_div(p->seqlen_q, launch->tile.field[AP_ATTENTION_TILE_BLOCK_M]);
-  const int32_t group = p->heads_q / p->heads_kv, most = group < PARTS_MAX ? group : PARTS_MAX;
-  const int64_t alone = steps_of_call(p, device, key_blocks, row_blocks, 1);
+  const int64_t blocks = launch->grid, slots = device->sm_count;
+  const int32_t group = p->heads_q / p->heads_kv;
+  const int64_t rows =
+      padded_tiles(p->seqlen_k) * TILE_ROWS * p->heads_kv * p->batch; /* of a part */
+  const int64_t most_rows = most_part_rows(p);
+  int64_t most = slots * ROUNDS_MAX / blocks;
+  most = most < group ? most : group;
+  most = most < most_rows / rows ? most : most_rows / rows;
+  const int64_t alone = slots > 0 ? steps_of_call(p, slots, key_blocks, row_blocks, 1) : 0;
   int64_t least = alone - alone * GAIN_PERCENT / 100;
-  for (int32_t parts = 2; parts <= most && blocks * (parts - 1) <= slots * ROUNDS_MAX; ++parts) {
-    const int64_t steps = SUM_STEPS + steps_of_call(p, device, key_blocks, row_blocks, parts);
+  for (int32_t parts = 2; parts <= most; ++parts) {
+    const int64_t steps = steps_of_call(p, slots, key_blocks, row_blocks, parts);
     if (steps < least) {
       least = steps;
       plan->group_parts = parts;
@@ -235,17 +248,14 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
   }
   if (is_bound && plan->group_parts == 1)
     plan->group_parts = 2;
-  if (plan->group_parts == 1 || launch->grid > INT32_MAX / (uint32_t)plan->group_parts) {
-    plan->group_parts = 1;
+  if (plan->group_parts == 1)
     return ATTNPRESS_OK;
-  }
   launch->grid *= (uint32_t)plan->group_parts;
   plan->key_tiles = (int32_t)padded_tiles(p->seqlen_k);
-  plan->part_rows =
-      (int64_t)plan->group_parts * p->batch * p->heads_kv * plan->key_tiles * TILE_ROWS;
-  if (is_bound) { /* as many blocks as calls have that are divided, none of more rows than padded */
-    const int64_t units = slots * ROUNDS_MAX + blocks;
-    plan->part_rows = AP_PADDED_ROWS * (units < blocks * most ? units : blocks * most);
+  plan->part_rows = plan->group_parts * rows;
+  if (is_bound) { /* of so many blocks, each of AP_PADDED_ROWS at most */
+    const int64_t units = slots * ROUNDS_MAX < blocks * group ? slots * ROUNDS_MAX : blocks * group;
+    plan->part_rows = AP_PADDED_ROWS * units < most_rows ? AP_PADDED_ROWS * units : most_rows;
   }
   /* As dq of a call whose rows and query heads are these keys and key heads. */
   ap_problem keys = *p;
