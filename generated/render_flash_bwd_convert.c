@@ -23,8 +23,11 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
        "//\n"
        "// After the backward pass: dQ = scale times its sum, ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("; of parts of groups dK and dV as well. A thread takes two rows, 8 apart, of a\n"
-       "// tile of the sum: those of a quad of lanes that added to it.\n"
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT(", or dK or dV of parts of groups");
+  }
+  TEXT(". A thread\n"
+       "// takes two rows, 8 apart, of a tile of the sum: those of a quad of lanes that added to it.\n"
        "//\n"
        "// Pressed from templates/attention/flash_bwd_convert.cu.j2 with tile ");
   STRING(tile_name);
