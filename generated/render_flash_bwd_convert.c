@@ -93,9 +93,10 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
          "  uint16_t *dq = (uint16_t *)args.dq + batch * args.dq_batch_stride + head * args.dq_head_stride;\n"
          "  const float *sum = args.dq_sum + sum_offset(&args, batch, head, first_row / 16, HEAD_DIM);\n"
          "\n"
-         "  const int64_t part_quads =\n"
-         "      (int64_t)args.batch * args.heads_q * args.sum_tiles * CHUNKS * (128 / 4); // of a part's sum\n"
-         "  const int rows = args.seqlen_q - first_row;                                   // that are there\n");
+         "  const int64_t part_quads = // of a part's sum\n"
+         "      (int64_t)args.batch * args.heads_q * args.sum_tiles * CHUNKS * (128 / 4);\n"
+         "\n"
+         "  const int rows = args.seqlen_q - first_row; // that are there\n");
   }
   TEXT("#pragma unroll 2\n"
        "  for (int index = threadIdx.x; index < BLOCK_M / 16 * CHUNKS * 8; index += NUM_THREADS) {\n"

@@ -1200,11 +1200,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(", stage.index);\n");
   if (halves) {
     TEXT("    const float *const lse_log2 =\n"
-         "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n"
-         "    float2 lse[S_TILES]; // while the products run: shared memory is busy then\n"
-         "#pragma unroll\n"
-         "    for (int tile = 0; tile < S_TILES; ++tile)\n"
-         "      lse[tile] = *(const float2 *)(lse_log2 + tile * 8);\n");
+         "        (const float *)(smem + ROWS_OFFSET + stage.index * ROWS_BYTES) + lane % 4 * 2;\n");
+    if (!softcap) {
+      TEXT("    float2 lse[S_TILES]; // while the products run: shared memory is busy then\n"
+           "#pragma unroll\n"
+           "    for (int tile = 0; tile < S_TILES; ++tile)\n"
+           "      lse[tile] = *(const float2 *)(lse_log2 + tile * 8);\n");
+    }
   }
   if (!late_dp) {
     TEXT("    // The copy engine hands over dO");

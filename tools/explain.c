@@ -243,9 +243,7 @@ static void say_splits(explanation *e, const char *cache_dir) {
     say(e, "%d splits: asked for", (int)splits);
   else if (splits == 1)
     say(e,
-        "no splits: %d thread blocks for %lld that run at once, or more would not pay for adding "
-        "up "
-        "their parts",
+        "no splits: %d thread blocks for %lld that run at once, or adding parts up would not pay",
         (int)l->info.grid, (long long)slots);
   else
     say(e, "%d splits: more thread blocks for %d SMs; their parts have to be added up", (int)splits,

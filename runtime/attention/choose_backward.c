@@ -219,6 +219,36 @@ static int64_t most_part_rows(const ap_problem *p) {
   return SUMS_MAX * rows * p->hdim / (p->hdim + p->hdim_v);
 }
 
+/** Rows of a part. */
+static int64_t part_rows(const ap_problem *p) {
+  return padded_tiles(p->seqlen_k) * TILE_ROWS * p->heads_kv * p->batch;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/** The parts of a group that take the least time; 1: a thread block has all of it. */
+static int32_t choose_parts(const ap_problem *p, const ap_launch *launch, int64_t key_blocks,
+                            int64_t slots) {
+  const int64_t row_blocks = ceil_div(p->seqlen_q, launch->tile.field[AP_ATTENTION_TILE_BLOCK_M]);
+  const int64_t most = smaller(smaller(p->heads_q / p->heads_kv, slots * ROUNDS_MAX / launch->grid),
+                               most_part_rows(p) / part_rows(p));
+  int32_t best = 1;
+  if (most <= 1)
+    return best;
+  const int64_t alone = steps_of_call(p, slots, key_blocks, row_blocks, 1);
+  int64_t least = alone - alone * GAIN_PERCENT / 100;
+  for (int32_t parts = 2; parts <= most; ++parts) {
+    const int64_t steps = steps_of_call(p, slots, key_blocks, row_blocks, parts);
+    if (steps < least) {
+      least = steps;
+      best = parts;
+    }
+  }
+  return best;
+}
+
 /** Divides groups where that takes less time, and adds the kernels that make dk and dv of the parts.
  * `is_bound`: the plan is that of the largest call, and has room for every smaller one's parts. */
 static attnpress_status share_groups(const ap_problem *p, const ap_device *device, int is_bound,
@@ -227,36 +257,20 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
   ap_launch *launch = &launches->launch[main_kernel];
   if (!may_share(p, launch))
     return ATTNPRESS_OK;
-  const int64_t key_blocks = plan->blocks[main_kernel];
-  const int64_t row_blocks = ceil_div(p->seqlen_q, launch->tile.field[AP_ATTENTION_TILE_BLOCK_M]);
-  const int64_t blocks = launch->grid, slots = device->sm_count;
-  const int32_t group = p->heads_q / p->heads_kv;
-  const int64_t rows =
-      padded_tiles(p->seqlen_k) * TILE_ROWS * p->heads_kv * p->batch; /* of a part */
-  const int64_t most_rows = most_part_rows(p);
-  int64_t most = slots * ROUNDS_MAX / blocks;
-  most = most < group ? most : group;
-  most = most < most_rows / rows ? most : most_rows / rows;
-  const int64_t alone = slots > 0 ? steps_of_call(p, slots, key_blocks, row_blocks, 1) : 0;
-  int64_t least = alone - alone * GAIN_PERCENT / 100;
-  for (int32_t parts = 2; parts <= most; ++parts) {
-    const int64_t steps = steps_of_call(p, slots, key_blocks, row_blocks, parts);
-    if (steps < least) {
-      least = steps;
-      plan->group_parts = parts;
-    }
-  }
+  const int64_t slots = device->sm_count;
+  plan->group_parts = choose_parts(p, launch, plan->blocks[main_kernel], slots);
   if (is_bound && plan->group_parts == 1)
     plan->group_parts = 2;
   if (plan->group_parts == 1)
     return ATTNPRESS_OK;
-  launch->grid *= (uint32_t)plan->group_parts;
   plan->key_tiles = (int32_t)padded_tiles(p->seqlen_k);
-  plan->part_rows = plan->group_parts * rows;
-  if (is_bound) { /* of so many blocks, each of AP_PADDED_ROWS at most */
-    const int64_t units = slots * ROUNDS_MAX < blocks * group ? slots * ROUNDS_MAX : blocks * group;
-    plan->part_rows = AP_PADDED_ROWS * units < most_rows ? AP_PADDED_ROWS * units : most_rows;
-  }
+  plan->part_rows = plan->group_parts * part_rows(p);
+  if (is_bound) /* of as many blocks as share groups, each of AP_PADDED_ROWS at most */
+    plan->part_rows =
+        smaller(AP_PADDED_ROWS *
+                    smaller(slots * ROUNDS_MAX, (int64_t)launch->grid * p->heads_q / p->heads_kv),
+                most_part_rows(p));
+  launch->grid *= (uint32_t)plan->group_parts;
   /* As dq of a call whose rows and query heads are these keys and key heads. */
   ap_problem keys = *p;
   keys.seqlen_q = p->seqlen_k;

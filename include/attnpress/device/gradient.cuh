@@ -21,29 +21,35 @@ __device__ __forceinline__ float lse_or_inf(float lse_log2) {
   return lse_log2 == -INF ? INF : lse_log2;
 }
 
-// Scores become P = 2^(c S - lse), c = scale_log2. `lse_log2`: of this thread's two rows; by_column,
-// in memory, from this thread's first column on.
+// A tile's scores become P = 2^(c S - lse), c = scale_log2. `pair`: lse of this thread's two rows, or
+// columns.
+__device__ __forceinline__ void recompute_tile(float *score, bool by_column, float2 pair,
+                                               float scale_log2) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float lse = (by_column ? i % 2 : i / 2) ? pair.y : pair.x;
+    score[i] = exp2_approx(score[i] * scale_log2 - lse);
+  }
+}
+
+// The same of several tiles. `lse_log2`: of this thread's two rows; by_column, in memory, from this
+// thread's first column on.
 __device__ __forceinline__ void recompute_probabilities(float *score, int tiles, bool by_column,
                                                         const float *lse_log2, float scale_log2) {
 #pragma unroll
   for (int tile = 0; tile < tiles; ++tile) {
-    const float2 pair = by_column ? *(const float2 *)(lse_log2 + tile * 8) : float2{};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float lse = by_column ? (i % 2 ? pair.y : pair.x) : lse_log2[i / 2];
-      score[tile * 4 + i] = exp2_approx(score[tile * 4 + i] * scale_log2 - lse);
-    }
+    const float2 pair = by_column ? *(const float2 *)(lse_log2 + tile * 8)
+                                  : float2{lse_log2[0], lse_log2[1]};
+    recompute_tile(score + tile * 4, by_column, pair, scale_log2);
   }
 }
 
-// The same by columns, of lse of this thread's pairs of columns in registers.
+// The same by columns, of lse of each tile's pair of columns in registers.
 __device__ __forceinline__ void recompute_from_pairs(float *score, int tiles,
                                                      const float2 *lse_log2, float scale_log2) {
 #pragma unroll
-  for (int i = 0; i < tiles * 4; ++i) {
-    const float lse = i % 2 ? lse_log2[i / 4].y : lse_log2[i / 4].x;
-    score[i] = exp2_approx(score[i] * scale_log2 - lse);
-  }
+  for (int tile = 0; tile < tiles; ++tile)
+    recompute_tile(score + tile * 4, true, lse_log2[tile], scale_log2);
 }
 
 // dP becomes dS = P (dP - delta), delta as lse_log2 above. It lacks the factor `scale`, which the
