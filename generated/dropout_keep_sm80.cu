@@ -30,9 +30,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
   for (int i = 0; i < TILES * 4; ++i)
     keep[i] = 1.0f;
-  const DropoutSeed seed = dropout_seed(&args.score);
-  const Philox at = dropout_rows(&seed, batch * args.heads_q + head, row_begin, lane);
-  drop_probabilities(keep, TILES, at, key_begin, args.score.dropout_threshold);
+  const DropoutHead of_head = dropout_head(&args.score, batch * args.heads_q + head);
+  drop_probabilities(keep, TILES, dropout_place(&of_head, row_begin, key_begin, lane),
+                     args.score.dropout_threshold);
 
   unsigned char *to =
       (unsigned char *)args.keep + batch * args.batch_stride + head * args.head_stride;

@@ -227,7 +227,7 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
     TEXT("  const float slope = load_slope(&args->score, batch, head);\n");
   }
   if (dropout) {
-    TEXT("  const DropoutSeed seed = dropout_seed(&args->score);\n");
+    TEXT("  const DropoutHead of_head = dropout_head(&args->score, batch * args->heads_q + head);\n");
   }
   TEXT("  float delta[S_ROWS][2];\n"
        "#pragma unroll\n"
@@ -262,7 +262,7 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
   TEXT("    }\n"
        "    recompute_probabilities(score[m], S_COLUMNS, false, lse_log2, args->scale_log2);\n");
   if (dropout) {
-    TEXT("    mark_dropped(score[m], S_COLUMNS, &seed, batch * args->heads_q + head, row + m * 16, key, lane,\n"
+    TEXT("    mark_dropped(score[m], S_COLUMNS, &of_head, row + m * 16, key, lane,\n"
          "                 args->score.dropout_threshold);\n");
   }
   TEXT("  }\n"

@@ -302,7 +302,8 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  const float slope = load_slope(&args->score, work->batch, work->head);\n");
   }
   if (dropout) {
-    TEXT("  const DropoutSeed seed = dropout_seed(&args->score);\n");
+    TEXT("  const DropoutHead of_head =\n"
+         "      dropout_head(&args->score, (int64_t)work->batch * args->heads_q + work->head);\n");
   }
   TEXT("  Stage stage = {0, 0};\n"
        "  if (work->steps > 0) // the copy engine hands over Q\n"
@@ -354,8 +355,8 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "    }\n"
        "    recompute_probabilities(score, S_TILES, false, lse_log2, args->scale_log2);\n");
   if (dropout) {
-    TEXT("    mark_dropped(score, S_TILES, &seed, (int64_t)work->batch * args->heads_q + work->head,\n"
-         "                 first_row + warp * 16, key, lane, args->score.dropout_threshold);\n");
+    TEXT("    mark_dropped(score, S_TILES, &of_head, first_row + warp * 16, key, lane,\n"
+         "                 args->score.dropout_threshold);\n");
   }
   if (softcap) {
     TEXT("    // P is a factor of dS alone: the derivative of the softcap becomes a part of it.\n"

@@ -2203,14 +2203,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("}\n"
          "\n");
     if (dropout) {
-      TEXT("// Which probabilities of a consumer's part of a step are dropped, while its products run. The seed\n"
-           "// is read anew: it would take registers.\n"
+      TEXT("// Which probabilities of a consumer's part of a step are dropped, while its products run. What\n"
+           "// a head draws from is found anew: it would take registers.\n"
            "__device__ __forceinline__ uint32_t decide(const attnpress_bwd_args *args, const Work *work,\n"
            "                                           int consumer, Step step) {\n"
            "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-           "  const DropoutSeed seed = dropout_seed(&args->score);\n"
-           "  return decide_tiles(S_TILES, &seed, (int64_t)work->batch * args->heads_q + step.head,\n"
-           "                      step.row");
+           "  const DropoutHead of_head =\n"
+           "      dropout_head(&args->score, (int64_t)work->batch * args->heads_q + step.head);\n"
+           "  return decide_tiles(S_TILES, &of_head, step.row");
       if (wide) {
         TEXT(" + consumer * S_ROWS");
       }

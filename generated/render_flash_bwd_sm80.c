@@ -888,8 +888,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "      smem + S_OFFSET + (own_row + lane / 4) * S_ROW_BYTES + (walk_row + lane % 4 * 2) * 2;\n");
   }
   TEXT("\n");
-  if (dropout) {
-    TEXT("  const DropoutSeed seed = dropout_seed(&args.score);\n");
+  if (dropout && !owns_keys) {
+    TEXT("  const DropoutHead of_head =\n"
+         "      dropout_head(&args.score, work.batch * (int64_t)args.heads_q + work.head);\n");
   }
   TEXT("  Step now = {first_head, first_step * WALK_ROWS};\n"
        "  int slot_index = 0;\n"
@@ -1008,22 +1009,24 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (owns_keys) {
     TEXT("    uint32_t p[S_ROWS][S_COLUMNS * 2];\n");
   }
-  TEXT("    uint32_t ds[S_ROWS][S_COLUMNS * 2];\n"
-       "#pragma unroll\n"
+  TEXT("    uint32_t ds[S_ROWS][S_COLUMNS * 2];\n");
+  if (dropout && owns_keys) {
+    TEXT("    const DropoutHead of_head =\n"
+         "        dropout_head(&args.score, work.batch * (int64_t)args.heads_q + now.head);\n");
+  }
+  TEXT("#pragma unroll\n"
        "    for (int m = 0; m < S_ROWS; ++m) {\n"
        "      recompute_probabilities(score[m], S_COLUMNS, ");
   STRING(owns_keys ? "true, lse_log2" : "false, lse_log2[m]");
   TEXT(",\n"
        "                              args.scale_log2);\n");
   if (dropout && owns_keys) {
-    TEXT("      mark_dropped_by_column(score[m], S_COLUMNS, &seed, work.batch * args.heads_q + now.head,\n"
-         "                             now.row + walk_row, work.begin + own_row + m * 16, lane,\n"
-         "                             args.score.dropout_threshold);\n"
+    TEXT("      mark_dropped_by_column(score[m], S_COLUMNS, &of_head, now.row + walk_row,\n"
+         "                             work.begin + own_row + m * 16, lane, args.score.dropout_threshold);\n"
          "      round_kept(p[m], score[m], S_COLUMNS, DTYPE);\n");
   } else if (dropout) {
-    TEXT("      mark_dropped(score[m], S_COLUMNS, &seed, work.batch * args.heads_q + work.head,\n"
-         "                   work.begin + own_row + m * 16, now.row + walk_row, lane,\n"
-         "                   args.score.dropout_threshold);\n");
+    TEXT("      mark_dropped(score[m], S_COLUMNS, &of_head, work.begin + own_row + m * 16,\n"
+         "                   now.row + walk_row, lane, args.score.dropout_threshold);\n");
   } else if (owns_keys) {
     TEXT("      round_probabilities(p[m], score[m], S_COLUMNS, DTYPE);\n");
   }

@@ -1227,11 +1227,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    const float slope = load_slope(&args->score, work->batch, step.head);\n");
   }
   if (dropout) {
-    TEXT("    // While the products run. The seed is read anew: it would take registers.\n"
-         "    const DropoutSeed seed = dropout_seed(&args->score);\n"
-         "    const uint32_t dropped =\n"
-         "        decide_tiles(S_TILES, &seed, (int64_t)work->batch * args->heads_q + step.head, step.row,\n"
-         "                     first_key + warp * 16, lane, args->score.dropout_threshold);\n");
+    TEXT("    // While the products run. What a head draws from is found anew: it would take registers.\n"
+         "    const DropoutHead of_head =\n"
+         "        dropout_head(&args->score, (int64_t)work->batch * args->heads_q + step.head);\n"
+         "    const uint32_t dropped = decide_tiles(S_TILES, &of_head, step.row, first_key + warp * 16, lane,\n"
+         "                                          args->score.dropout_threshold);\n");
   }
   TEXT("    wgmma_wait(");
   INTEGER(late_dp ? 0 : 1);

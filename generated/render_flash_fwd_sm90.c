@@ -1246,6 +1246,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (alibi) {
     TEXT("  Range centers; // where the consumer's first and last row stand\n");
   }
+  if (dropout) {
+    TEXT("  DropoutHead dropout; // of the unit's head: heads do not share tiles here, rows are positions\n");
+  }
   TEXT("};\n"
        "\n"
        "// Moves on to the next unit; false after the last.\n"
@@ -1335,6 +1338,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q;\n"
          "  walk->centers = {position_begin + shift,\n"
          "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
+  }
+  if (dropout) {
+    TEXT("  walk->dropout = dropout_head(\n"
+         "      &fwd->score, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head);\n");
   }
   TEXT("  return true;\n"
        "}\n"
@@ -1700,15 +1707,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("}\n"
        "\n");
   if (dropout) {
-    TEXT("// Drops probabilities of the walk's key block. Heads do not share tiles here: rows are positions.\n"
-         "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk, const DropoutSeed *seed,\n"
+    TEXT("// Drops probabilities of the walk's key block.\n"
+         "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk,\n"
          "                                           const attnpress_fwd_args *fwd) {\n"
          "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
          "  const int first_row = __shfl_sync(0xffffffff, walk->rows[0].position, 0);\n"
-         "  const Philox at =\n"
-         "      dropout_rows(seed, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head, first_row,\n"
-         "                   threadIdx.x % 32);\n"
-         "  drop_rounded(p, S_TILES, at, walk->n * BLOCK_N, fwd->score.dropout_threshold);\n"
+         "  drop_rounded(p, S_TILES,\n"
+         "               dropout_place(&walk->dropout, first_row, walk->n * BLOCK_N, threadIdx.x % 32),\n"
+         "               fwd->score.dropout_threshold);\n"
          "}\n"
          "\n");
   }
@@ -1941,13 +1947,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  if (consumer == CONSUMERS - 1)\n"
          "    end_turn(consumer); // the first turn is the first consumer's\n");
   }
-  if (dropout) {
-    TEXT("  DropoutSeed seed = dropout_seed(&fwd->score);\n"
-         "  // The same in the whole warp, as above: so are the keys of all rounds.\n"
-         "  seed.key[0] = __shfl_sync(0xffffffff, seed.key[0], 0);\n"
-         "  seed.key[1] = __shfl_sync(0xffffffff, seed.key[1], 0);\n"
-         "  seed.offset = __shfl_sync(0xffffffff, seed.offset, 0);\n");
-  }
   if (mod_score || mod_mask) {
     TEXT("  const attnpress_mod_args *mod = snippet_args_sm90(args);\n");
   }
@@ -2079,7 +2078,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
        "\n");
   if (dropout) {
-    TEXT("      drop_block(p[0], &walk, &seed, fwd);\n"
+    TEXT("      drop_block(p[0], &walk, fwd);\n"
          "\n");
   }
   if (has_map) {
@@ -2116,7 +2115,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "        rescale_rows(out, O_TILES, rescale);\n"
        "        round_probabilities(p[0], score, S_TILES, DTYPE);\n");
   if (dropout) {
-    TEXT("        drop_block(p[0], &walk, &seed, fwd);\n");
+    TEXT("        drop_block(p[0], &walk, fwd);\n");
   }
   TEXT("      }\n"
        "\n");

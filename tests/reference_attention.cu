@@ -101,23 +101,29 @@ __device__ double load_any(const void *data, long long at, int dtype) {
                     : (double)load((const unsigned short *)data + at, dtype);
 }
 
-/* 16 bits of Philox 4x32-7 (Salmon et al. 2011): which, include/attnpress/device/dropout.cuh says. */
+/* Philox 4x32 (Salmon et al. 2011), in place; `keyed`: each round has a key of its own. */
+__device__ void philox(unsigned x[4], unsigned key_low, unsigned key_high, int rounds, int keyed) {
+  for (int round = 0; round < rounds; ++round) {
+    const unsigned long long first = 0xD2511F53ull * x[0], second = 0xCD9E8D57ull * x[2];
+    x[0] = (unsigned)(second >> 32) ^ x[1] ^ key_low;
+    x[2] = (unsigned)(first >> 32) ^ x[3] ^ key_high;
+    x[1] = (unsigned)second;
+    x[3] = (unsigned)first;
+    key_low += keyed * 0x9E3779B9u;
+    key_high += keyed * 0xBB67AE85u;
+  }
+}
+
+/* 16 bits: which, include/attnpress/device/dropout.cuh says. */
 __device__ bool keeps(const reference_args &a, const row_place &p, int key) {
   const reference_scores_args &m = a.modify;
-  unsigned x[4] = {(unsigned)(key / 16 * 32 + p.row % 8 * 4 + key % 8 / 2), (unsigned)(p.row / 16),
-                   (unsigned)((long long)p.batch * a.heads + p.head), m.dropout_offset};
-  unsigned k[2] = {m.dropout_key[0], m.dropout_key[1]};
-  for (int round = 0; round < 7; ++round) {
-    const unsigned long long first = 0xD2511F53ull * x[0], second = 0xCD9E8D57ull * x[2];
-    const unsigned next[4] = {(unsigned)(second >> 32) ^ x[1] ^ k[0], (unsigned)second,
-                              (unsigned)(first >> 32) ^ x[3] ^ k[1], (unsigned)first};
-    for (int i = 0; i < 4; ++i)
-      x[i] = next[i];
-    k[0] += 0x9E3779B9u;
-    k[1] += 0xBB67AE85u;
-  }
+  unsigned x[4] = {0, 0, (unsigned)((long long)p.batch * a.heads + p.head), m.dropout_offset};
+  philox(x, m.dropout_key[0], m.dropout_key[1], 7, 1);
+  x[0] += (key / 16 * 32 + p.row % 8 * 4 + key % 8 / 2) * 0x9E3779B9u;
+  x[2] += p.row / 16 * 0xBB67AE85u;
+  philox(x, 0, 0, 4, 0);
   const unsigned pair = x[key / 8 % 2 * 2 + p.row / 8 % 2];
-  return (key % 2 ? pair >> 16 : pair & 0xffff) >= m.dropout_threshold;
+  return (0xFC00 - (key % 2 ? pair >> 16 : pair) & 0xffff) >= m.dropout_threshold;
 }
 
 /* grid: (ceil(seqlen_k / REFERENCE_THREADS), samples) */

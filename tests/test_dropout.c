@@ -1,5 +1,6 @@
 /* Dropout's decisions on the host: Philox against Random123's published vectors, where a decision
- * lies in the layout of the kernels' scores, how many are dropped, and that nothing else matters;
+ * lies in the layout of the kernels' scores, how many are dropped, that neighbours know nothing of
+ * each other, and that nothing else matters;
  * attnpress_dropout_mask() on the CPU, what it refuses, and what it launches (the driver and NVRTC
  * are stand-ins). */
 #define _GNU_SOURCE
@@ -68,15 +69,18 @@ static void test_where_a_decision_lies(void **state) {
   for (int lane = 0; lane < 32; ++lane) {
     /* key: the seed, the upper half of the offset added to its upper half */
     const uint32_t key[2] = {0x89abcdef, 0x01234567 + 0xfedcba98};
-    const uint32_t counter[4] = {(uint32_t)(key_begin / 16 * 32 + lane), (uint32_t)row_begin / 16,
-                                 (uint32_t)head, 0x76543210};
-    uint32_t word[4];
-    ap_philox(word, counter, key, 7);
+    const uint32_t counter[4] = {0, 0, (uint32_t)head, 0x76543210};
+    uint32_t x[4];
+    ap_philox(x, counter, key, 7);
+    x[0] += (100 * 32 + (uint32_t)lane) * 0x9E3779B9u;
+    x[2] += 3 * 0xBB67AE85u;
+    for (int round = 0; round < 4; ++round)
+      ap_philox_round(x, 0, 0);
     for (int element = 0; element < 8; ++element) {
       const int tile = element / 4, half = element / 2 % 2, i = element % 2;
       const uint32_t decision = ap_dropout_decision(&d, head, row_begin + lane / 4 + 8 * half,
                                                     key_begin + 8 * tile + 2 * (lane % 4) + i);
-      assert_int_equal(decision, word[tile * 2 + half] >> 16 * i & 0xffff);
+      assert_int_equal(decision, (0xFC00 - (x[tile * 2 + half] >> 16 * i)) & 0xffff);
     }
   }
 }
@@ -132,6 +136,61 @@ static void test_share(void **state) {
           dropped += !ap_dropout_keeps(&d, h, i, j);
     assert_true(fabs((double)dropped - p * count) <= 4.0 * sqrt(p * (1.0 - p) * count));
   }
+}
+
+/* The upper four bits of a decision and those of one `rows` rows and `keys` keys further on: each of
+ * the 256 pairs comes as often as it must, by chi squared. Deviations: from its mean, 255. */
+static double deviations(const ap_dropout *d, int64_t rows, int64_t keys) {
+  enum { ROWS = 512, KEYS = 512 };
+  double count[256] = {0}, chi_squared = 0.0;
+  for (int64_t i = 0; i < ROWS; ++i)
+    for (int64_t j = 0; j < KEYS; ++j)
+      ++count[(ap_dropout_decision(d, 3, i, j) >> 12) * 16 +
+              (ap_dropout_decision(d, 3, i + rows, j + keys) >> 12)];
+  const double expected = (double)ROWS * KEYS / 256.0;
+  for (int n = 0; n < 256; ++n)
+    chi_squared += (count[n] - expected) * (count[n] - expected) / expected;
+  return (chi_squared - 255.0) / sqrt(2.0 * 255.0);
+}
+
+/* The upper bits of the eight decisions of one draw: the parity of any of them is as often odd as
+ * even. Sums of products can look random word by word, and not together. */
+static void test_one_draw(void **state) {
+  (void)state;
+  enum { HEADS = 16, TILES = 32 };
+  const attnpress_dropout g = group(0.5f, 2024, 11);
+  const ap_dropout d = ap_dropout_of(&g);
+  static int32_t count[256]; /* of each eight bits; then of each parity, even less odd */
+  for (int64_t head = 0; head < HEADS; ++head)
+    for (int64_t row = 0; row < TILES * 16; row += row % 16 == 7 ? 9 : 1)
+      for (int64_t key = 0; key < TILES * 16; key += key % 8 == 6 ? 10 : 2) {
+        uint32_t word[4], bits = 0;
+        ap_dropout_draw(word, ap_dropout_at(ap_dropout_head(&d, head), row, key));
+        for (int i = 0; i < 4; ++i)
+          bits |= (word[i] >> 31 << 1 | (word[i] >> 15 & 1)) << 2 * i;
+        ++count[bits];
+      }
+  for (int length = 1; length < 256; length *= 2)
+    for (int i = 0; i < 256; ++i)
+      if ((i & length) == 0) {
+        const int32_t even = count[i], odd = count[i + length];
+        count[i] = even + odd;
+        count[i + length] = even - odd;
+      }
+  assert_int_equal(count[0], HEADS * TILES * TILES * 32);
+  for (int i = 1; i < 256; ++i)
+    assert_true(fabs(count[i]) < 5.0 * sqrt(count[0]));
+}
+
+/* Of one draw, of the next lanes', rows' and keys', and further away. */
+static void test_neighbours(void **state) {
+  (void)state;
+  static const int64_t away[][2] = {{0, 1},  {0, 2},   {0, 8},  {8, 0},  {8, 8},   {1, 0},  {0, 16},
+                                    {16, 0}, {16, 16}, {0, 32}, {32, 0}, {0, 128}, {128, 0}};
+  const attnpress_dropout g = group(0.5f, 2024, 11);
+  const ap_dropout d = ap_dropout_of(&g);
+  for (size_t i = 0; i < sizeof away / sizeof *away; ++i)
+    assert_true(fabs(deviations(&d, away[i][0], away[i][1])) < 5.0);
 }
 
 /* Different heads, rows, seeds and offsets agree as often as fair coins do. */
@@ -318,6 +377,8 @@ static void test_mask_launch(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_philox),
+      cmocka_unit_test(test_one_draw),
+      cmocka_unit_test(test_neighbours),
       cmocka_unit_test(test_where_a_decision_lies),
       cmocka_unit_test(test_thresholds),
       cmocka_unit_test(test_seed_by_pointer),

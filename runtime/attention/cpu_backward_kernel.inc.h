@@ -175,15 +175,14 @@ static void find_added(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch
   }
 }
 
-/* x->kept. A Philox call decides over four of a row's 16 keys. */
+/* x->kept. What is drawn at once decides over four of a row's 16 keys. */
 static void find_kept(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x, row_keys at) {
   const ap_dropout *d = &p->dropout;
+  const ap_dropout_place of_head = ap_dropout_head(d, at.batch * p->heads_q + at.head);
   for (int c = at.first / 16 * 16; c < at.end; c += 16)
     for (int pair = 0; pair < 8; pair += 2) {
-      uint32_t counter[4], word[4];
-      ap_dropout_counter(counter, d, at.batch * p->heads_q + at.head, at.row,
-                         at.key_begin + c + pair);
-      ap_philox(word, counter, d->key, AP_DROPOUT_ROUNDS);
+      uint32_t word[4];
+      ap_dropout_draw(word, ap_dropout_at(of_head, at.row, at.key_begin + c + pair));
       for (int i = 0; i < 4; ++i) { /* key and its neighbour, and those 8 behind them */
         const uint32_t both = word[i / 2 * 2 + at.row / 8 % 2];
         const uint32_t decision = i % 2 != 0 ? both >> 16 : both & 0xffff;

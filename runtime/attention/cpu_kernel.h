@@ -79,9 +79,9 @@ typedef struct ap_cpu_scratch {
   _Alignas(64) float slope[AP_CPU_ROWS];
   int64_t center[AP_CPU_ROWS];
   _Alignas(64) float distance[AP_CPU_ROWS];
-  /* Dropout: the row's part in the words 0 to 2 of its counters, and whether the second word of two
-   * is its: all bits, or none. */
-  _Alignas(64) uint32_t counter[3][AP_CPU_ROWS];
+  /* Dropout: the four words that the row's decisions over keys 2 t and 2 t + 1 are drawn from, and
+   * whether the second word of two that come of them is its: all bits, or none. */
+  _Alignas(64) uint32_t word[4][4][AP_CPU_ROWS];
   _Alignas(64) uint32_t half[AP_CPU_ROWS];
 } ap_cpu_scratch;
 

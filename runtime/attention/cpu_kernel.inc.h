@@ -318,31 +318,31 @@ AP_INLINE uvec load_words(const uint32_t *p) {
   return r;
 }
 
-/* LANES rows' Philox calls over keys of the 16 whose counters begin at `counter`: of their four
- * words the two of the row's half, over keys 2 t and 2 t + 1, and over those 8 behind them. */
-AP_INLINE void draw(const ap_dropout *d, const ap_cpu_scratch *x, int r, uint32_t counter,
-                    uvec words[2]) {
+/* The bits of LANES rows' decisions over 16 keys, so many 16s behind the first ones (ap_dropout_draw):
+ * of the four words the two of the row's half, over keys 2 t and 2 t + 1, and over those 8 behind
+ * them. */
+AP_INLINE void draw(const ap_cpu_scratch *x, int r, int pair, uint32_t sixteens, uvec words[2]) {
   const uvec of_half = load_words(x->half + r);
-  uvec word[4] = {load_words(x->counter[0] + r) + counter, load_words(x->counter[1] + r),
-                  load_words(x->counter[2] + r), (uvec){0} + d->offset};
-  uint32_t key[2] = {d->key[0], d->key[1]};
+  uvec word[4];
+  AP_UNROLL for (int i = 0; i < 4; ++i) word[i] = load_words(x->word[pair][i] + r);
+  word[0] += sixteens * AP_DROPOUT_KEY_STEP;
   AP_UNROLL for (int round = 0; round < AP_DROPOUT_ROUNDS; ++round) {
     uvec high[2], low[2];
     v_mul_wide(word[0], 0xD2511F53u, &high[0], &low[0]);
     v_mul_wide(word[2], 0xCD9E8D57u, &high[1], &low[1]);
-    word[0] = high[1] ^ word[1] ^ key[0];
+    word[0] = high[1] ^ word[1];
     word[1] = low[1];
-    word[2] = high[0] ^ word[3] ^ key[1];
+    word[2] = high[0] ^ word[3];
     word[3] = low[0];
-    key[0] += 0x9E3779B9u;
-    key[1] += 0xBB67AE85u;
   }
-  for (int i = 0; i < 2; ++i)
-    words[i] = (word[2 * i] & ~of_half) | (word[2 * i + 1] & of_half);
+  words[0] = (word[0] & ~of_half) | (word[1] & of_half);
+  words[1] = (word[2] & ~of_half) | (word[3] & of_half);
 }
 
-/* The probabilities of LANES rows and a key become 0 where the 16-bit decisions drop them. */
-AP_INLINE void drop_key(float *p, uvec decisions, uint32_t threshold) {
+/* The probabilities of LANES rows and a key become 0 where the decisions of the lower 16 bits drop
+ * them. */
+AP_INLINE void drop_key(float *p, uvec bits, uint32_t threshold) {
+  const uvec decisions = (AP_DROPOUT_FROM - bits) & 0xffff;
   const ivec kept = (ivec)decisions >= (ivec)((uvec){0} + threshold); /* below 2^16 */
   v_store(p, v_select(kept, v_load(p), (vec){0}));
 }
@@ -355,12 +355,12 @@ AP_TARGET static void drop(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t k
     for (int pair = 0; pair < 4; ++pair)
       for (int r = 0; r < rows_padded; r += LANES) {
         uvec words[2];
-        draw(&p->dropout, x, r, (uint32_t)((key_begin + begin) / 16 * 32 + pair), words);
+        draw(x, r, pair, (uint32_t)((key_begin + begin) / 16), words);
         for (int tile = 0; tile < 2; ++tile) {
           const int n = begin + tile * 8 + pair * 2;
           float *s = x->s + n * AP_CPU_ROWS + r;
           if (n < keys)
-            drop_key(s, words[tile] & 0xffff, threshold);
+            drop_key(s, words[tile], threshold);
           if (n + 1 < keys)
             drop_key(s + AP_CPU_ROWS, words[tile] >> 16, threshold);
         }
@@ -512,9 +512,13 @@ static void describe_rows(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t ba
       x->center[r] = position + p->seqlen_k - p->seqlen_q;
     }
     if (p->dropout.threshold > 0) {
-      x->counter[0][r] = (uint32_t)(position % 8 * 4);
-      x->counter[1][r] = (uint32_t)(position / 16);
-      x->counter[2][r] = (uint32_t)(batch * p->heads_kv * p->group + head);
+      const ap_dropout_place of_head =
+          ap_dropout_head(&p->dropout, batch * p->heads_kv * p->group + head);
+      for (int pair = 0; pair < 4; ++pair) {
+        const ap_dropout_place place = ap_dropout_at(of_head, position, pair * 2);
+        for (int i = 0; i < 4; ++i)
+          x->word[pair][i][r] = place.word[i];
+      }
       x->half[r] = position / 8 % 2 ? UINT32_MAX : 0;
     }
   }

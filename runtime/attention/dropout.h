@@ -6,28 +6,30 @@
 
 #include "attnpress/attnpress.h"
 
-enum { AP_DROPOUT_ROUNDS = 7 };
+enum { AP_DROPOUT_HEAD_ROUNDS = 7, AP_DROPOUT_ROUNDS = 4 };
 
 /** A call's dropout. */
 typedef struct ap_dropout {
-  uint32_t key[2], offset; /* of Philox: its key, and the last word of its counters */
+  uint32_t key[2], offset; /* of a head's Philox call: its key, and its counter's last word */
   uint32_t threshold;      /* decisions below it drop, of 65536 */
   float scale;             /* of what is kept */
 } ap_dropout;
 
+/** A round of Philox 4x32, in place. */
+static inline void ap_philox_round(uint32_t x[4], uint32_t key_low, uint32_t key_high) {
+  const uint64_t first = (uint64_t)x[0] * 0xD2511F53u, second = (uint64_t)x[2] * 0xCD9E8D57u;
+  x[0] = (uint32_t)(second >> 32) ^ x[1] ^ key_low;
+  x[1] = (uint32_t)second;
+  x[2] = (uint32_t)(first >> 32) ^ x[3] ^ key_high;
+  x[3] = (uint32_t)first;
+}
+
 /** Philox 4x32 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011). */
 static inline void ap_philox(uint32_t result[4], const uint32_t counter[4], const uint32_t key[2],
                              int rounds) {
-  uint32_t x[4] = {counter[0], counter[1], counter[2], counter[3]}, k[2] = {key[0], key[1]};
-  for (int round = 0; round < rounds; ++round) {
-    const uint64_t first = (uint64_t)x[0] * 0xD2511F53u, second = (uint64_t)x[2] * 0xCD9E8D57u;
-    x[0] = (uint32_t)(second >> 32) ^ x[1] ^ k[0];
-    x[1] = (uint32_t)second;
-    x[2] = (uint32_t)(first >> 32) ^ x[3] ^ k[1];
-    x[3] = (uint32_t)first;
-    k[0] += 0x9E3779B9u;
-    k[1] += 0xBB67AE85u;
-  }
+  uint32_t x[4] = {counter[0], counter[1], counter[2], counter[3]};
+  for (uint32_t round = 0; round < (uint32_t)rounds; ++round)
+    ap_philox_round(x, key[0] + round * 0x9E3779B9u, key[1] + round * 0xBB67AE85u);
   for (int i = 0; i < 4; ++i)
     result[i] = x[i];
 }
@@ -54,22 +56,49 @@ static inline ap_dropout ap_dropout_of(const attnpress_dropout *d) {
                       .scale = ap_dropout_scale(d->probability)};
 }
 
-/** The counter of the call that decides over `row` and seven others of its 16 rows and 16 keys.
- * head: batch * heads + head. */
-static inline void ap_dropout_counter(uint32_t counter[4], const ap_dropout *d, int64_t head,
-                                      int64_t row, int64_t key) {
-  counter[0] = (uint32_t)(key / 16 * 32 + row % 8 * 4 + key % 8 / 2);
-  counter[1] = (uint32_t)(row / 16);
-  counter[2] = (uint32_t)head;
-  counter[3] = d->offset;
+/* What a place goes on by from lane to lane, for each 16 keys, and for each 16 rows. */
+#define AP_DROPOUT_STEP     0x9E3779B9u
+#define AP_DROPOUT_KEY_STEP (32 * AP_DROPOUT_STEP)
+#define AP_DROPOUT_ROW_STEP 0xBB67AE85u
+
+/** What decisions are drawn from: a head's words, or those of a place in it. */
+typedef struct ap_dropout_place {
+  uint32_t word[4];
+} ap_dropout_place;
+
+/** A head's. head: batch * heads + head. */
+static inline ap_dropout_place ap_dropout_head(const ap_dropout *d, int64_t head) {
+  const uint32_t counter[4] = {0, 0, (uint32_t)head, d->offset};
+  ap_dropout_place result;
+  ap_philox(result.word, counter, d->key, AP_DROPOUT_HEAD_ROUNDS);
+  return result;
+}
+
+/** Of `row`, `key` and seven other places of their 16 rows and 16 keys. */
+static inline ap_dropout_place ap_dropout_at(ap_dropout_place head, int64_t row, int64_t key) {
+  const uint32_t lane = (uint32_t)(row % 8 * 4 + key % 8 / 2);
+  head.word[0] += (uint32_t)(key / 16) * AP_DROPOUT_KEY_STEP + lane * AP_DROPOUT_STEP;
+  head.word[2] += (uint32_t)(row / 16) * AP_DROPOUT_ROW_STEP;
+  return head;
+}
+
+/** What a half of the bits is taken off for a decision, modulo 2^16. */
+#define AP_DROPOUT_FROM 0xFC00u
+
+/** The eight decisions of a place, two in a word. */
+static inline void ap_dropout_draw(uint32_t decisions[4], ap_dropout_place place) {
+  uint32_t x[4] = {place.word[0], place.word[1], place.word[2], place.word[3]};
+  for (int round = 0; round < AP_DROPOUT_ROUNDS; ++round)
+    ap_philox_round(x, 0, 0);
+  for (int i = 0; i < 4; ++i)
+    decisions[i] = (AP_DROPOUT_FROM - (x[i] >> 16)) << 16 | ((AP_DROPOUT_FROM - x[i]) & 0xffff);
 }
 
 /** The decision over a row and a key, of 16 bits. */
 static inline uint32_t ap_dropout_decision(const ap_dropout *d, int64_t head, int64_t row,
                                            int64_t key) {
-  uint32_t counter[4], word[4];
-  ap_dropout_counter(counter, d, head, row, key);
-  ap_philox(word, counter, d->key, AP_DROPOUT_ROUNDS);
+  uint32_t word[4];
+  ap_dropout_draw(word, ap_dropout_at(ap_dropout_head(d, head), row, key));
   const uint32_t pair = word[key / 8 % 2 * 2 + row / 8 % 2];
   return key % 2 != 0 ? pair >> 16 : pair & 0xffff;
 }

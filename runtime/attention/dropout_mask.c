@@ -13,7 +13,7 @@
 enum { ARGS_FIRST_BYTES = 88 };
 _Static_assert(sizeof(attnpress_dropout_mask_args) >= ARGS_FIRST_BYTES, "structs only grow");
 
-/* Rows and keys that a Philox call of each lane of a warp decides over. */
+/* Rows and keys that a warp decides over at once, eight of them a lane. */
 enum { TILE = 16, LANES = 32, OPERATIONS_PER_DECISION = 20 };
 
 /** A checked call. */
@@ -121,15 +121,15 @@ typedef struct mask_job {
   int64_t row_tiles; /* of a head */
 } mask_job;
 
-/** TILE rows and keys of a head, as far as there are so many. */
-static void write_tile(const mask_job *j, int64_t head, int64_t row_begin, int64_t key_begin) {
+/** TILE rows and keys of a head, as far as there are so many. of_head: ap_dropout_head() */
+static void write_tile(const mask_job *j, int64_t head, ap_dropout_place of_head, int64_t row_begin,
+                       int64_t key_begin) {
   const attnpress_dropout_mask_args *a = j->args;
   uint8_t *keep = a->keep + head / a->shape[1] * a->stride[0] + head % a->shape[1] * a->stride[1];
   for (int lane = 0; lane < LANES; ++lane) {
-    uint32_t counter[4], word[4];
+    uint32_t word[4];
     const int64_t row = row_begin + lane / 4, key = key_begin + lane % 4 * 2;
-    ap_dropout_counter(counter, &j->dropout, head, row, key);
-    ap_philox(word, counter, j->dropout.key, AP_DROPOUT_ROUNDS);
+    ap_dropout_draw(word, ap_dropout_at(of_head, row, key));
     for (int i = 0; i < 8; ++i) { /* two tiles of 8 keys, two halves of 8 rows, two keys */
       const int64_t at_row = row + i / 2 % 2 * 8, at_key = key + i / 4 * 8 + i % 2;
       if (at_row < a->shape[2] && at_key < a->shape[3])
@@ -142,8 +142,9 @@ static void write_tile(const mask_job *j, int64_t head, int64_t row_begin, int64
 static void run_task(const void *job, void *scratch, int64_t task) {
   const mask_job *j = job;
   (void)scratch;
+  const ap_dropout_place of_head = ap_dropout_head(&j->dropout, task / j->row_tiles);
   for (int64_t key = 0; key < j->args->shape[3]; key += TILE)
-    write_tile(j, task / j->row_tiles, task % j->row_tiles * TILE, key);
+    write_tile(j, task / j->row_tiles, of_head, task % j->row_tiles * TILE, key);
 }
 
 static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {

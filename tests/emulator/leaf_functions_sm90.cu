@@ -95,8 +95,7 @@ KERNEL(leaf_tma_load_im2col_4d, 32) {
 PAIRS(add_u16x2)
 PAIRS(min_u16x2)
 PAIRS(max_u16x2)
-PAIRS(min_s16x2)
-PAIRS(max_s16x2)
+PAIRS(less_f16x2)
 
 // ---- Products over 64 of k: A (64 x 64), the group's words in their order, B the same words in
 // another order, both with the 128-byte swizzle in shared memory ----

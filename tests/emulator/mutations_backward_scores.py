@@ -255,25 +255,28 @@ MUTATIONS = [
     Mutation("bwd ALiBi: signed", MODIFY, "slope * fabsf(", "slope * ("),
     # ---- Dropout ----
     Mutation(
-        "bwd dropout: of the first batch", BWD, "work.batch * args.heads_q + now.head", "now.head"
+        "bwd dropout: of the first batch",
+        BWD,
+        "work.batch * (int64_t)args.heads_q + now.head",
+        "now.head",
     ),
     Mutation(
         "bwd dropout: of the key head",
         BWD,
-        "work.batch * args.heads_q + work.head",
-        "work.batch * args.heads_q + first_head",
+        "work.batch * (int64_t)args.heads_q + work.head);\n<% endif %>\n  Step",
+        "work.batch * (int64_t)args.heads_q + first_head);\n<% endif %>\n  Step",
     ),
     Mutation(
         "bwd dropout: of the warp's first keys",
         BWD,
-        "work.begin + own_row + m * 16, lane,\n                             args",
-        "work.begin + own_row, lane,\n                             args",
+        "work.begin + own_row + m * 16, lane, args",
+        "work.begin + own_row, lane, args",
     ),
     Mutation(
         "bwd dropout: of the step's first queries",
         BWD,
-        "now.row + walk_row, work.begin + own_row + m * 16, lane",
-        "now.row, work.begin + own_row + m * 16, lane",
+        "&of_head, now.row + walk_row,",
+        "&of_head, now.row,",
     ),
     Mutation(
         "bwd dropout: rows' decisions by columns",
@@ -299,12 +302,17 @@ MUTATIONS = [
         "i / 2 % 2 * 2 + i / 4",
         "i / 4 * 2 + i / 2 % 2",
     ),
-    Mutation("bwd dropout: the next queries have the same", MODIFY, "++at->counter[1];", ""),
+    Mutation(
+        "bwd dropout: the next queries have the same",
+        MODIFY,
+        "place->word[2] += DROPOUT_ROW_STEP;",
+        "",
+    ),
     Mutation(
         "bwd dropout: the next keys have the same",
         MODIFY,
-        "    philox(word, &at);\n    at.counter[0] += 32;",
-        "    philox(word, &at);",
+        "    place.word[0] += DROPOUT_KEY_STEP;\n",
+        "",
     ),
     Mutation(
         "bwd dropout: dV of what was dropped",
@@ -395,18 +403,16 @@ MUTATIONS = [
     Mutation(
         "bwd dropout sm90: of the first head",
         SM90,
-        "work->batch * args->heads_q + step.head, step.row",
-        "work->batch * args->heads_q + work->first_head, step.row",
+        "work->batch * args->heads_q + step.head);\n    const uint32_t dropped",
+        "work->batch * args->heads_q + work->first_head);\n    const uint32_t dropped",
     ),
     Mutation(
         "bwd dropout sm90: of the consumer's first keys",
         SM90,
-        "first_key + warp * 16, lane, args->score.dropout_threshold",
-        "first_key, lane, args->score.dropout_threshold",
+        "step.row, first_key + warp * 16, lane,",
+        "step.row, first_key, lane,",
     ),
-    Mutation(
-        "bwd dropout sm90: of the first rows", SM90, "+ step.head, step.row,", "+ step.head, 0,"
-    ),
+    Mutation("bwd dropout sm90: of the first rows", SM90, "&of_head, step.row,", "&of_head, 0,"),
     Mutation(
         "bwd dropout sm90: the first pair's bits", MODIFY, "threshold) << 8 * pair", "threshold)"
     ),

@@ -406,7 +406,7 @@ MUTATIONS = [
     Mutation(
         "decisions by tile, not by position",
         DROPOUT,
-        "at.counter[0] += (uint32_t)key / 16 * 32;",
+        "(uint32_t)key / 16 * 32 + ",
         "",
     ),
     Mutation(
@@ -417,7 +417,7 @@ MUTATIONS = [
         0,
     ),
     Mutation("decisions of a row block's first rows", DROPOUT, "(uint32_t)row / 16", "0u"),
-    Mutation("decisions of the first head", DROPOUT, "(uint32_t)head", "0u"),
+    Mutation("decisions of the first head", DROPOUT, "(uint32_t)head, ", "0u, "),
     Mutation(
         "decisions of the first batch, sm80",
         BLOCK,
@@ -433,8 +433,8 @@ MUTATIONS = [
     Mutation(
         "decisions of the next rows, sm90",
         FWD_SM90,
-        "unit.tile_head, first_row,",
-        "unit.tile_head, first_row + 16,",
+        "&walk->dropout, first_row,",
+        "&walk->dropout, first_row + 16,",
     ),
     Mutation(
         "decisions of the other keys",
@@ -442,19 +442,21 @@ MUTATIONS = [
         "(tile + i / 2) * 4 + i % 2 * 2",
         "(tile + i % 2) * 4 + i / 2 * 2",
     ),
-    Mutation("decisions with a round too few", DROPOUT, "round < 7", "round < 6"),
+    Mutation("a head's words with a round too few", DROPOUT, "round < 7", "round < 6"),
+    Mutation("decisions with a round too few", DROPOUT, "round < 4", "round < 3"),
     Mutation(
-        "decisions with the same key in each round",
+        "a head's words with the same key in each round",
         DROPOUT,
-        "at->key[1] + round * 0xBB67AE85u",
-        "at->key[1]",
+        "key_high += 0xBB67AE85u;",
+        "",
     ),
     Mutation(
         "decisions without the offset",
         DROPOUT,
-        "(uint32_t)head, seed->offset",
+        "(uint32_t)head, (uint32_t)offset",
         "(uint32_t)head, 0u",
     ),
+    Mutation("the same decisions in all lanes", DROPOUT, " + (uint32_t)lane)", ")"),
     Mutation(
         "decisions without the offset's upper half", DROPOUT, " + (uint32_t)(offset >> 32)", ""
     ),
@@ -470,16 +472,15 @@ MUTATIONS = [
         "p[tile * 2 + i]",
         "p[tile * 2 + (i ^ 1)]",
     ),
-    Mutation("rounded: seldom, one off", ROUNDED, "~both, 0x00010001", "~both, 0x00020002"),
-    Mutation("rounded: often, one off", ROUNDED, "both, 0xffffffff", "both, 0"),
-    Mutation("rounded: seldom is often", ROUNDED, "threshold <= 0x8000", "threshold <= 0xffff"),
-    Mutation("rounded: often is seldom", ROUNDED, "threshold <= 0x8000", "threshold <= 0"),
+    Mutation("rounded: seldom, one off", ROUNDED, "0xFC00FC00u - both", "0xFBFFFBFFu - both"),
+    Mutation("rounded: often, one off", ROUNDED, "0xFC01FC01u", "0xFC02FC02u"),
+    Mutation("rounded: often is seldom", ROUNDED, "threshold <= 0x7C00", "threshold <= 0xffff"),
     Mutation("rounded: low halves alone", ROUNDED, "threshold << 16 | threshold", "threshold"),
     Mutation(
         "threshold one too high",
         DROPOUT,
-        "word[i] << 16 < threshold << 16",
-        "word[i] << 16 <= threshold << 16",
+        "(word << 16) < threshold << 16",
+        "(word << 16) <= threshold << 16",
     ),
     Mutation(
         "threshold of a hundredth more, sm80",
@@ -514,15 +515,13 @@ MUTATIONS = [
         FWD_SM90,
         SUM_SM90 + "//% endif\n",
         "//% if dropout\n"
-        "  const DropoutSeed seed = dropout_seed(&fwd->score);\n"
-        "  const Philox early = dropout_rows(\n"
-        "      &seed, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head,\n"
-        "      walk->rows[0].position - threadIdx.x % 32 / 4, threadIdx.x % 32);\n"
-        "  drop_probabilities(score, S_TILES, early, walk->n * BLOCK_N,\n"
-        "                     fwd->score.dropout_threshold);\n"
+        "  const DropoutPlace early =\n"
+        "      dropout_place(&walk->dropout, walk->rows[0].position - threadIdx.x % 32 / 4,\n"
+        "                    walk->n * BLOCK_N, threadIdx.x % 32);\n"
+        "  drop_probabilities(score, S_TILES, early, fwd->score.dropout_threshold);\n"
         "  for (int i = 0; i < S_TILES * 4; ++i)\n"
         "    if (score[i] == 0.0f)\n"
         "      score[i] = -INF;\n//% endif\n" + SUM_SM90 + "//% endif\n",
     ),
-    Mutation("decided too early, sm90", FWD_SM90, "at, walk->n * BLOCK_N, fwd", "at, 0, fwd"),
+    Mutation("decided too early, sm90", FWD_SM90, "first_row, walk->n * BLOCK_N", "first_row, 0"),
 ]

@@ -6,23 +6,23 @@
 #include "attnpress/device/ptx_halfwords.cuh"
 
 // All bits of a half are set where its decision is below the threshold, both halves of `both`.
-// `seldom`: that is at most 2^15. Differences are taken where 16 bits with a sign hold them.
+// `seldom`: that is at most 0x7C00, so that what drops is less, as fp16, than the negative number of
+// as many steps above -inf.
 __device__ __forceinline__ uint32_t dropped_halves(uint32_t word, uint32_t both, bool seldom) {
-  const uint32_t minus = add_u16x2(~both, 0x00010001);
-  if (seldom) // 0, or -threshold to -1
-    return max_s16x2(add_u16x2(min_u16x2(word, both), minus), 0xffffffff);
-  // -1, or 0 to 2^16 - 1 - threshold
-  const uint32_t below = add_u16x2(both, 0xffffffff);
-  return min_s16x2(add_u16x2(max_u16x2(word, below), minus), 0);
+  if (seldom)
+    return less_f16x2(word, 0xFC00FC00u - both);
+  const uint32_t decision = add_u16x2(~word, 0xFC01FC01u);
+  const uint32_t minus = add_u16x2(~both, 0x00010001), below = add_u16x2(both, 0xffffffff);
+  return add_u16x2(min_u16x2(max_u16x2(decision, below), both), minus); // -1 or 0
 }
 
-__device__ __forceinline__ void drop_fragments(uint32_t *p, int tiles, Philox at, uint32_t both,
-                                               bool seldom) {
+__device__ __forceinline__ void drop_fragments(uint32_t *p, int tiles, DropoutPlace place,
+                                               uint32_t both, bool seldom) {
 #pragma unroll
   for (int tile = 0; tile < tiles; tile += 2) {
     uint32_t word[4];
-    philox(word, &at);
-    at.counter[0] += 32;
+    draw_bits(word, &place);
+    place.word[0] += DROPOUT_KEY_STEP;
 #pragma unroll
     for (int i = 0; i < 4; ++i) // two keys of a tile and of one half
       p[tile * 2 + i] &= ~dropped_halves(word[i], both, seldom);
@@ -30,13 +30,12 @@ __device__ __forceinline__ void drop_fragments(uint32_t *p, int tiles, Philox at
 }
 
 // Drops probabilities of both rows of a thread, A fragments (softmax.cuh) of (tiles) tiles from
-// `key` on, a multiple of 16.
-__device__ __forceinline__ void drop_rounded(uint32_t *p, int tiles, Philox at, int key,
+// `place` on.
+__device__ __forceinline__ void drop_rounded(uint32_t *p, int tiles, DropoutPlace place,
                                              uint32_t threshold) {
-  at.counter[0] += (uint32_t)key / 16 * 32;
   const uint32_t both = threshold << 16 | threshold;
-  if (threshold <= 0x8000)
-    drop_fragments(p, tiles, at, both, true);
+  if (threshold <= 0x7C00)
+    drop_fragments(p, tiles, place, both, true);
   else
-    drop_fragments(p, tiles, at, both, false);
+    drop_fragments(p, tiles, place, both, false);
 }

@@ -132,40 +132,39 @@ __device__ __forceinline__ void add_alibi_at(float *score, int tiles, int half, 
 // ---- Dropout -------------------------------------------------------------------------------------
 
 // Sets the sign of the probabilities that are dropped, in (tiles) tiles from the 16 queries `query`
-// and the key `key` on, both multiples of 16. `head`: batch * heads + head.
-__device__ __forceinline__ void mark_dropped(float *p, int tiles, const DropoutSeed *seed,
-                                             int64_t head, int query, int key, int lane,
-                                             uint32_t threshold) {
-  Philox at = dropout_rows(seed, head, query, lane);
-  at.counter[0] += (uint32_t)key / 16 * 32;
+// and the key `key` on, both multiples of 16.
+__device__ __forceinline__ void mark_dropped(float *p, int tiles, const DropoutHead *head,
+                                             int query, int key, int lane, uint32_t threshold) {
+  DropoutPlace place = dropout_place(head, query, key, lane);
 #pragma unroll
   for (int tile = 0; tile < tiles; tile += 2) {
     uint32_t word[4];
-    philox(word, &at);
-    at.counter[0] += 32;
+    draw_bits(word, &place);
+    place.word[0] += DROPOUT_KEY_STEP;
 #pragma unroll
     for (int i = 0; i < 4; ++i) { // two keys of a tile and of one half
       float *pair = p + (tile + i / 2) * 4 + i % 2 * 2;
-      if (word[i] << 16 < threshold << 16)
+      if (lower_drops(word[i], threshold))
         pair[0] = -pair[0];
-      if (word[i] < threshold << 16)
+      if (upper_drops(word[i], threshold))
         pair[1] = -pair[1];
     }
   }
 }
 
 // The decisions over two tiles whose columns are queries, as bits: 1 drops. Those over a lane's two
-// queries and two keys, 8 apart each, are halves of two Philox calls which it shares with the lane of
-// the neighbouring key: each makes one, `at`, which is then that of the next two tiles. `odd`: the
-// key's parity, and that of the queries whose call is this lane's.
-__device__ __forceinline__ uint32_t decide_by_column(Philox *at, int odd, uint32_t threshold) {
+// queries and two keys, 8 apart each, are halves of those of two places which it shares with the lane
+// of the neighbouring key: each draws one, `place`, which is then that of the next two tiles. `odd`:
+// the key's parity, and that of the queries whose place is this lane's.
+__device__ __forceinline__ uint32_t decide_by_column(DropoutPlace *place, int odd,
+                                                     uint32_t threshold) {
   uint32_t word[4], dropped = 0; // bit 2 w + k: word w, the keys of parity k
-  philox(word, at);
-  ++at->counter[1];
+  draw_bits(word, place);
+  place->word[2] += DROPOUT_ROW_STEP;
 #pragma unroll
   for (int w = 0; w < 4; ++w) {
-    dropped |= (uint32_t)(word[w] << 16 < threshold << 16) << 2 * w;
-    dropped |= (uint32_t)(word[w] < threshold << 16) << (2 * w + 1);
+    dropped |= (uint32_t)lower_drops(word[w], threshold) << 2 * w;
+    dropped |= (uint32_t)upper_drops(word[w], threshold) << (2 * w + 1);
   }
   const uint32_t others = __shfl_xor_sync(0xffffffff, dropped, 4);
   const uint32_t of_parity[2] = {(odd ? others : dropped) >> odd, (odd ? dropped : others) >> odd};
@@ -180,22 +179,20 @@ __device__ __forceinline__ uint32_t decide_by_column(Philox *at, int odd, uint32
 
 // Where the decisions of a lane begin whose columns are queries, from the 16 keys `key` and the query
 // `query` on.
-__device__ __forceinline__ Philox dropout_columns(const DropoutSeed *seed, int64_t head, int query,
-                                                  int key, int lane) {
-  Philox at = dropout_rows(seed, head, query, (lane % 4 * 2 + lane / 4 % 2) * 4 + lane / 8);
-  at.counter[0] += (uint32_t)key / 16 * 32;
-  return at;
+__device__ __forceinline__ DropoutPlace dropout_columns(const DropoutHead *head, int query, int key,
+                                                        int lane) {
+  return dropout_place(head, query, key, (lane % 4 * 2 + lane / 4 % 2) * 4 + lane / 8);
 }
 
 // mark_dropped() where columns are queries: (tiles) tiles from the 16 keys `key` and the query
 // `query` on.
-__device__ __forceinline__ void mark_dropped_by_column(float *p, int tiles, const DropoutSeed *seed,
-                                                       int64_t head, int query, int key, int lane,
+__device__ __forceinline__ void mark_dropped_by_column(float *p, int tiles, const DropoutHead *head,
+                                                       int query, int key, int lane,
                                                        uint32_t threshold) {
-  Philox at = dropout_columns(seed, head, query, key, lane);
+  DropoutPlace place = dropout_columns(head, query, key, lane);
 #pragma unroll
   for (int tile = 0; tile < tiles; tile += 2) {
-    const uint32_t dropped = decide_by_column(&at, lane / 4 % 2, threshold);
+    const uint32_t dropped = decide_by_column(&place, lane / 4 % 2, threshold);
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       if (dropped >> i & 1)
@@ -205,13 +202,13 @@ __device__ __forceinline__ void mark_dropped_by_column(float *p, int tiles, cons
 
 // The same in two parts, of up to 8 tiles: the decisions, which need no probability and can be made
 // while scores are computed, one bit each, and their signs.
-__device__ __forceinline__ uint32_t decide_tiles(int tiles, const DropoutSeed *seed, int64_t head,
-                                                 int query, int key, int lane, uint32_t threshold) {
-  Philox at = dropout_columns(seed, head, query, key, lane);
+__device__ __forceinline__ uint32_t decide_tiles(int tiles, const DropoutHead *head, int query,
+                                                 int key, int lane, uint32_t threshold) {
+  DropoutPlace place = dropout_columns(head, query, key, lane);
   uint32_t dropped = 0;
 #pragma unroll
   for (int pair = 0; pair < tiles / 2; ++pair)
-    dropped |= decide_by_column(&at, lane / 4 % 2, threshold) << 8 * pair;
+    dropped |= decide_by_column(&place, lane / 4 % 2, threshold) << 8 * pair;
   return dropped;
 }
 

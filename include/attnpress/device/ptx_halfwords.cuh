@@ -1,5 +1,5 @@
-// Leaf header: arithmetic on the two 16-bit integers of a word, each by itself; compute capability
-// 9.0 and later. One PTX instruction a function.
+// Leaf header: the two halves of a word, each by itself, as integers of 16 bits (compute capability
+// 9.0 and later) or as fp16. One PTX instruction a function.
 #pragma once
 
 #include "attnpress/args/common.h"
@@ -25,16 +25,10 @@ __device__ __forceinline__ uint32_t max_u16x2(uint32_t a, uint32_t b) {
   return result;
 }
 
-// min.s16x2
-__device__ __forceinline__ uint32_t min_s16x2(uint32_t a, uint32_t b) {
+// set.lt.u32.f16x2: as fp16; all bits of a half are set where a's is less than b's, else none. A NaN
+// is less than nothing, and nothing less than it.
+__device__ __forceinline__ uint32_t less_f16x2(uint32_t a, uint32_t b) {
   uint32_t result;
-  asm("min.s16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
-  return result;
-}
-
-// max.s16x2
-__device__ __forceinline__ uint32_t max_s16x2(uint32_t a, uint32_t b) {
-  uint32_t result;
-  asm("max.s16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  asm("set.lt.u32.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
   return result;
 }

@@ -23,12 +23,19 @@ __device__ __forceinline__ uint32_t max_u16x2(uint32_t a, uint32_t b) {
   return emulated_halves(max(a & 0xffff, b & 0xffff), max(a >> 16, b >> 16));
 }
 
-// min.s16x2 (PTX ISA, min): of numbers without a sign where its bit is flipped.
-__device__ __forceinline__ uint32_t min_s16x2(uint32_t a, uint32_t b) {
-  return min_u16x2(a ^ 0x80008000, b ^ 0x80008000) ^ 0x80008000;
+// fp16 as an integer that is ordered as it is; 0 and -0 are one. NaN is beyond both infinities.
+__device__ __forceinline__ int emulated_order_f16(uint32_t half) {
+  const int magnitude = (int)(half & 0x7fff);
+  return half & 0x8000 ? -magnitude : magnitude;
 }
 
-// max.s16x2 (PTX ISA, max).
-__device__ __forceinline__ uint32_t max_s16x2(uint32_t a, uint32_t b) {
-  return max_u16x2(a ^ 0x80008000, b ^ 0x80008000) ^ 0x80008000;
+__device__ __forceinline__ uint32_t emulated_less_f16(uint32_t a, uint32_t b) {
+  const int nan = (a & 0x7fff) > 0x7c00 || (b & 0x7fff) > 0x7c00;
+  return !nan && emulated_order_f16(a) < emulated_order_f16(b) ? 0xffff : 0;
+}
+
+// set.lt.u32.f16x2 (PTX ISA, half precision comparison: set).
+__device__ __forceinline__ uint32_t less_f16x2(uint32_t a, uint32_t b) {
+  return emulated_halves(emulated_less_f16(a & 0xffff, b & 0xffff),
+                         emulated_less_f16(a >> 16, b >> 16));
 }
