@@ -48,6 +48,7 @@ constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);
 constexpr int K_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T
 constexpr int V_STEPS = BLOCK_N / 16; // of 16 keys, of P V
 constexpr int S_TILES = BLOCK_N / 8; // of 8 keys
+constexpr int KEY_ALIGNMENT = 16; // of the key that a unit's key blocks are counted from
 constexpr int O_TILES = HEAD_DIM_V / 8; // of 8 columns
 
 // Shared memory: Q of each consumer | ring of K | ring of V | barriers. Matrices are stored as
@@ -96,6 +97,7 @@ struct Unit {
   int tile_head;      // of heads_q / heads_per_tile
   int batch;
   Range blocks; // key blocks
+  int key_begin; // of key block 0
 };
 
 // The first and the last of the rows from a position on, or up to one, past which rows are not
@@ -133,11 +135,18 @@ __device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_a
   const int positions = CONSUMERS * args->warpgroup_positions;
   // Later rows see more keys, or no fewer, and the longest units come first.
   unit->position_begin = (fwd->row_blocks - 1 - row_block) * positions;
-  // Key blocks that no row sees are never loaded.
-  unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),
-                                         row_at_end(fwd, unit->position_begin + positions)),
-                            BLOCK_N);
+  // Key blocks are counted from the first key that some row sees, or one shortly before it, so that
+  // they are as few as these keys fill.
+  const Range keys = keys_of_some(row_at_begin(fwd, unit->position_begin),
+                                  row_at_end(fwd, unit->position_begin + positions));
+  unit->key_begin = keys.begin / KEY_ALIGNMENT * KEY_ALIGNMENT;
+  unit->blocks = blocks_from(keys, unit->key_begin, BLOCK_N);
   return true;
+}
+
+// The first key of key block `n` of a unit.
+__device__ __forceinline__ int block_key(const Unit *unit, int n) {
+  return unit->key_begin + n * BLOCK_N;
 }
 
 // ---- The producer ----
@@ -156,18 +165,20 @@ __device__ __forceinline__ void load_keys(uint32_t target, const attnpress_tenso
 }
 
 __device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,
-                                       Stage *stage, int n, int kv_head, int batch) {
+                                       Stage *stage, int key_begin, int n, int kv_head,
+                                       int batch) {
   load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),
-            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, n * BLOCK_N, kv_head,
-            batch);
+            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, key_begin + n * BLOCK_N,
+            kv_head, batch);
   *stage = next_stage(*stage, STAGES);
 }
 
 __device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,
-                                       Stage *stage, int n, int kv_head, int batch) {
+                                       Stage *stage, int key_begin, int n, int kv_head,
+                                       int batch) {
   load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, v_full(shared, stage->index),
-            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, n * BLOCK_N, kv_head,
-            batch);
+            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, key_begin + n * BLOCK_N,
+            kv_head, batch);
   *stage = next_stage(*stage, STAGES);
 }
 
@@ -200,13 +211,13 @@ __device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uin
     if (!find_unit(&unit, args, round) || unit.blocks.end <= unit.blocks.begin)
       continue;
     const int kv_head = unit.tile_head / group;
-    load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);
+    load_k(args, shared, &k_stage, unit.key_begin, unit.blocks.end - 1, kv_head, unit.batch);
     load_q(args, shared, q_parity, &unit);
     q_parity ^= 1;
     for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {
       if (n > unit.blocks.begin)
-        load_k(args, shared, &k_stage, n - 1, kv_head, unit.batch);
-      load_v(args, shared, &v_stage, n, kv_head, unit.batch);
+        load_k(args, shared, &k_stage, unit.key_begin, n - 1, kv_head, unit.batch);
+      load_v(args, shared, &v_stage, unit.key_begin, n, kv_head, unit.batch);
     }
   }
 }
@@ -220,8 +231,8 @@ struct Walk {
   int n;            // the key block
   int block_end;    // this consumer's rows see no key from this key block on
   int block_begin; // and none before this one
-  Row rows[2];      // this thread's
-  Range unmasked; // all rows of the consumer see these keys
+  Row rows[2]; // this thread's; keys are counted from those of the unit's key block 0 here
+  Range unmasked; // all rows of the consumer see these keys, counted likewise
 };
 
 // Moves on to the next unit; false after the last.
@@ -243,7 +254,14 @@ __device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_a
   const Row first = row_at_begin(fwd, position_begin);
   const Row last = row_at_end(fwd, position_begin + positions);
   walk->unmasked = keys_of_all(first, last);
-  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);
+  const int key_begin = walk->unit.key_begin;
+  walk->unmasked = {walk->unmasked.begin - key_begin, walk->unmasked.end - key_begin};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    walk->rows[half].key_begin -= key_begin;
+    walk->rows[half].key_end -= key_begin;
+  }
+  const Range seen = blocks_from(keys_of_some(first, last), key_begin, BLOCK_N);
   walk->block_end = min(walk->unit.blocks.end, seen.end);
   walk->block_begin = max(walk->unit.blocks.begin, seen.begin);
   if (position_begin >= fwd->seqlen_q || walk->block_end <= walk->block_begin)
@@ -343,11 +361,13 @@ __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float 
 __device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],
                                             float row_sum[2], float rescale[2], const Walk *walk,
                                             float scale_log2) {
-  if ((walk->n + 1) * BLOCK_N > walk->unmasked.end || walk->n * BLOCK_N < walk->unmasked.begin) {
+  const bool behind = (walk->n + 1) * BLOCK_N > walk->unmasked.end;
+  const bool before = walk->n * BLOCK_N < walk->unmasked.begin;
+  if (behind || before) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      mask_scores_by_bits(score, S_TILES, half, walk->rows[half],
-                          walk->n * BLOCK_N + threadIdx.x % 4 * 2);
+      mask_window_by_bits(score, S_TILES, half, walk->rows[half],
+                          walk->n * BLOCK_N + threadIdx.x % 4 * 2, behind, before);
   }
   take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);
 }

@@ -35,6 +35,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t fixed_splits = (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t unit_streams = (fixed_splits && ((hdim_v > 128) || (mask == AP_ATTENTION_MASK_WINDOW))) ? 1 : 0;
+  int32_t alibi_product = ((alibi && !softcap) && (hdim_v <= 128)) ? 1 : 0;
+  int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -142,8 +144,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (q_in_regs) {
     TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
-       "#include \"attnpress/device/ptx_tma.cuh\"\n"
+  TEXT("#include \"attnpress/device/ptx_mbarrier.cuh\"\n");
+  if (alibi_product) {
+    TEXT("#include \"attnpress/device/ptx_opaque.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_tma.cuh\"\n"
        "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
        "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
        "#include \"attnpress/device/wgmma/ptx_wgmma_n");
@@ -219,8 +224,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);\n"
        "constexpr int K_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T\n"
        "constexpr int V_STEPS = BLOCK_N / 16; // of 16 keys, of P V\n"
-       "constexpr int S_TILES = BLOCK_N / 8; // of 8 keys\n"
-       "constexpr int O_TILES = HEAD_DIM_V / 8; // of 8 columns\n"
+       "constexpr int S_TILES = BLOCK_N / 8; // of 8 keys\n");
+  if (own_blocks) {
+    TEXT("constexpr int KEY_ALIGNMENT = 16; // of the key that a unit's key blocks are counted from\n");
+  }
+  TEXT("constexpr int O_TILES = HEAD_DIM_V / 8; // of 8 columns\n"
        "\n");
   if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
     TEXT("// Shared memory: Q of each consumer | ring of K | ring of V | bias of a key block, each warp's rows\n"
@@ -261,6 +269,17 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
        "static_assert(KEY_SLAB_BYTES % 1024 == 0, \"atoms of the swizzle\");\n"
        "\n");
+  if (alibi_product) {
+    TEXT("// ALiBi of a key block beside the diagonal is one more step of Q K^T, in bf16 whatever Q and K are:\n"
+         "// slopes, each the sum of three, times numbers of keys, which wgmma reads from here as it reads V.\n"
+         "// Keys before all rows are numbered up to the last one of the block, 1 - BLOCK_N to 0 (rows 0 to 2\n"
+         "// of 8), keys behind all rows from the first one on, 0 to 1 - BLOCK_N (rows 4 to 6): the nearest\n"
+         "// keys, which count most, have the smallest products. The step's other 8 rows are these again, times\n"
+         "// zeros.\n"
+         "constexpr int NUMBER_BYTES = ceil_div(BLOCK_N, 64) * 1024;\n"
+         "__shared__ __align__(1024) unsigned char key_numbers[NUMBER_BYTES];\n"
+         "\n");
+  }
   if (mod_score || mod_mask) {
     if (mod_score) {
       TEXT("// The snippet's score of query row and key `k`: `score` is the one so far, in natural units.\n"
@@ -594,6 +613,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  int tile_head;      // of heads_q / heads_per_tile\n"
          "  int batch;\n"
          "  Range blocks; // key blocks\n");
+    if (own_blocks) {
+      TEXT("  int key_begin; // of key block 0\n");
+    }
     if (has_map) {
       TEXT("  const uint32_t *map; // of the row block: what the snippet's mask leaves of them\n");
     }
@@ -678,10 +700,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("  // Later rows see more keys, or no fewer, and the longest units come first.\n"
            "  unit->position_begin = (fwd->row_blocks - 1 - row_block) * positions;\n");
     }
-    TEXT("  // Key blocks that no row sees are never loaded.\n"
-         "  unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),\n"
-         "                                         row_at_end(fwd, unit->position_begin + positions)),\n"
-         "                            BLOCK_N);\n");
+    if (own_blocks) {
+      TEXT("  // Key blocks are counted from the first key that some row sees, or one shortly before it, so that\n"
+           "  // they are as few as these keys fill.\n"
+           "  const Range keys = keys_of_some(row_at_begin(fwd, unit->position_begin),\n"
+           "                                  row_at_end(fwd, unit->position_begin + positions));\n"
+           "  unit->key_begin = keys.begin / KEY_ALIGNMENT * KEY_ALIGNMENT;\n"
+           "  unit->blocks = blocks_from(keys, unit->key_begin, BLOCK_N);\n");
+    } else {
+      TEXT("  // Key blocks that no row sees are never loaded.\n"
+           "  unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),\n"
+           "                                         row_at_end(fwd, unit->position_begin + positions)),\n"
+           "                            BLOCK_N);\n");
+    }
     if (split) {
       TEXT("  unit->blocks = split_blocks(unit->blocks, unit->split, fwd->key_blocks_per_split);\n");
     }
@@ -693,6 +724,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  unit->blocks.begin = block_from(unit->map, unit->blocks.begin, unit->blocks.end);\n");
     }
     TEXT("  return true;\n"
+         "}\n"
+         "\n");
+  }
+  if (((own_blocks || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) {
+    TEXT("// The first key of key block `n` of a unit.\n"
+         "__device__ __forceinline__ int block_key(const Unit *unit, int n) {\n"
+         "  return ");
+    STRING(own_blocks ? "unit->key_begin + " : "");
+    TEXT("n * BLOCK_N;\n"
          "}\n"
          "\n");
   }
@@ -1101,20 +1141,36 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   } else {
-    TEXT("__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-         "                                       Stage *stage, int n, int kv_head, int batch) {\n"
-         "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
-         "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, n * BLOCK_N, kv_head,\n"
-         "            batch);\n"
-         "  *stage = next_stage(*stage, STAGES);\n"
+    TEXT("__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n");
+    if (own_blocks) {
+      TEXT("                                       Stage *stage, int key_begin, int n, int kv_head,\n"
+           "                                       int batch) {\n"
+           "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
+           "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, key_begin + n * BLOCK_N,\n"
+           "            kv_head, batch);\n");
+    } else {
+      TEXT("                                       Stage *stage, int n, int kv_head, int batch) {\n"
+           "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
+           "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, n * BLOCK_N, kv_head,\n"
+           "            batch);\n");
+    }
+    TEXT("  *stage = next_stage(*stage, STAGES);\n"
          "}\n"
          "\n"
-         "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-         "                                       Stage *stage, int n, int kv_head, int batch) {\n"
-         "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, v_full(shared, stage->index),\n"
-         "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, n * BLOCK_N, kv_head,\n"
-         "            batch);\n"
-         "  *stage = next_stage(*stage, STAGES);\n"
+         "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n");
+    if (own_blocks) {
+      TEXT("                                       Stage *stage, int key_begin, int n, int kv_head,\n"
+           "                                       int batch) {\n"
+           "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, v_full(shared, stage->index),\n"
+           "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, key_begin + n * BLOCK_N,\n"
+           "            kv_head, batch);\n");
+    } else {
+      TEXT("                                       Stage *stage, int n, int kv_head, int batch) {\n"
+           "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, v_full(shared, stage->index),\n"
+           "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, n * BLOCK_N, kv_head,\n"
+           "            batch);\n");
+    }
+    TEXT("  *stage = next_stage(*stage, STAGES);\n"
          "}\n"
          "\n"
          "// Loads the consumers' rows of Q, each once its consumer has no more use for those of the unit\n"
@@ -1203,13 +1259,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    if (!find_unit(&unit, args, round) || unit.blocks.end <= unit.blocks.begin)\n"
            "      continue;\n"
            "    const int kv_head = unit.tile_head / group;\n"
-           "    load_k(args, shared, &k_stage, unit.blocks.end - 1, kv_head, unit.batch);\n"
+           "    load_k(args, shared, &k_stage, ");
+      STRING(own_blocks ? "unit.key_begin, " : "");
+      TEXT("unit.blocks.end - 1, kv_head, unit.batch);\n"
            "    load_q(args, shared, q_parity, &unit);\n"
            "    q_parity ^= 1;\n"
            "    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
            "      if (n > unit.blocks.begin)\n"
-           "        load_k(args, shared, &k_stage, n - 1, kv_head, unit.batch);\n"
-           "      load_v(args, shared, &v_stage, n, kv_head, unit.batch);\n"
+           "        load_k(args, shared, &k_stage, ");
+      STRING(own_blocks ? "unit.key_begin, " : "");
+      TEXT("n - 1, kv_head, unit.batch);\n"
+           "      load_v(args, shared, &v_stage, ");
+      STRING(own_blocks ? "unit.key_begin, " : "");
+      TEXT("n, kv_head, unit.batch);\n"
            "    }\n"
            "  }\n"
            "}\n"
@@ -1231,20 +1293,38 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("  int block_begin; // and none before this one\n");
   }
-  TEXT("  Row rows[2];      // this thread's\n");
+  if (own_blocks) {
+    TEXT("  Row rows[2]; // this thread's; keys are counted from those of the unit's key block 0 here\n");
+  } else {
+    TEXT("  Row rows[2];      // this thread's\n");
+  }
   if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("  Range unmasked; // all rows of the consumer see these keys\n");
+    TEXT("  Range unmasked; // all rows of the consumer see these keys");
+    STRING(own_blocks ? ", counted likewise" : "");
+    TEXT("\n");
   } else {
     TEXT("  int key_unmasked; // all rows of the consumer see the keys below\n");
   }
   if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
-    TEXT("  ScoreRow score_rows[2]; // this thread's\n");
+    TEXT("  ScoreRow score_rows[2]; // this thread's");
+    STRING((own_blocks && alibi) ? ", centers counted likewise" : "");
+    TEXT("\n");
   }
   if (mod_score || mod_mask) {
     TEXT("  SnippetRow snippet_rows[2]; // this thread's\n");
   }
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("  const uint16_t *bias_column; // this lane's, of the warp's rows; NULL where not all are there\n");
+  }
   if (alibi) {
-    TEXT("  Range centers; // where the consumer's first and last row stand\n");
+    TEXT("  Range centers; // where the consumer's first and last row stand");
+    STRING(own_blocks ? ", likewise" : "");
+    TEXT("\n");
+  }
+  if (alibi_product) {
+    TEXT("  uint32_t slope_parts[2]; // this thread's, of its rows\n"
+         "  int slope_side;          // the side of the diagonal that they are for\n"
+         "  uint64_t key_numbers;    // their descriptor\n");
   }
   if (dropout) {
     TEXT("  DropoutHead dropout; // of the unit's head: heads do not share tiles here, rows are positions\n");
@@ -1289,9 +1369,22 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("position_begin + positions);\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  walk->unmasked = keys_of_all(first, last);\n");
+    if (own_blocks) {
+      TEXT("  const int key_begin = walk->unit.key_begin;\n"
+           "  walk->unmasked = {walk->unmasked.begin - key_begin, walk->unmasked.end - key_begin};\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half) {\n"
+           "    walk->rows[half].key_begin -= key_begin;\n"
+           "    walk->rows[half].key_end -= key_begin;\n"
+           "  }\n");
+    }
     if (!has_map) {
-      TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n"
-           "  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
+      if (own_blocks) {
+        TEXT("  const Range seen = blocks_from(keys_of_some(first, last), key_begin, BLOCK_N);\n");
+      } else {
+        TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n");
+      }
+      TEXT("  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
            "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
            "  if (position_begin >= ");
       STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
@@ -1331,11 +1424,30 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     } else {
       TEXT("    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
            "                                       position_begin + row_position);\n");
+      if (alibi_product) {
+        TEXT("    walk->slope_parts[half] = slope_part(walk->score_rows[half].slope, threadIdx.x % 4);\n");
+      }
+      if (own_blocks && alibi) {
+        TEXT("    walk->score_rows[half].center -= key_begin;\n");
+      }
     }
     TEXT("  }\n");
   }
+  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
+    TEXT("  // Heads do not share tiles here: rows are positions.\n"
+         "  const int first_row = position_begin + threadIdx.x / 32 % 4 * 16;\n"
+         "  walk->bias_column = nullptr;\n"
+         "  if (has_bias_columns(BLOCK_N) && first_row + 16 <= fwd->seqlen_q)\n"
+         "    walk->bias_column = bias_column(\n"
+         "        (const uint16_t *)fwd->score.bias + walk->unit.batch * fwd->score.bias_batch_stride +\n"
+         "            walk->unit.tile_head * fwd->score.bias_head_stride +\n"
+         "            first_row * fwd->score.bias_row_stride,\n"
+         "        fwd->score.bias_row_stride, BLOCK_N, threadIdx.x % 32);\n");
+  }
   if (alibi) {
-    TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q;\n"
+    TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q");
+    STRING(own_blocks ? " - key_begin" : "");
+    TEXT(";\n"
          "  walk->centers = {position_begin + shift,\n"
          "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
   }
@@ -1345,8 +1457,43 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  return true;\n"
        "}\n"
-       "\n"
-       "// Whether this consumer's rows see the unit's last key block, with which the unit begins.\n"
+       "\n");
+  if (alibi) {
+    TEXT("// 1 where all keys of the walk's key block lie before the consumer's rows, -1 where all lie behind\n"
+         "// them, 0 at the diagonal.\n"
+         "__device__ __forceinline__ int block_side(const Walk *walk) {\n"
+         "  const int first_key = walk->n * BLOCK_N;\n"
+         "  if (first_key + BLOCK_N - 1 <= walk->centers.begin)\n"
+         "    return 1;\n"
+         "  return first_key >= walk->centers.end ? -1 : 0;\n"
+         "}\n"
+         "\n");
+  }
+  if (alibi_product) {
+    TEXT("// Writes down the numbers of keys; all threads do.\n"
+         "__device__ __forceinline__ void number_keys() {\n"
+         "  for (int word = threadIdx.x; word < NUMBER_BYTES / 4; word += NUM_THREADS) {\n"
+         "    const int row = word / 32 % 8;\n"
+         "    const int key = word / 256 * 64 + (word / 4 % 8 ^ row) * 8 + word % 4 * 2;\n"
+         "    const int number = row < 4 ? key + 1 - BLOCK_N : -key, step = row < 4 ? 1 : -1;\n"
+         "    ((uint32_t *)key_numbers)[word] =\n"
+         "        row % 4 == 3 ? 0 : pack_bf16((float)number, (float)(number + step));\n"
+         "  }\n"
+         "  fence_proxy_async();\n"
+         "}\n"
+         "\n"
+         "// The A fragment of the slopes for the walk's key block: parts of slopes at the rows of numbers that\n"
+         "// are for its side of the diagonal, zeros elsewhere.\n"
+         "__device__ __forceinline__ void take_slopes(uint32_t slopes[4], const Walk *walk) {\n"
+         "  const int side = block_side(walk);\n"
+         "  const bool taken = side == walk->slope_side;\n"
+         "  slopes[0] = taken ? walk->slope_parts[0] : 0;\n"
+         "  slopes[1] = taken ? walk->slope_parts[1] : 0;\n"
+         "  slopes[2] = slopes[3] = 0;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Whether this consumer's rows see the unit's last key block, with which the unit begins.\n"
        "__device__ __forceinline__ bool sees_first_block(const Walk *walk) {\n"
        "  return walk->block_end == walk->unit.blocks.end && walk->block_end > ");
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk->block_begin" : "walk->unit.blocks.begin");
@@ -1407,13 +1554,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n"
          "// Starts S = Q K^T, (64, BLOCK_N), as a group of its own.\n"
          "__device__ __forceinline__ void start_scores(float score[S_TILES * 4],\n"
-         "                                             const uint32_t q[K_STEPS][4], uint32_t shared,\n"
-         "                                             int stage) {\n");
+         "                                             const uint32_t q[K_STEPS][4], uint32_t shared,\n");
+    if (alibi_product) {
+      TEXT("                                             int stage, const uint32_t slopes[4],\n"
+           "                                             uint64_t numbers) {\n");
+    } else {
+      TEXT("                                             int stage) {\n");
+    }
   } else {
     TEXT("// Starts S = Q K^T, (64, BLOCK_N), as a group of its own.\n"
-         "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
-         "                                             int consumer, int stage) {\n"
-         "  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);\n");
+         "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n");
+    if (alibi_product) {
+      TEXT("                                             int consumer, int stage, const uint32_t slopes[4],\n"
+           "                                             uint64_t numbers) {\n");
+    } else {
+      TEXT("                                             int consumer, int stage) {\n");
+    }
+    TEXT("  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     TEXT("  const uint64_t k =\n"
@@ -1446,8 +1603,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("_ss(score, q_step, k_step, step > 0);\n");
   }
-  TEXT("  }\n"
-       "  wgmma_commit();\n"
+  TEXT("  }\n");
+  if (alibi_product) {
+    TEXT("  wgmma_m64n");
+    INTEGER(block_n);
+    TEXT("k16_bf16_rs_trans(score, slopes, numbers, 1);\n");
+  }
+  TEXT("  wgmma_commit();\n"
        "}\n"
        "\n"
        "// Starts O += P V, (64, HEAD_DIM_V), as a group of its own.\n"
@@ -1516,7 +1678,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// Loads the bias of the walk's key block, which arrives while its product runs.\n"
          "__device__ __forceinline__ void load_block_bias(uint32_t bias[2][BIAS_WORDS], const Walk *walk,\n"
          "                                                const attnpress_fwd_args *fwd) {\n"
-         "  const int key = walk->n * BLOCK_N;\n"
+         "  const int key = block_key(&walk->unit, walk->n);\n"
          "#pragma unroll\n"
          "  for (int half = 0; half < 2; ++half)\n"
          "    load_bias(bias[half], BIAS, S_TILES, &fwd->score, walk->score_rows[half].bias,\n"
@@ -1536,17 +1698,22 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const attnpress_score_args *score = &fwd->score;\n"
          "  if (score->bias_alignment < 2)\n"
          "    return;\n"
+         "  const int key = block_key(&walk->unit, n), lane = threadIdx.x % 32;\n"
+         "  // All lanes arrive and wait: the bias that was here has been read.\n"
+         "  __syncwarp();\n"
+         "  if (walk->bias_column && key + BLOCK_N <= fwd->seqlen_k) {\n"
+         "    copy_bias_column_async(bias_rows(shared, consumer), BIAS_ROW_BYTES, walk->bias_column,\n"
+         "                           score->bias_row_stride, key, BLOCK_N, lane);\n"
+         "    return;\n"
+         "  }\n"
          "  const int position = walk->unit.position_begin + consumer * 64 + threadIdx.x / 32 % 4 * 16;\n"
          "  const int first = min(position, fwd->seqlen_q - 1);\n"
          "  const uint16_t *bias = (const uint16_t *)score->bias +\n"
          "                         walk->unit.batch * score->bias_batch_stride +\n"
          "                         walk->unit.tile_head * score->bias_head_stride +\n"
          "                         first * score->bias_row_stride;\n"
-         "  // All lanes arrive and wait: the bias that was here has been read.\n"
-         "  __syncwarp();\n"
          "  copy_bias_async(bias_rows(shared, consumer), BIAS_ROW_BYTES, bias, score->bias_row_stride,\n"
-         "                  fwd->seqlen_q - first, n * BLOCK_N, BLOCK_N, fwd->seqlen_k,\n"
-         "                  threadIdx.x % 32);\n"
+         "                  fwd->seqlen_q - first, key, BLOCK_N, fwd->seqlen_k, lane);\n"
          "}\n"
          "\n"
          "// Adds the bias of the walk's key block to its scores, and starts the copy of the next one's.\n"
@@ -1566,7 +1733,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      start_block_bias(walk, fwd, shared, consumer, walk->n - 1);\n"
          "    return;\n"
          "  }\n"
-         "  const int key = walk->n * BLOCK_N;\n"
+         "  const int key = block_key(&walk->unit, walk->n);\n"
          "#pragma unroll\n"
          "  for (int half = 0; half < 2; ++half) {\n"
          "    uint32_t bias[bias_words(BIAS, S_TILES)];\n"
@@ -1593,6 +1760,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("                                                const Walk *walk, const attnpress_fwd_args *fwd,\n");
   }
+  if (alibi_product) {
+    TEXT("                                                const uint32_t slopes[4], uint64_t numbers,\n");
+  }
   if (q_in_regs) {
     TEXT("                                                const uint32_t q[K_STEPS][4], bool first_block) {\n");
   } else {
@@ -1605,7 +1775,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  start_scores(score, ");
   STRING(q_in_regs ? "q, shared" : "shared, consumer");
-  TEXT(", stage.index);\n");
+  TEXT(", stage.index");
+  STRING(alibi_product ? ", slopes, numbers" : "");
+  TEXT(");\n");
   if (q_in_regs) {
     TEXT("  if (first_block)\n"
          "    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n");
@@ -1656,7 +1828,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("seqlen_q, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "fwd->" : "walk->unit.");
     TEXT("seqlen_k,\n"
-         "                walk->snippet_rows[half], walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n");
+         "                walk->snippet_rows[half], block_key(&walk->unit, walk->n) + threadIdx.x % 4 * 2);\n");
   }
   if (has_map) {
     TEXT("  if (tile_state(walk->unit.map, walk->n) != ALL_SCORES)\n"
@@ -1673,30 +1845,43 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  add_block_bias(score, walk, fwd, shared, consumer);\n");
   }
   if (alibi) {
-    TEXT("  // Where all keys lie before the rows, or all behind them, the distance is no absolute value, and\n"
-         "  // the row's share of it is added to what the scores are compared with.\n"
+    TEXT("  // Beside the diagonal the distance is no absolute value, and what all of a row's scores share of it\n"
+         "  // is added to what they are compared with.\n"
          "  const int first_key = walk->n * BLOCK_N, this_key = first_key + threadIdx.x % 4 * 2;\n"
-         "  const bool before = first_key + BLOCK_N - 1 <= walk->centers.begin;\n"
+         "  const int side = block_side(walk);\n"
          "  float offset[2] = {0.0f, 0.0f};\n"
-         "  if (before || first_key >= walk->centers.end) {\n"
-         "    const float side = before ? 1.0f : -1.0f;\n"
-         "    offset[0] = add_alibi_beside(score, S_TILES, 0, walk->score_rows[0], this_key, side);\n"
-         "    offset[1] = add_alibi_beside(score, S_TILES, 1, walk->score_rows[1], this_key, side);\n"
-         "  } else {\n"
+         "  if (side != 0) {\n");
+    if (alibi_product) {
+      TEXT("    // The product has taken off what lies between the nearest key and each key.\n"
+           "    const int nearest = side > 0 ? first_key + BLOCK_N - 1 : first_key;\n"
+           "    offset[0] = alibi_of_key(walk->score_rows[0], nearest);\n"
+           "    offset[1] = alibi_of_key(walk->score_rows[1], nearest);\n");
+    } else {
+      TEXT("    offset[0] = add_alibi_beside(score, S_TILES, 0, walk->score_rows[0], this_key, (float)side);\n"
+           "    offset[1] = add_alibi_beside(score, S_TILES, 1, walk->score_rows[1], this_key, (float)side);\n");
+    }
+    TEXT("  } else {\n"
          "    add_alibi(score, S_TILES, 0, walk->score_rows[0], this_key);\n"
          "    add_alibi(score, S_TILES, 1, walk->score_rows[1], this_key);\n"
          "  }\n");
   }
   if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("  if ((walk->n + 1) * BLOCK_N > walk->unmasked.end || walk->n * BLOCK_N < walk->unmasked.begin) {\n");
+    TEXT("  const bool behind = (walk->n + 1) * BLOCK_N > walk->unmasked.end;\n"
+         "  const bool before = walk->n * BLOCK_N < walk->unmasked.begin;\n"
+         "  if (behind || before) {\n"
+         "#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half)\n"
+         "      mask_window_by_bits(score, S_TILES, half, walk->rows[half],\n"
+         "                          walk->n * BLOCK_N + threadIdx.x % 4 * 2, behind, before);\n"
+         "  }\n");
   } else {
-    TEXT("  if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {\n");
+    TEXT("  if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {\n"
+         "#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half)\n"
+         "      mask_scores_by_bits(score, S_TILES, half, walk->rows[half],\n"
+         "                          walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n"
+         "  }\n");
   }
-  TEXT("#pragma unroll\n"
-       "    for (int half = 0; half < 2; ++half)\n"
-       "      mask_scores_by_bits(score, S_TILES, half, walk->rows[half],\n"
-       "                          walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n"
-       "  }\n");
   if (alibi) {
     TEXT("  take_rows_with_offset(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
   } else if (((softcap && (bias == AP_ATTENTION_BIAS_NONE)) && (dtype == AP_ATTENTION_DTYPE_BF16)) && !mod_score) {
@@ -1713,7 +1898,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
          "  const int first_row = __shfl_sync(0xffffffff, walk->rows[0].position, 0);\n"
          "  drop_rounded(p, S_TILES,\n"
-         "               dropout_place(&walk->dropout, first_row, walk->n * BLOCK_N, threadIdx.x % 32),\n"
+         "               dropout_place(&walk->dropout, first_row, block_key(&walk->unit, walk->n),\n"
+         "                             threadIdx.x % 32),\n"
          "               fwd->score.dropout_threshold);\n"
          "}\n"
          "\n");
@@ -1956,6 +2142,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  walk.round = -1;\n");
   }
+  if (alibi_product) {
+    TEXT("  walk.slope_side = threadIdx.x % 4 < 2 ? 1 : -1;\n"
+         "  walk.key_numbers = wgmma_descriptor(opaque(shared_address(key_numbers)), 0, 1024);\n");
+  }
   TEXT("  bool more = next_unit(&walk, args, consumer);\n"
        "  Stage stage = {0, 0}; // of the key block in `score`\n"
        "  int q_parity = 0;\n"
@@ -2018,13 +2208,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (bias != AP_ATTENTION_BIAS_NONE) {
     TEXT("    start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
   }
+  if (alibi_product) {
+    TEXT("    uint32_t slopes[4];\n"
+         "    take_slopes(slopes, &walk);\n");
+  }
   TEXT("    wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
   if (block_m > 64) {
     TEXT("    begin_turn(consumer);\n");
   }
   TEXT("    start_scores(score, ");
   STRING(q_in_regs ? "q, shared" : "shared, consumer");
-  TEXT(", stage.index);\n");
+  TEXT(", stage.index");
+  STRING(alibi_product ? ", slopes, walk.key_numbers" : "");
+  TEXT(");\n");
   if (q_in_regs) {
     TEXT("    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n");
   }
@@ -2093,11 +2289,17 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("        last = stage;\n"
        "        stage = next_stage(stage, STAGES);\n");
+  if (alibi_product) {
+    TEXT("        take_slopes(slopes, &walk);\n");
+  }
   if (q_in_regs) {
-    TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last, q, false);\n");
+    TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last,");
+    STRING(alibi_product ? " slopes, walk.key_numbers," : "");
+    TEXT(" q, false);\n");
   } else {
     TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last,");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
+    STRING(alibi_product ? " slopes, walk.key_numbers," : "");
     TEXT("\n"
          "                        walk.n == ");
     STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
@@ -2149,13 +2351,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
       TEXT("      start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
     }
+    if (alibi_product) {
+      TEXT("      take_slopes(slopes, &walk);\n");
+    }
     if (q_in_regs) {
       TEXT("      load_q(q, shared, consumer, q_parity);\n"
-           "      exchange_blocks(score, out, p, shared, consumer, stage, last, q, true);\n");
+           "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
+      STRING(alibi_product ? " slopes, walk.key_numbers," : "");
+      TEXT(" q, true);\n");
     } else {
       TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
            "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
       STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
+      STRING(alibi_product ? " slopes, walk.key_numbers," : "");
       TEXT("\n"
            "                      walk.n == ");
       STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
@@ -2243,9 +2451,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    }\n");
   }
   TEXT("    fence_mbarrier_init();\n"
-       "  }\n"
-       "  // All threads arrive and wait: hands over the barriers.\n"
-       "  __syncthreads();\n");
+       "  }\n");
+  if (alibi_product) {
+    TEXT("  number_keys();\n"
+         "  // All threads arrive and wait: hands over the barriers, and to wgmma the numbers of keys.\n"
+         "  __syncthreads();\n");
+  } else {
+    TEXT("  // All threads arrive and wait: hands over the barriers.\n"
+         "  __syncthreads();\n");
+  }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  // ");
     STRING(ready ? "What comes before hands over the ticket, and whatever else it wrote." : "The schedule kernel hands over the units.");

@@ -501,13 +501,41 @@ static void test_large(void **state) {
     }
 }
 
+/** Under a window units count their key blocks from the first key that they see, not from key 0: those
+ * of 24 positions of 8 heads that share 80 keys a block are two, which all consumers see; every unit takes
+ * the time of 1.5 more. */
+static void test_window(void **state) {
+  (void)state;
+  const ap_problem problem = {.batch = 1,
+                              .heads_q = 64,
+                              .heads_kv = 8,
+                              .seqlen_q = 8192,
+                              .seqlen_k = 8192,
+                              .hdim = 64,
+                              .hdim_v = 64,
+                              .dtype = ATTNPRESS_BF16,
+                              .mask = ATTNPRESS_WINDOW,
+                              .window_left = 127,
+                              .tma = 1,
+                              .tma_min = 1,
+                              .tma_max = 1};
+  ap_plan plan;
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_int_equal(plan.heads_per_tile, 8);
+  assert_int_equal(plan.tile.field[AP_ATTENTION_TILE_BLOCK_M], 192);
+  assert_int_equal(plan.tile.field[AP_ATTENTION_TILE_BLOCK_N], 80);
+  const ap_schedule_bounds bounds =
+      ap_schedule_least(&problem, plan.heads * plan.row_blocks, BLOCKS, &plan);
+  assert_true(bounds.longest == 2 + 1.5);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cost),   cmocka_unit_test(test_known),
-      cmocka_unit_test(test_causal), cmocka_unit_test(test_cost_of_splits),
-      cmocka_unit_test(test_splits), cmocka_unit_test(test_known_splits),
-      cmocka_unit_test(test_full),   cmocka_unit_test(test_memo),
-      cmocka_unit_test(test_large),
+      cmocka_unit_test(test_cost),           cmocka_unit_test(test_known),
+      cmocka_unit_test(test_window),         cmocka_unit_test(test_causal),
+      cmocka_unit_test(test_cost_of_splits), cmocka_unit_test(test_splits),
+      cmocka_unit_test(test_known_splits),   cmocka_unit_test(test_full),
+      cmocka_unit_test(test_memo),           cmocka_unit_test(test_large),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,7 @@ FRAGMENT_ROOM, FRAGMENT_ROOM_BESIDE_DQ = 120, 100
 FRAGMENT_FEATURE_ROOM = 4  # of that, dropout and biases take, and features of ragged sequences
 FRAGMENT_SOFTCAP_ROOM = 20  # and a softcap, without such warps
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
+NUMBER_ATOM_BYTES = 1024  # of the numbers of 64 keys, of sm90's kernels with ALiBi: likewise
 FOUND_UNIT_BYTES = 1024  # of sm90's kernels that write units down: static shared memory, at most
 SPREAD_COLUMNS = 16  # of K, at the least, where copies start between the steps of the products
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
@@ -522,6 +523,8 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     limit = limits(variant).block_smem_bytes
     if variant.sequences != "dense" or variant.mod_mask:
         limit -= FOUND_UNIT_BYTES
+    elif variant.hdim_v <= 128 and family().tile_class(variant.values):  # some have ALiBi
+        limit -= NUMBER_ATOM_BYTES * _ceil_div(tile.block_n, SLAB_COLUMNS)
     needed, budget = registers(variant, tile), register_budget(tile)
     checks = (
         (

@@ -38,6 +38,7 @@ typedef struct work {
   int32_t positions; /* query positions of a consumer's rows */
   int32_t seqlen_q, seqlen_k, keys_per_block, splits;
   int32_t blocks_per_split; /* key blocks */
+  int32_t own_blocks;       /* 1: a unit counts key blocks from the first key that it sees */
   int32_t parts;            /* splits whose units take times of their own, or 1: all as the first */
   ap_mask mask;             /* that of the kernel */
   double key_head_bytes;    /* K and V of a key head */
@@ -77,6 +78,9 @@ static void describe(const ap_problem *problem, int32_t units, const ap_plan *pl
   w->key_head_bytes = 2.0 * ((double)problem->hdim + problem->hdim_v) * problem->seqlen_k;
   w->seqlen_q = problem->seqlen_q;
   w->seqlen_k = problem->seqlen_k;
+  w->own_blocks = plan->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW &&
+                  problem->sequences == AP_ATTENTION_SEQUENCES_DENSE && w->splits == 1 &&
+                  !problem->mod_mask;
   w->mask = ap_problem_mask(problem, plan->variant.axis[AP_ATTENTION_MASK]);
 }
 
@@ -84,14 +88,17 @@ static void describe(const ap_problem *problem, int32_t units, const ap_plan *pl
  * consumers, of which a split has some, and each takes longer where more of them have rows that see
  * it. */
 static int64_t unit_time(const work *w, int64_t position, int64_t split) {
-  const int64_t from =
-      ap_keys_of(&w->mask, position).begin / w->keys_per_block + split * w->blocks_per_split;
+  const int64_t first_key = ap_keys_of(&w->mask, position).begin;
+  const int64_t origin = w->own_blocks ? first_key - first_key % AP_ATTENTION_KEY_ALIGNMENT : 0;
+  const int64_t from = (first_key - origin) / w->keys_per_block + split * w->blocks_per_split;
   const int64_t to = w->splits > 1 ? from + w->blocks_per_split : INT64_MAX;
   int64_t first = INT64_MAX, end = 0, seen = 0;
   for (int32_t i = 0; i < w->consumers && position < w->seqlen_q; ++i, position += w->positions) {
     const int64_t last = smaller(position + w->positions, w->seqlen_q) - 1;
-    const int64_t begin = larger(ap_keys_of(&w->mask, position).begin / w->keys_per_block, from);
-    const int64_t stop = smaller(ceil_div(ap_keys_of(&w->mask, last).end, w->keys_per_block), to);
+    const int64_t begin =
+        larger((ap_keys_of(&w->mask, position).begin - origin) / w->keys_per_block, from);
+    const int64_t stop =
+        smaller(ceil_div(ap_keys_of(&w->mask, last).end - origin, w->keys_per_block), to);
     if (stop <= begin)
       continue;
     first = smaller(first, begin);

@@ -160,10 +160,9 @@ static int row_blocks(const call *c, const kernel *k) {
              : ceil_div((int64_t)c->s->seqlen_q * heads, block_m);
 }
 
-/* The key blocks that the rows of a row block see. */
-static ap_keys key_blocks(const call *c, const kernel *k, int row_block) {
-  const int block_m = k->tile.field[AP_ATTENTION_TILE_BLOCK_M],
-            block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+/* The keys that the rows of a row block see. */
+static ap_keys keys_of(const call *c, const kernel *k, int row_block) {
+  const int block_m = k->tile.field[AP_ATTENTION_TILE_BLOCK_M];
   const int heads = c->s->packed ? c->s->group : 1;
   const ap_mask mask = ap_mask_of(&c->args);
   int64_t first = (int64_t)row_block * block_m / heads,
@@ -173,16 +172,37 @@ static ap_keys key_blocks(const call *c, const kernel *k, int row_block) {
     last = first + block_m / 64 * (64 / heads) - 1;
   }
   last = last < c->s->seqlen_q ? last : c->s->seqlen_q - 1;
-  const ap_keys keys = {ap_keys_of(&mask, first).begin, ap_keys_of(&mask, last).end};
+  return (ap_keys){ap_keys_of(&mask, first).begin, ap_keys_of(&mask, last).end};
+}
+
+/* The key blocks that they see. */
+static ap_keys key_blocks(const call *c, const kernel *k, int row_block) {
+  const int block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const ap_keys keys = keys_of(c, k, row_block);
   return (ap_keys){keys.begin / block_n, ceil_div(keys.end, block_n)};
 }
 
-/* Those of all row blocks: of keys outside nothing is read. */
-static ap_keys all_key_blocks(const call *c, const kernel *k) {
-  const int blocks = row_blocks(c, k);
-  if (blocks == 0 || c->s->seqlen_k == 0)
-    return (ap_keys){0, 0};
-  return (ap_keys){key_blocks(c, k, 0).begin, key_blocks(c, k, blocks - 1).end};
+/* 1 where row blocks count key blocks from the first key that they see. */
+static int has_own_blocks(const kernel *k) {
+  const int32_t *axis = k->variant.axis;
+  return k->tile.field[AP_ATTENTION_TILE_PRODUCER] && axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW &&
+         !axis[AP_ATTENTION_SPLIT] && !axis[AP_ATTENTION_MOD_MASK];
+}
+
+/* The keys that all row blocks load: outside of them nothing is read. */
+static ap_keys loaded_keys(const call *c, const kernel *k) {
+  const int block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N], own = has_own_blocks(k);
+  ap_keys all = {INT64_MAX, 0};
+  for (int i = 0; i < row_blocks(c, k); ++i) {
+    const ap_keys keys = keys_of(c, k, i);
+    const int64_t from =
+        own ? keys.begin - keys.begin % AP_ATTENTION_KEY_ALIGNMENT : keys.begin / block_n * block_n;
+    const int64_t to =
+        keys.end > from ? from + ceil_div(keys.end - from, block_n) * (int64_t)block_n : from;
+    all.begin = from < all.begin ? from : all.begin;
+    all.end = to > all.end ? to : all.end;
+  }
+  return all.end > all.begin ? all : (ap_keys){0, 0};
 }
 
 /* The most that a row block sees, in equal parts. */
@@ -289,11 +309,10 @@ static attnpress_fwd_sm90_args sm90_args(const call *c, const kernel *k, int blo
   return args;
 }
 
-/* Takes the keys that are outside of these key blocks out of a tensor. */
-static void restrict_keys(emulated_tensor *t, ap_keys blocks, int block_n) {
-  const int64_t begin = blocks.begin * block_n, end = blocks.end * block_n;
-  t->data = (char *)t->data + begin * t->stride[1] * t->element_bytes;
-  t->shape[1] = (end < t->shape[1] ? end : t->shape[1]) - begin;
+/* Takes all keys but these out of a tensor. */
+static void restrict_keys(emulated_tensor *t, ap_keys keys) {
+  t->data = (char *)t->data + keys.begin * t->stride[1] * t->element_bytes;
+  t->shape[1] = (keys.end < t->shape[1] ? keys.end : t->shape[1]) - keys.begin;
   if (t->shape[1] <= 0)
     t->data = NULL;
 }
@@ -311,8 +330,7 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
       continue;
     given[count++] = *t;
     if (i == K || i == V)
-      restrict_keys(&given[count - 1], all_key_blocks(c, k),
-                    k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+      restrict_keys(&given[count - 1], loaded_keys(c, k));
   }
   const emulated_launch l = {.module = k->module,
                              .blocks = blocks,

@@ -1101,8 +1101,8 @@ MUTATIONS = [
     Mutation(
         "sm90: K of the block in use is loaded again",
         FWD_SM90,
-        "&k_stage, n - 1,",
-        "&k_stage, n,",
+        'else "" }n - 1, kv_head',
+        'else "" }n, kv_head',
     ),
     Mutation(
         "sm90: P V uses the next stage of V",

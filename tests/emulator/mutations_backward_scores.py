@@ -123,8 +123,8 @@ MUTATIONS = [
     Mutation(
         "bwd window: rows see a key too many",
         SCORE,
-        "center + 1 + args->window_right",
-        "center + 2 + args->window_right",
+        "center + 1 + min(args->window_right",
+        "center + 2 + min(args->window_right",
     ),
     Mutation(
         "bwd window sm90: a step too few",

@@ -28,7 +28,9 @@ KERNELS = [
     ("flash_fwd_hdim72_bf16_window_softcap_sm90", "m128n80s2"),
     ("flash_fwd_hdim40_bf16_alibi_biasbf16_sm80", ""),
     ("flash_fwd_hdim40_fp16_alibi_biasbf16_sm90", "m128n64s2"),
+    ("flash_fwd_hdim40_bf16_window_alibi_biasbf16_sm90", "m128n64s2"),
     ("flash_fwd_hdim40_bf16_causal_biasfp16_sm90", "m192n48s2"),
+    ("flash_fwd_hdim72_bf16_softcap_alibi_sm90", "m128n48s2"),
     ("flash_fwd_hdim64_bf16_causal_dropout_sm80", ""),
     ("flash_fwd_hdim64_fp16_dropout_sm90", "m128n80s2"),
     ("flash_fwd_split_hdim72_bf16_window_alibi_dropout_decode_sm80", ""),
@@ -59,30 +61,34 @@ MUTATIONS = [
     Mutation(
         "window: a key too many at the left",
         SCORE,
-        "center - args->window_left",
-        "center - args->window_left - 1",
+        "max(center, 0) - args->window_left",
+        "max(center, 0) - args->window_left - 1",
     ),
     Mutation(
         "window: a key too few at the left",
         SCORE,
-        "center - args->window_left",
-        "center - args->window_left + 1",
+        "max(center, 0) - args->window_left",
+        "max(center, 0) - args->window_left + 1",
     ),
+    Mutation("window: a key too many at the right", SCORE, "center + 1 + min", "center + 2 + min"),
+    Mutation("window: a key too few at the right", SCORE, "center + 1 + min", "center + min"),
     Mutation(
-        "window: a key too many at the right", SCORE, "center + 1 + args", "center + 2 + args"
-    ),
-    Mutation("window: a key too few at the right", SCORE, "center + 1 + args", "center + args"),
-    Mutation(
-        "window: the right end in 32 bits",
+        "window: the right end overflows",
         SCORE,
-        "(int64_t)center + 1 + args->window_right",
-        "(int64_t)(int)((uint32_t)center + 1u + (uint32_t)args->window_right)",
+        "center + 1 + min(args->window_right, seqlen_k - 1 - center)",
+        "min((int)((uint32_t)center + 1u + (uint32_t)args->window_right), seqlen_k)",
+    ),
+    Mutation(
+        "window: the left end overflows",
+        SCORE,
+        "max(center, 0) - args->window_left",
+        "(int)((uint32_t)center - (uint32_t)args->window_left)",
     ),
     Mutation(
         "window: begins before the first key",
         SCORE,
-        "max((int64_t)center - args->window_left, (int64_t)0)",
-        "(int64_t)center - args->window_left",
+        "max(max(center, 0) - args->window_left, 0)",
+        "max(center, 0) - args->window_left",
     ),
     Mutation(
         "window: aligned at the top left", SCORE, "position + args->window_center", "position"
@@ -96,21 +102,27 @@ MUTATIONS = [
     Mutation(
         "chunk: a key too many",
         SCORE,
-        "chunk + args->window_chunk",
-        "chunk + args->window_chunk + 1",
+        "args->window_chunk) + chunk",
+        "args->window_chunk + 1) + chunk",
     ),
     Mutation(
         "chunk: queries before the first key see one",
         SCORE,
-        "min(end, center < 0 ? (int64_t)0 : chunk",
-        "min(end, chunk",
+        "center < 0 ? 0 : min(end - chunk",
+        "min(end - chunk",
     ),
     Mutation("window: the left end is not masked", SCORE, "other < row.key_begin", "false"),
     Mutation(
         "window: the left end is not masked, by bits",
         SCORE,
-        "row.key_begin > 0 ? keys_before(row.key_begin - key) : 0",
-        "0",
+        "    if (before)\n      seen &= ~bits_below(keys_before(row.key_begin - key) - first);\n",
+        "",
+    ),
+    Mutation(
+        "window: the right end is not masked, by bits",
+        SCORE,
+        "    if (behind)\n      seen = bits_below(keys_before(row.key_end - key) - first);\n",
+        "",
     ),
     Mutation(
         "window: the left end's blocks count as whole, sm80",
@@ -121,8 +133,87 @@ MUTATIONS = [
     Mutation(
         "window: the left end's blocks count as whole, sm90",
         FWD_SM90,
-        " || walk->n * BLOCK_N < walk->unmasked.begin",
+        "before = walk->n * BLOCK_N < walk->unmasked.begin",
+        "before = false",
+    ),
+    Mutation(
+        "window: the right end's blocks count as whole, sm90",
+        FWD_SM90,
+        "behind = (walk->n + 1) * BLOCK_N > walk->unmasked.end",
+        "behind = false",
+    ),
+    # Key blocks from the first key on that a unit sees.
+    Mutation(
+        "own blocks: rows begin at keys counted from key 0",
+        FWD_SM90,
+        "    walk->rows[half].key_begin -= key_begin;\n",
         "",
+    ),
+    Mutation(
+        "own blocks: rows end at keys counted from key 0",
+        FWD_SM90,
+        "    walk->rows[half].key_end -= key_begin;\n",
+        "",
+    ),
+    Mutation(
+        "own blocks: unmasked keys begin at one counted from key 0",
+        FWD_SM90,
+        "{walk->unmasked.begin - key_begin,",
+        "{walk->unmasked.begin,",
+    ),
+    Mutation(
+        "own blocks: unmasked keys end at one counted from key 0",
+        FWD_SM90,
+        "walk->unmasked.end - key_begin}",
+        "walk->unmasked.end}",
+    ),
+    Mutation(
+        "own blocks: K from key 0 on",
+        FWD_SM90,
+        "K_SLABS, key_begin + n * BLOCK_N",
+        "K_SLABS, n * BLOCK_N",
+    ),
+    Mutation(
+        "own blocks: V from key 0 on",
+        FWD_SM90,
+        "V_SLABS, key_begin + n * BLOCK_N",
+        "V_SLABS, n * BLOCK_N",
+    ),
+    Mutation(
+        "own blocks: begin anywhere",
+        FWD_SM90,
+        "keys.begin / KEY_ALIGNMENT * KEY_ALIGNMENT",
+        "keys.begin",
+    ),
+    Mutation(
+        "own blocks: a consumer's begin one late",
+        WORK,
+        "{(keys.begin - first) / block_n,",
+        "{(keys.begin - first) / block_n + 1,",
+    ),
+    Mutation(
+        "own blocks: the last one is lost",
+        WORK,
+        "ceil_div(max(keys.end - first, 0), block_n)}",
+        "max(keys.end - first, 0) / block_n}",
+    ),
+    Mutation(
+        "own blocks: slopes count from key 0",
+        FWD_SM90,
+        "    walk->score_rows[half].center -= key_begin;\n",
+        "",
+    ),
+    Mutation(
+        "own blocks: the diagonal counts from key 0",
+        FWD_SM90,
+        '${ " - key_begin" if own_blocks else "" }',
+        "",
+    ),
+    Mutation(
+        "own blocks: bias from key 0 on",
+        FWD_SM90,
+        "const int key = block_key(&walk->unit, n), lane",
+        "const int key = n * BLOCK_N, lane",
     ),
     Mutation(
         "window: keys of all begin with the first row's",
@@ -233,6 +324,67 @@ MUTATIONS = [
         "return slope * (float)key",
     ),
     Mutation(
+        "beside the diagonal, distance from key 0",
+        MODIFY,
+        "fabsf((float)(row.center - key))",
+        "fabsf((float)key)",
+    ),
+    Mutation(
+        "beside the diagonal, the farthest key counts as the nearest",
+        FWD_SM90,
+        "side > 0 ? first_key + BLOCK_N - 1 : first_key",
+        "side > 0 ? first_key : first_key + BLOCK_N - 1",
+    ),
+    Mutation(
+        "numbers of keys before the rows begin with 0",
+        FWD_SM90,
+        "key + 1 - BLOCK_N : -key",
+        "key : -key",
+    ),
+    Mutation(
+        "numbers of keys behind the rows end with 0",
+        FWD_SM90,
+        "key + 1 - BLOCK_N : -key",
+        "key + 1 - BLOCK_N : BLOCK_N - 1 - key",
+    ),
+    Mutation(
+        "numbers of neighbours are the same",
+        FWD_SM90,
+        "(float)(number + step)",
+        "(float)number",
+    ),
+    Mutation(
+        "numbers lie without the swizzle",
+        FWD_SM90,
+        "(word / 4 % 8 ^ row) * 8",
+        "word / 4 % 8 * 8",
+    ),
+    Mutation(
+        "slopes for either side of the diagonal",
+        FWD_SM90,
+        "side == walk->slope_side",
+        "side != 0",
+    ),
+    Mutation(
+        "slopes at the diagonal, too",
+        FWD_SM90,
+        "side == walk->slope_side",
+        "side >= 0",
+    ),
+    Mutation(
+        "wgmma is not shown the numbers of keys",
+        FWD_SM90,
+        "  fence_proxy_async();\n}\n\n// The A fragment of the slopes",
+        "}\n\n// The A fragment of the slopes",
+    ),
+    Mutation(
+        "the second part of a slope is lost",
+        MODIFY,
+        "pack_bf16(slope, rest)",
+        "pack_bf16(slope, 0)",
+    ),
+    Mutation("the third part of a slope is lost", MODIFY, "pack_bf16(third, 0.0f)", "0"),
+    Mutation(
         "keys of the diagonal count as beside it",
         FWD_SM90,
         "first_key + BLOCK_N - 1 <= walk->centers.begin",
@@ -303,9 +455,27 @@ MUTATIONS = [
     Mutation("bias of rows that are not there is copied", MODIFY, "min(row, rows - 1)", "row"),
     Mutation(
         "whole columns of bias rows that are not there are copied",
+        FWD_SM90,
+        "has_bias_columns(BLOCK_N) && first_row + 16 <= fwd->seqlen_q",
+        "has_bias_columns(BLOCK_N)",
+    ),
+    Mutation(
+        "whole columns of bias of keys that are not there are copied",
+        FWD_SM90,
+        "walk->bias_column && key + BLOCK_N <= fwd->seqlen_k",
+        "walk->bias_column",
+    ),
+    Mutation(
+        "columns of bias: rows that follow one another",
         MODIFY,
-        "32 % chunks == 0 && rows >= 16",
-        "32 % chunks == 0",
+        "from += rows * row_stride",
+        "from += row_stride",
+    ),
+    Mutation(
+        "columns of bias: of another lane",
+        MODIFY,
+        "bias + lane / (keys / 8) * row_stride",
+        "bias",
     ),
     Mutation(
         "no wait for the copy of the bias",
@@ -322,8 +492,8 @@ MUTATIONS = [
     Mutation(
         "bias is copied over what is still read",
         FWD_SM90,
-        "  __syncwarp();\n  copy_bias_async",
-        "  copy_bias_async",
+        "  __syncwarp();\n  if (walk->bias_column",
+        "  if (walk->bias_column",
     ),
     Mutation(
         "bias of another consumer",
@@ -363,8 +533,8 @@ MUTATIONS = [
     Mutation(
         "bias of the wrong block, sm90",
         FWD_SM90,
-        "const int key = walk->n * BLOCK_N",
-        "const int key = 0 * BLOCK_N",
+        "const int key = block_key(&walk->unit, walk->n)",
+        "const int key = block_key(&walk->unit, 0)",
     ),
     Mutation(
         "a block of -inf in the bias makes NaN",
@@ -523,5 +693,10 @@ MUTATIONS = [
         "    if (score[i] == 0.0f)\n"
         "      score[i] = -INF;\n//% endif\n" + SUM_SM90 + "//% endif\n",
     ),
-    Mutation("decided too early, sm90", FWD_SM90, "first_row, walk->n * BLOCK_N", "first_row, 0"),
+    Mutation(
+        "decided too early, sm90",
+        FWD_SM90,
+        "first_row, block_key(&walk->unit, walk->n)",
+        "first_row, 0",
+    ),
 ]

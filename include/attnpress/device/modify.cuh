@@ -123,21 +123,6 @@ __device__ __forceinline__ void copy_bias_async(uint32_t shared, int row_bytes,
                                                 const uint16_t *bias, int64_t row_stride, int rows,
                                                 int key, int keys, int seqlen_k, int lane) {
   const int chunks = keys / 8;
-  // A lane's vectors are one column of whole rows: addresses are sums.
-  if (32 % chunks == 0 && rows >= 16) {
-    const int chunk = lane % chunks;
-    const int there = min(max(seqlen_k - key - chunk * 8, 0), 8);
-    const uint16_t *from = bias + lane / chunks * row_stride + key + (there > 0 ? chunk * 8 : 0);
-    const int64_t step = 32 / chunks * row_stride;
-    shared += lane / chunks * row_bytes + chunk * 16;
-#pragma unroll
-    for (int row = 0; row < 16; row += 32 / chunks) {
-      cp_async_16(shared + row * row_bytes, from, there * 2);
-      from += step;
-    }
-    cp_async_commit();
-    return;
-  }
 #pragma unroll
   for (int first = 0; first < 16 * chunks; first += 32) {
     const int row = (first + lane) / chunks, chunk = (first + lane) % chunks;
@@ -145,6 +130,31 @@ __device__ __forceinline__ void copy_bias_async(uint32_t shared, int row_bytes,
     const uint16_t *from =
         bias + min(row, rows - 1) * row_stride + key + (there > 0 ? chunk * 8 : 0);
     cp_async_16(shared + row * row_bytes + chunk * 16, from, there * 2);
+  }
+  cp_async_commit();
+}
+
+// The same where all rows and keys are there and a row's vectors divide a warp: a lane's vectors are
+// one column of them, and addresses are sums. `from` is the first of them, at key 0.
+__device__ constexpr bool has_bias_columns(int keys) {
+  return 32 % (keys / 8) == 0;
+}
+
+__device__ __forceinline__ const uint16_t *bias_column(const uint16_t *bias, int64_t row_stride,
+                                                       int keys, int lane) {
+  return bias + lane / (keys / 8) * row_stride + lane % (keys / 8) * 8;
+}
+
+__device__ __forceinline__ void copy_bias_column_async(uint32_t shared, int row_bytes,
+                                                       const uint16_t *from, int64_t row_stride,
+                                                       int key, int keys, int lane) {
+  const int chunks = keys / 8, rows = 32 / chunks;
+  shared += lane / chunks * row_bytes + lane % chunks * 16;
+  from += key;
+#pragma unroll
+  for (int row = 0; row < 16; row += rows) {
+    cp_async_16(shared + row * row_bytes, from, 16);
+    from += rows * row_stride;
   }
   cp_async_commit();
 }
@@ -177,8 +187,21 @@ __device__ __forceinline__ void add_alibi(float *score, int tiles, int half, Sco
     score[i / 2 * 4 + half * 2 + i % 2] -= row.slope * fabsf(distance - (float)(i / 2 * 8 + i % 2));
 }
 
-// The same where all keys lie on one side of the row's center: `side` is 1 where they come before it,
-// else -1. Returns what is still to be added to each of these scores: every lane has its own.
+// What it takes off the score of one key.
+__device__ __forceinline__ float alibi_of_key(ScoreRow row, int key) {
+  return -row.slope * fabsf((float)(row.center - key));
+}
+
+// A lane's word of the A fragment of a row's slope, which is the sum of three parts in bf16: lanes 0
+// and 2 of a quad have the first two, lanes 1 and 3 the third.
+__device__ __forceinline__ uint32_t slope_part(float slope, int lane) {
+  const float rest = slope - widen_low(BF16, pack_bf16(slope, 0.0f));
+  const float third = rest - widen_low(BF16, pack_bf16(rest, 0.0f));
+  return lane % 2 == 0 ? pack_bf16(slope, rest) : pack_bf16(third, 0.0f);
+}
+
+// add_alibi() where all keys lie on one side of the row's center: `side` is 1 where they come before
+// it, else -1. Returns what is still to be added to each of these scores: every lane has its own.
 __device__ __forceinline__ float add_alibi_beside(float *score, int tiles, int half, ScoreRow row,
                                                   int key, float side) {
   const float slope = row.slope * side;

@@ -22,18 +22,19 @@ __device__ __forceinline__ Row row_at(int position, bool causal, int seqlen_q, i
 }
 
 // The row at a position under a window. It stands at key `center`, below 0 where there are more
-// queries than keys before it; a chunk below 0 has no keys.
+// queries than keys before it; a chunk below 0 has no keys. Sides and chunks may be as long as
+// integers are: what they reach is compared with what is there before it is added.
 __device__ __forceinline__ Row window_row(int position, const attnpress_score_args *args,
                                           int seqlen_k) {
   const int center = position + args->window_center;
-  int64_t begin = max((int64_t)center - args->window_left, (int64_t)0);
-  int64_t end = min((int64_t)center + 1 + args->window_right, (int64_t)seqlen_k);
+  int begin = max(max(center, 0) - args->window_left, 0);
+  int end = max(center + 1 + min(args->window_right, seqlen_k - 1 - center), 0);
   if (args->window_chunk > 0) {
-    const int64_t chunk = center < 0 ? 0 : center - center % args->window_chunk;
+    const int chunk = center < 0 ? 0 : center - center % args->window_chunk;
     begin = max(begin, chunk);
-    end = min(end, center < 0 ? (int64_t)0 : chunk + args->window_chunk);
+    end = center < 0 ? 0 : min(end - chunk, args->window_chunk) + chunk;
   }
-  return {position, (int)min(begin, (int64_t)seqlen_k), (int)max(end, (int64_t)0)};
+  return {position, min(begin, seqlen_k), end};
 }
 
 // Scores of keys that row `half` does not see become -inf; `key` is this thread's first key. A
@@ -58,19 +59,37 @@ __device__ __forceinline__ uint32_t bits_below(int count) {
   return count >= 32 ? 0xffffffff : (1u << max(count, 0)) - 1;
 }
 
+// Scores of row `half` whose bit is 0 become -inf, of up to 32 from element `first` on.
+__device__ __forceinline__ void mask_by_bits(float *score, int tiles, int half, int first,
+                                             uint32_t seen) {
+#pragma unroll
+  for (int i = first; i < min_int(first + 32, tiles * 2); ++i) {
+    if (!(seen & 1u << (i - first)))
+      score[i / 2 * 4 + half * 2 + i % 2] = -INF;
+  }
+}
+
 // The same with one bit a key, of which the compiler makes eight predicates in one instruction:
 // fewer instructions, and more registers.
 __device__ __forceinline__ void mask_scores_by_bits(float *score, int tiles, int half, Row row,
                                                     int key) {
   const int end = keys_before(row.key_end - key);
-  const int begin = row.key_begin > 0 ? keys_before(row.key_begin - key) : 0;
+#pragma unroll
+  for (int first = 0; first < tiles * 2; first += 32)
+    mask_by_bits(score, tiles, half, first, bits_below(end - first));
+}
+
+// The same of a row under a window. `behind`, `before`: whether there may be keys behind the last
+// that the row sees, and before the first; the same in the whole warp.
+__device__ __forceinline__ void mask_window_by_bits(float *score, int tiles, int half, Row row,
+                                                    int key, bool behind, bool before) {
 #pragma unroll
   for (int first = 0; first < tiles * 2; first += 32) {
-    const uint32_t seen = bits_below(end - first) & ~bits_below(begin - first);
-#pragma unroll
-    for (int i = first; i < min_int(first + 32, tiles * 2); ++i) {
-      if (!(seen & 1u << (i - first)))
-        score[i / 2 * 4 + half * 2 + i % 2] = -INF;
-    }
+    uint32_t seen = 0xffffffff;
+    if (behind)
+      seen = bits_below(keys_before(row.key_end - key) - first);
+    if (before)
+      seen &= ~bits_below(keys_before(row.key_begin - key) - first);
+    mask_by_bits(score, tiles, half, first, seen);
   }
 }

@@ -83,6 +83,12 @@ __device__ __forceinline__ Range key_blocks(Range keys, int block_n) {
   return {keys.begin / block_n, ceil_div(keys.end, block_n)};
 }
 
+// The same of key blocks that are counted from a key `first` on, which is none of those behind the
+// first of these keys.
+__device__ __forceinline__ Range blocks_from(Range keys, int first, int block_n) {
+  return {(keys.begin - first) / block_n, ceil_div(max(keys.end - first, 0), block_n)};
+}
+
 // Those of them that are one split's, which covers `per_split` key blocks.
 __device__ __forceinline__ Range split_blocks(Range blocks, int split, int per_split) {
   const int begin = blocks.begin + split * per_split;
