@@ -275,7 +275,9 @@ _TENSOR_MAP_ALIGNMENT = 64
 LOG2_E = 1.4426950408889634
 
 
-_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
+# CUlaunchAttributeID
+_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4
+_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
 
 class LaunchAttribute(ctypes.Structure):
@@ -284,7 +286,7 @@ class LaunchAttribute(ctypes.Structure):
     _fields_ = [
         ("id", c_int32),
         ("padding", c_int32),
-        ("cluster", c_uint32 * 3),
+        ("value", c_uint32 * 3),
         ("rest", c_uint32 * 13),
     ]
 
@@ -381,15 +383,25 @@ class LoadedKernel:
     smem_bytes: int
 
     def launch(
-        self, blocks: int, threads: int, args: ctypes.Structure, stream: int, cluster: int = 1
+        self,
+        blocks: int,
+        threads: int,
+        args: ctypes.Structure,
+        stream: int,
+        cluster: int = 1,
+        overlaps: bool = False,
     ) -> None:
-        """blocks: in clusters of so many."""
+        """blocks: in clusters of so many. overlaps: the kernel itself waits for the one before."""
         parameters = (c_void_p * 1)(ctypes.addressof(args))
-        attribute = LaunchAttribute(_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 0, (cluster, 1, 1))
+        values = []
+        if cluster > 1:
+            values.append((_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 0, (cluster, 1, 1)))
+        if overlaps:
+            values.append((_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, (1, 0, 0)))
+        attributes = (LaunchAttribute * 2)(*(LaunchAttribute(*value) for value in values))
         config = LaunchConfig(
-            (blocks, 1, 1), (threads, 1, 1), self.smem_bytes, stream, ctypes.pointer(attribute),
-            int(cluster > 1),
-        )  # fmt: skip
+            (blocks, 1, 1), (threads, 1, 1), self.smem_bytes, stream, attributes, len(values)
+        )
         status = self.driver.library.cuLaunchKernelEx(
             ctypes.byref(config), self.function, parameters, None
         )

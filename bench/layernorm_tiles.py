@@ -4,18 +4,21 @@
     python bench/layernorm_tiles.py --columns 100 1001 --tiles 128:w4t8b6c2 1024:w4t64b6c2
     python bench/layernorm_tiles.py --passes bwd --columns 1001 --tiles 1024:w4t64b4c2
     python bench/layernorm_tiles.py --columns 1024 --tiles 1024:w4t128b8ah
+    python bench/layernorm_tiles.py --columns 32768 --tiles 32768:w8t2048b4c4
 
-A tile stands behind the most columns of its kernel. A row of a number of columns takes the kernels
-with room for it, of odd rows or of aligned ones, as the library would; each is timed with the
-present tile and with those that are named. Tiles that spill are skipped, and those that are wrong
-are said to be. Kernels are launched by themselves, the backward pass without what adds up dweight
-and dbias. A good tile is written into generator/layernorm/tiles.toml by hand."""
+A tile stands behind the most columns of its kernel; one with more threads of a row than a block has
+is a cluster's. A row of a number of columns takes the kernels with room for it, of odd rows or of
+aligned ones, as the library would, and of a cluster; each is timed with the present tile and with
+those that are named. Tiles that spill are skipped, and those that are wrong are said to be. Kernels
+overlap as the library's do, the backward pass without what adds up dweight and dbias. A good tile
+is written into generator/layernorm/tiles.toml by hand."""
 
 from __future__ import annotations
 
 import argparse
 import ctypes
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +38,9 @@ from generator.variant import Variant, VariantError, make_variant
 FAMILY = family_of("layernorm")
 ODD_EDGES = 7  # columns that an odd row may have beyond those of its kernel
 ODD_PERIOD = 8  # rows so far apart begin at the same element of a vector
+SM_GROUPS_MAX, GROUP_SMS_MIN, SM_PAIR = 8, 8, 2  # clusters lie within groups of SMs
 EPS = 1e-5
+CHECKED_ELEMENTS = 2**24
 
 
 class ForwardArgs(ctypes.Structure):
@@ -84,10 +89,13 @@ class Call:
     parts: object  # (2, blocks, columns)
 
 
-def grid(variant: Variant, tile: Tile, rows: int, sms: int) -> int:
-    """As runtime/layernorm/plan.c."""
-    groups = rules.threads(tile) // tile.row_threads
+def walkers(variant: Variant, tile: Tile, rows: int, sms: int) -> int:
+    """Thread blocks, or clusters, as runtime/layernorm/plan.c."""
+    groups, cluster = max(rules.threads(tile) // tile.row_threads, 1), rules.cluster(tile)
     blocks = sms * tile.blocks
+    if cluster > 1:
+        sm_groups = min(SM_GROUPS_MAX, sms // GROUP_SMS_MIN)
+        blocks = max((sms - sm_groups * (cluster - SM_PAIR)) // cluster, 1)
     if rules.is_odd(variant):
         multiple = -(-ODD_PERIOD // groups)
         blocks = max(blocks // multiple, 1) * multiple
@@ -97,7 +105,7 @@ def grid(variant: Variant, tile: Tile, rows: int, sms: int) -> int:
 def launch(variant: Variant, tile: Tile, loaded: LoadedKernel, c: Call, sms: int, stream: int):
     """A launch, to be called often."""
     rows, columns = c.x.shape
-    stride, blocks = c.x.stride(0), grid(variant, tile, rows, sms)
+    stride, parts_count = c.x.stride(0), walkers(variant, tile, rows, sms)
     tensors = (c.x, c.weight, c.bias, c.out, c.mean, c.rstd, c.dy)
     x, weight, bias, out, mean, rstd, dy = (t.data_ptr() for t in tensors)
     if variant["pass"] == "fwd":
@@ -111,9 +119,12 @@ def launch(variant: Variant, tile: Tile, loaded: LoadedKernel, c: Call, sms: int
         strides = (stride, stride, 0, stride)
         args = BackwardArgs(
             x, dy, weight, None, mean, rstd, out, *parts, rows, *strides, columns, 1.0 / columns,
-            blocks, 0,
+            parts_count, 0,
         )  # fmt: skip
-    return lambda: loaded.launch(blocks, rules.threads(tile), args, stream)
+    cluster = rules.cluster(tile)
+    blocks = parts_count * cluster
+    threads = rules.threads(tile)
+    return lambda: loaded.launch(blocks, threads, args, stream, cluster, overlaps=True)
 
 
 class Bench(Device):
@@ -135,13 +146,14 @@ class Bench(Device):
         weight, bias = (torch.randn(columns, device="cuda").to(x.dtype) for _ in range(2))
         mean = x.float().mean(-1)
         rstd = (x.float().var(-1, correction=0) + EPS).rsqrt()
-        parts = torch.zeros(2, self.sms * 32, columns, device="cuda")
+        walkers_most = self.sms * (32 if columns <= 8192 else 4)
+        parts = torch.zeros(2, walkers_most, columns, device="cuda")
         return Call(x, dy, torch.full_like(x, float("nan")), weight, bias, mean, rstd, parts)
 
     def wrong(self, variant: Variant, tile: Tile, loaded: LoadedKernel, columns: int) -> bool:
         """Whether y, or dx and the sums, are no layer norm's."""
         torch = self.torch
-        c = self.call(5000, columns, variant.dtype)
+        c = self.call(min(5000, CHECKED_ELEMENTS // columns), columns, variant.dtype)
         launch(variant, tile, loaded, c, self.sms, self.stream)()
         x, dy, weight, bias = (t.double() for t in (c.x, c.dy, c.weight, c.bias))
         hat = (x - x.mean(-1, keepdim=True)) * (x.var(-1, correction=0, keepdim=True) + EPS).rsqrt()
@@ -160,28 +172,38 @@ class Bench(Device):
         )
 
     def rates(
-        self, variant: Variant, kernels: dict, columns: int, megabytes: int
+        self, pass_: str, dtype: str, kernels: dict, columns: int, megabytes: int
     ) -> dict[str, float]:
         """Terabytes a second of a copy and of each tile."""
-        size = self.torch.tensor([], dtype=self.dtypes[variant.dtype]).element_size()
+        size = self.torch.tensor([], dtype=self.dtypes[dtype]).element_size()
         rows = max(1, megabytes * 2**20 // (size * columns))
         small = megabytes < 200
-        calls = [self.call(rows, columns, variant.dtype) for _ in range(4 if small else 2)]
+        calls = [self.call(rows, columns, dtype) for _ in range(4 if small else 2)]
         contenders = {"copy": [lambda c=c: c.out.copy_(c.x) for c in calls]}
-        for name, (tile, loaded) in kernels.items():
+        for name, (variant, tile, loaded) in kernels.items():
             contenders[name] = [
                 launch(variant, tile, loaded, c, self.sms, self.stream) for c in calls
             ]
         times = self.medians(contenders, 12 if small else 4, self.rounds)
         each = rows * columns * size * 1e-6
-        moved = {name: 2 if name == "copy" or variant["pass"] == "fwd" else 3 for name in times}
+        moved = {name: 2 if name == "copy" or pass_ == "fwd" else 3 for name in times}
         return {name: moved[name] * each / time for name, time in times.items()}
 
 
-def variant_of(pass_: str, dtype: str, columns: int) -> Variant:
-    """The kernel that the library takes for rows one after the other."""
-    axes = {"pass": pass_, "dtype": dtype, "params": dtype, "arch": 80}
-    odd = dtype != "fp32" and columns % 8 != 0
+def variants_of(pass_: str, dtype: str, columns: int) -> list[Variant]:
+    """The kernel that the library takes for rows one after the other, and the one of a cluster."""
+    found = []
+    for arch in FAMILY.axis("arch").domain:
+        axes = {"pass": pass_, "dtype": dtype, "params": dtype, "arch": arch}
+        variant = first_variant(columns, dtype != "fp32" and columns % 8 != 0, axes)
+        found += [] if variant is None else [variant]
+    if not found:
+        raise BenchError(f"no kernel holds rows of {columns} columns")
+    return found
+
+
+def first_variant(columns: int, odd: bool, axes: dict) -> Variant | None:
+    """That with the least columns."""
     for rows, edges in (("odd", ODD_EDGES), ("aligned", 0)) if odd else (("aligned", 0),):
         for cols in FAMILY.axis("cols").domain[:-1]:
             if cols + edges < columns:
@@ -190,26 +212,38 @@ def variant_of(pass_: str, dtype: str, columns: int) -> Variant:
                 return make_variant(FAMILY, rows=rows, cols=cols, **axes)
             except VariantError:
                 continue
-    raise BenchError(f"no kernel holds rows of {columns} columns")
+    return None
+
+
+def tiles_of(variant: Variant, names: Sequence[str], target: str) -> list[Tile]:
+    """The present tile, and those of `names` that are for the kernel."""
+    tiles = [tile_of(variant, target=target)]
+    for name in names:
+        cols, text = name.split(":")
+        tile = parse_tile(text, variant)
+        of_cluster = rules.cluster(tile) > 1
+        if int(cols) == variant.cols and of_cluster == rules.is_shared(variant):
+            tiles.append(tile)
+    return tiles
 
 
 def load_tiles(bench: Bench, press: Press, variant: Variant, names: Sequence[str]) -> dict:
-    """The present tile, and those of `names` for the kernel, by their names."""
-    tiles = [tile_of(variant, target=bench.target)]
-    for name in names:
-        cols, tile = name.split(":")
-        if int(cols) == variant.cols:
-            tiles.append(parse_tile(tile, variant))
-    loaded = {}
-    for tile in tiles:
+    """The tiles of a kernel, by their names: each with its variant and the loaded kernel."""
+    tiles, loaded = [], {}
+    for tile in tiles_of(variant, names, bench.target):
         flaws = problems(variant, tile, bench.target)
-        compiled = None if flaws else press.compile(variant, tile, bench.target)
-        flaw = flaws[0] if flaws else compiled if isinstance(compiled, str) else compiled.flaw
-        if flaw:
-            print(f"{variant.stem} {tile.name}: {flaw}")
+        if flaws:
+            print(f"{variant.stem} {tile.name}: {flaws[0]}")
+        elif tile not in tiles:
+            tiles.append(tile)
+    clean = press.clean(variant, tiles, bench.target, time.monotonic() + 3600)
+    for tile in tiles:
+        if tile in clean:
+            kernel = bench.driver.load(variant.stem, clean[tile].cubin, tile.smem_bytes)
+            loaded[tile.name] = (variant, tile, kernel)
         else:
-            kernel = bench.driver.load(variant.stem, compiled.cubin, tile.smem_bytes)
-            loaded[tile.name] = (tile, kernel)
+            flaw = press.compile(variant, tile, bench.target)
+            print(f"{variant.stem} {tile.name}: {flaw if isinstance(flaw, str) else flaw.flaw}")
     return loaded
 
 
@@ -228,20 +262,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         for pass_, dtype, columns in (
             (p, d, c) for p in o.passes for d in o.dtypes for c in o.columns
         ):
-            variant = variant_of(pass_, dtype, columns)
-            kernels = load_tiles(bench, press, variant, o.tiles)
-            for name in [n for n, k in kernels.items() if bench.wrong(variant, *k, columns)]:
-                print(f"{variant.stem} {name}: wrong at {columns} columns")
+            kernels = {}
+            for variant in variants_of(pass_, dtype, columns):
+                kernels |= load_tiles(bench, press, variant, o.tiles)
+            for name in [n for n, k in kernels.items() if bench.wrong(*k, columns)]:
+                print(f"{pass_} {dtype} {name}: wrong at {columns} columns")
                 del kernels[name]
             for megabytes in o.megabytes:
-                rates = bench.rates(variant, kernels, columns, megabytes)
+                rates = bench.rates(pass_, dtype, kernels, columns, megabytes)
                 parts = (f"{n} {r / rates['copy']:.3f}" for n, r in rates.items() if n != "copy")
                 print(
                     f"{pass_} {dtype} {columns:6} {megabytes:4} MB copy {rates['copy']:.2f} |",
                     *parts,
                     flush=True,
                 )
-            for _, kernel in kernels.values():
+            for _, _, kernel in kernels.values():
                 kernel.unload()
     except (BenchError, GeneratorError) as error:
         print(f"layernorm_tiles.py: {error}", file=sys.stderr)

@@ -3157,6 +3157,17 @@ const ap_device_header ap_device_headers[] = {
      "__device__ __forceinline__ void store_8_cluster(uint32_t address, float2 pair) {\n"
      "  asm volatile(\"st.shared::cluster.v2.f32 [%0], {%1, %2};\" ::\"r\"(address), \"f\"(pair.x), \"f\"(pair.y)\n"
      "               : \"memory\");\n"
+     "}\n"
+     "\n"
+     "// st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32: the same, and 8 bytes less that the\n"
+     "// phase of `barrier`, in the same block's shared memory, awaits. Who waits for the phase sees them;\n"
+     "// nothing else that this thread has written is waited for.\n"
+     "__device__ __forceinline__ void send_8_cluster(uint32_t address, float2 pair, uint32_t barrier) {\n"
+     "  asm volatile(\n"
+     "      \"st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];\" ::\"r\"(\n"
+     "          address),\n"
+     "      \"f\"(pair.x), \"f\"(pair.y), \"r\"(barrier)\n"
+     "      : \"memory\");\n"
      "}\n"},
     {"attnpress/device/ptx_cp_async.cuh",
      "// Leaf header: asynchronous copies from global to shared memory. One PTX instruction a function.\n"
@@ -15380,4 +15391,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "77883e9a795f6076ee16bec06e6c8f74ef0c669d36b3e075a384fb82655936ed";
+    "e3973597135d7a643e9fd709576c40f5db1422d28b4a99ba2b03f06c4b702325";

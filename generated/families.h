@@ -154,7 +154,7 @@ enum { /* limits */
 
 /* ---- layernorm ---- */
 
-/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|65536>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80> */
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|49152|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
 enum { /* axes */
   AP_LAYERNORM_PASS = 0,
   AP_LAYERNORM_NORM = 1,
@@ -182,7 +182,7 @@ enum { /* rows */
 };
 enum { /* cols */
   AP_LAYERNORM_COLS_MIN = 32,
-  AP_LAYERNORM_COLS_MAX = 65536,
+  AP_LAYERNORM_COLS_MAX = 131072,
 };
 enum { /* dtype */
   AP_LAYERNORM_DTYPE_FP16 = 1,
@@ -196,7 +196,7 @@ enum { /* params */
 };
 enum { /* arch */
   AP_LAYERNORM_ARCH_MIN = 80,
-  AP_LAYERNORM_ARCH_MAX = 80,
+  AP_LAYERNORM_ARCH_MAX = 90,
 };
 enum { /* fields of a tile */
   AP_LAYERNORM_TILE_WARPS = 0,
@@ -212,8 +212,8 @@ enum { /* fields of a tile */
   AP_LAYERNORM_TILE_FIELD_COUNT = 10,
 };
 enum { /* limits */
-  AP_LAYERNORM_HELD_COLS_MAX = 32768,
-  AP_LAYERNORM_BWD_COLS_MAX = 16384,
+  AP_LAYERNORM_HELD_COLS_MAX = 65536,
+  AP_LAYERNORM_BWD_COLS_MAX = 49152,
 };
 
 /* ---- dropout ---- */

@@ -3,11 +3,13 @@
 #include "../runtime/press/registry.h"
 
 void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in);
+void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_bwd_dx(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_bwd_params(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_bwd_reduce(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in);
+void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_fwd_long(ap_text *out, const ap_render_input *in);
 void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in);
 extern const ap_tile_table ap_tiles_layernorm;
@@ -17,39 +19,57 @@ static const int32_t values_1[] = {0, 1, 2, 3, 4};
 static const ap_word words_2[] = {{"layer", "", 0}, {"rms", "_rms", 1}};
 static const int32_t values_3[] = {0, 1};
 static const ap_word words_4[] = {{"aligned", "", 0}, {"odd", "_odd", 1}};
-static const int32_t values_5[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 65536};
+static const int32_t values_5[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65536, 131072};
 static const ap_word words_6[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}, {"fp32", "_fp32", 3}};
 static const int32_t values_7[] = {1, 2, 3};
 static const ap_word words_8[] = {{"fp16", "_wfp16", 1}, {"bf16", "_wbf16", 2}, {"fp32", "_wfp32", 3}};
-static const int32_t values_9[] = {80};
-static const int32_t values_10[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384};
-static const int32_t values_11[] = {1};
-static const ap_set where_12[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_13[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288};
-static const int32_t values_14[] = {3};
-static const ap_set where_15[] = {{0, 0, 0, 1, values_11, 1}, {4, 0, 0, 1, values_14, 1}};
-static const int32_t values_16[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 65536};
-static const int32_t values_17[] = {0};
-static const ap_set where_18[] = {{0, 0, 0, 1, values_17, 1}, {4, 0, 0, 1, values_14, 1}};
-static const int32_t values_19[] = {65536};
-static const int32_t values_20[] = {2, 3, 4};
-static const ap_set where_21[] = {{0, 0, 0, 1, values_20, 3}};
-static const int32_t values_22[] = {32, 64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192};
-static const ap_set where_23[] = {{2, 0, 0, 1, values_11, 1}};
-static const int32_t values_24[] = {1, 2};
-static const ap_set where_25[] = {{0, 0, 0, 1, values_14, 1}};
-static const int32_t values_26[] = {4};
-static const ap_set where_27[] = {{0, 0, 0, 1, values_26, 1}};
-static const ap_tile_part parts_28[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"p", 8, 1, -1}};
-static const ap_tile_part parts_29[] = {{"w", 0, 0, -1}, {"v", 9, 0, -1}};
-static const ap_set where_30[] = {{0, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_17, 1}};
-static const int32_t values_31[] = {2};
-static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
-static const ap_set where_33[] = {{0, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_11, 1}};
-static const int32_t values_34[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
-static const ap_set where_35[] = {{0, 0, 0, 1, values_17, 1}, {2, 0, 0, 1, values_17, 1}, {3, 0, 0, 1, values_34, 20}};
-static const ap_set where_36[] = {{0, 0, 0, 1, values_17, 1}, {3, 0, 0, 1, values_19, 1}};
-static const ap_set where_37[] = {{0, 0, 0, 1, values_17, 1}, {2, 0, 0, 1, values_11, 1}};
+static const int32_t values_9[] = {80, 90};
+static const int32_t values_10[] = {90};
+static const ap_set where_11[] = {{6, 0, 0, 1, values_10, 1}};
+static const int32_t values_12[] = {0};
+static const int32_t values_13[] = {16384, 24576, 32768, 49152, 65536};
+static const int32_t values_14[] = {32768, 49152, 65536};
+static const int32_t values_15[] = {1, 2};
+static const ap_set where_16[] = {{6, 0, 0, 1, values_10, 1}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_15, 2}};
+static const int32_t values_17[] = {16384, 24576, 32768, 49152};
+static const int32_t values_18[] = {1};
+static const ap_set where_19[] = {{6, 0, 0, 1, values_10, 1}, {0, 0, 0, 1, values_18, 1}};
+static const int32_t values_20[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384};
+static const int32_t values_21[] = {80};
+static const ap_set where_22[] = {{6, 0, 0, 1, values_21, 1}, {0, 0, 0, 1, values_18, 1}};
+static const int32_t values_23[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288};
+static const int32_t values_24[] = {3};
+static const ap_set where_25[] = {{6, 0, 0, 1, values_21, 1}, {0, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, values_24, 1}};
+static const int32_t values_26[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 131072};
+static const ap_set where_27[] = {{6, 0, 0, 1, values_21, 1}, {0, 0, 0, 1, values_12, 1}};
+static const int32_t values_28[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 131072};
+static const ap_set where_29[] = {{6, 0, 0, 1, values_21, 1}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_24, 1}};
+static const int32_t values_30[] = {131072};
+static const int32_t values_31[] = {2, 3, 4};
+static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 3}};
+static const ap_set where_33[] = {{2, 0, 0, 1, values_18, 1}};
+static const int32_t values_34[] = {32, 64, 96, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192};
+static const int32_t values_35[] = {32, 64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192};
+static const ap_set where_36[] = {{2, 0, 0, 1, values_18, 1}, {0, 0, 0, 1, values_18, 1}};
+static const ap_set where_37[] = {{0, 0, 0, 1, values_24, 1}};
+static const int32_t values_38[] = {4};
+static const ap_set where_39[] = {{0, 0, 0, 1, values_38, 1}};
+static const ap_tile_part parts_40[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"p", 8, 1, -1}};
+static const ap_tile_part parts_41[] = {{"w", 0, 0, -1}, {"v", 9, 0, -1}};
+static const ap_set where_42[] = {{0, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_21, 1}};
+static const ap_set where_43[] = {{0, 0, 0, 1, values_18, 1}, {6, 0, 0, 1, values_10, 1}};
+static const int32_t values_44[] = {2};
+static const ap_set where_45[] = {{0, 0, 0, 1, values_44, 1}};
+static const ap_set where_46[] = {{0, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_18, 1}};
+static const int32_t values_47[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+static const ap_set where_48[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_21, 1}, {3, 0, 0, 1, values_47, 20}};
+static const ap_set where_49[] = {{0, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_10, 1}};
+static const ap_set where_50[] = {{0, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_30, 1}};
+static const ap_set where_51[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_18, 1}};
+static const ap_set where_52[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_14, 3}};
+static const int32_t values_53[] = {16384, 24576};
+static const ap_set where_54[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_53, 2}, {4, 0, 0, 1, values_24, 1}};
+static const ap_set where_55[] = {{0, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_17, 4}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -60,26 +80,33 @@ static const ap_axis axes[] = {
     {"rows", "rows", AP_AXIS_WORD, "", "", "of ", " rows",
      -1, {2, 0, 0, 1, values_3, 2}, words_4},
     {"cols", "columns", AP_AXIS_NUMBER, "_cols", "", "with columns ", "",
-     -1, {3, 0, 0, 1, values_5, 21}, 0},
+     -1, {3, 0, 0, 1, values_5, 23}, 0},
     {"dtype", "dtype", AP_AXIS_WORD, "", "", "with dtype ", "",
      -1, {4, 0, 0, 1, values_7, 3}, words_6},
     {"params", "params", AP_AXIS_WORD, "", "", "with params ", "",
      -1, {5, 0, 0, 1, values_7, 3}, words_8},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
-     -1, {6, 0, 0, 1, values_9, 1}, 0},
+     -1, {6, 0, 0, 1, values_9, 2}, 0},
 };
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
-    {where_12, 1, {3, 0, 0, 1, values_10, 18}, -1, 0, 0},
-    {where_15, 2, {3, 0, 0, 1, values_13, 17}, -1, 0, 0},
-    {where_18, 2, {3, 0, 0, 1, values_16, 19}, -1, 0, 0},
-    {where_21, 1, {3, 0, 0, 1, values_19, 1}, -1, 0, 0},
-    {where_21, 1, {2, 0, 0, 1, values_17, 1}, -1, 0, 0},
-    {where_23, 1, {3, 0, 0, 1, values_22, 11}, -1, 0, 0},
-    {where_23, 1, {4, 0, 0, 1, values_24, 2}, -1, 0, 0},
-    {where_25, 1, {5, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_27, 1, {1, 0, 0, 1, values_17, 1}, -1, 0, 0},
-    {where_27, 1, {4, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_11, 1, {0, 0, 0, 1, values_3, 2}, -1, 0, 0},
+    {where_11, 1, {2, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_11, 1, {3, 0, 0, 1, values_13, 5}, -1, 0, 0},
+    {where_16, 3, {3, 0, 0, 1, values_14, 3}, -1, 0, 0},
+    {where_19, 2, {3, 0, 0, 1, values_17, 4}, -1, 0, 0},
+    {where_22, 2, {3, 0, 0, 1, values_20, 18}, -1, 0, 0},
+    {where_25, 3, {3, 0, 0, 1, values_23, 17}, -1, 0, 0},
+    {where_27, 2, {3, 0, 0, 1, values_26, 21}, -1, 0, 0},
+    {where_29, 3, {3, 0, 0, 1, values_28, 19}, -1, 0, 0},
+    {where_32, 1, {3, 0, 0, 1, values_30, 1}, -1, 0, 0},
+    {where_32, 1, {2, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_33, 1, {4, 0, 0, 1, values_15, 2}, -1, 0, 0},
+    {where_33, 1, {3, 0, 0, 1, values_34, 12}, -1, 0, 0},
+    {where_36, 2, {3, 0, 0, 1, values_35, 11}, -1, 0, 0},
+    {where_37, 1, {5, 0, 0, 1, values_24, 1}, -1, 0, 0},
+    {where_39, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_39, 1, {4, 0, 0, 1, values_24, 1}, -1, 0, 0},
 };
 static const char *const fields[] = {
     "warps",
@@ -94,22 +121,27 @@ static const char *const fields[] = {
     "step",
 };
 static const ap_tile_form forms[] = {
-    {9, 0, parts_28, 9},
-    {-1, 0, parts_29, 2},
+    {9, 0, parts_40, 9},
+    {-1, 0, parts_41, 2},
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"layernorm/layernorm_bwd.cu.j2", where_30, 2, ap_render_layernorm_bwd},
-    {"layernorm/layernorm_bwd_dx.cu.j2", where_32, 1, ap_render_layernorm_bwd_dx},
-    {"layernorm/layernorm_bwd_odd.cu.j2", where_33, 2, ap_render_layernorm_bwd_odd},
-    {"layernorm/layernorm_bwd_params.cu.j2", where_25, 1, ap_render_layernorm_bwd_params},
-    {"layernorm/layernorm_bwd_reduce.cu.j2", where_27, 1, ap_render_layernorm_bwd_reduce},
-    {"layernorm/layernorm_fwd.cu.j2", where_35, 3, ap_render_layernorm_fwd},
-    {"layernorm/layernorm_fwd_long.cu.j2", where_36, 2, ap_render_layernorm_fwd_long},
-    {"layernorm/layernorm_fwd_odd.cu.j2", where_37, 2, ap_render_layernorm_fwd_odd},
+    {"layernorm/layernorm_bwd.cu.j2", where_42, 3, ap_render_layernorm_bwd},
+    {"layernorm/layernorm_bwd_cluster.cu.j2", where_43, 2, ap_render_layernorm_bwd_cluster},
+    {"layernorm/layernorm_bwd_dx.cu.j2", where_45, 1, ap_render_layernorm_bwd_dx},
+    {"layernorm/layernorm_bwd_odd.cu.j2", where_46, 2, ap_render_layernorm_bwd_odd},
+    {"layernorm/layernorm_bwd_params.cu.j2", where_37, 1, ap_render_layernorm_bwd_params},
+    {"layernorm/layernorm_bwd_reduce.cu.j2", where_39, 1, ap_render_layernorm_bwd_reduce},
+    {"layernorm/layernorm_fwd.cu.j2", where_48, 4, ap_render_layernorm_fwd},
+    {"layernorm/layernorm_fwd_cluster.cu.j2", where_49, 2, ap_render_layernorm_fwd_cluster},
+    {"layernorm/layernorm_fwd_long.cu.j2", where_50, 2, ap_render_layernorm_fwd_long},
+    {"layernorm/layernorm_fwd_odd.cu.j2", where_51, 2, ap_render_layernorm_fwd_odd},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
+    {where_52, 3, 1, 90, 90, 90, "sm_90a"},
+    {where_54, 4, 1, 90, 90, 90, "sm_90a"},
+    {where_55, 3, 1, 90, 90, 90, "sm_90a"},
     {0, 0, 8, 80, 80, 80, "sm_80"},
     {0, 0, 7, 86, 86, 80, "sm_86"},
     {0, 0, 6, 87, 87, 80, "sm_80"},
@@ -123,14 +155,14 @@ static const ap_route routes[] = {
 extern const ap_family ap_family_layernorm;
 const ap_family ap_family_layernorm = {
     "layernorm", "layernorm",
-    "layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|65536>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80>",
+    "layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|49152|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90>",
     axes, 7, 6,
-    0x200000000,
-    {0x40000000, 0x20000000, 0x10000000, 0x800, 0x200, 0x80, 0x1},
-    {~0x7u, ~0x1u, ~0x1u, ~0x1ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
-    rules, 10,
+    0x400000000,
+    {0x80000000, 0x40000000, 0x20000000, 0x800, 0x200, 0x80, 0x1},
+    {~0x7u, ~0x1u, ~0x1u, ~0x3ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    rules, 17,
     10, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,
-    templates, 8, routes, 8,
+    templates, 10, routes, 11,
     0, 0,
 };

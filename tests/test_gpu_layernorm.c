@@ -314,6 +314,20 @@ static void test_odd_rows(void) {
     test_shape(&shapes[i], "odd rows without gaps");
 }
 
+/* Rows that a cluster shares where the device has some, more of them than clusters have at a time. */
+static void test_long_rows(void) {
+  static const shape shapes[] = {
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0},
+      {130, 65536, ATTNPRESS_FP16, ATTNPRESS_FP32, 0, 1, 1, 0, 1},
+      {300, 16384, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 1, 0, 0},
+      {300, 20000, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1},
+      {150, 49152, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0},
+      {150, 32768, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+    test_shape(&shapes[i], "long rows");
+}
+
 /* ---- Streams, repeats ------------------------------------------------------------------------ */
 
 static void test_side_stream(int backward) {
@@ -430,9 +444,12 @@ static void tests(void) {
       {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0},
       {9000, 50, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 0},
       {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0},
   };
   test_table();
   test_odd_rows();
+  test_long_rows();
   test_side_stream(0);
   test_side_stream(1);
   for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i)

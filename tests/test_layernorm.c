@@ -439,7 +439,7 @@ static void test_launch_odd_rows(void **state) {
       {1000, 1004, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {1000, 1000, 0x10002, ATTNPRESS_BF16, "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {1001, 1008, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols1024_fp16_wfp16_sm80"},
-      {100, 100, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols128_fp16_wfp16_sm80"},
+      {100, 100, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols96_fp16_wfp16_sm80"},
       {8191, 8191, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols8192_fp16_wfp16_sm80"},
       {1031, 1031, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols1024_fp16_wfp16_sm80"},
       {1033, 1033, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols2048_fp16_wfp16_sm80"},
@@ -529,7 +529,7 @@ static void test_launch_backward(void **state) {
   memcpy(&given, cuda->launch[0].args, sizeof given);
   memcpy(&sums, cuda->launch[1].args, sizeof sums);
   assert_string_equal(cuda->launch[0].symbol, "layernorm_bwd_odd_cols1024_fp16_wfp16_sm80");
-  assert_string_equal(cuda->launch[1].symbol, "layernorm_bwd_reduce_cols65536_fp32_wfp16_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "layernorm_bwd_reduce_cols131072_fp32_wfp16_sm80");
   assert_true(cuda->launch[0].overlaps && cuda->launch[1].overlaps);
   assert_int_equal(given.parts, cuda->launch[0].grid);
   assert_int_equal(sums.parts, cuda->launch[0].grid);
@@ -554,12 +554,64 @@ static void test_launch_backward(void **state) {
   attnpress_destroy(handle);
 }
 
+/* Rows that the blocks of a cluster share: whole clusters, each of which has a part of the sums. */
+static void test_launch_clusters(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_layernorm_args forward = legal_forward();
+  attnpress_layernorm_backward_args args = legal_backward();
+  forward.columns = args.columns = 40000;
+  forward.x_row_stride = forward.residual_row_stride = 0;
+  forward.rows = args.rows = 3000;
+  assert_ok(attnpress_layernorm(handle, &forward, NULL));
+  assert_string_equal(cuda->launch[0].symbol, "layernorm_fwd_cols49152_bf16_wfp32_sm90");
+  assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 3);
+  assert_string_equal(cuda->launch[1].symbol, "layernorm_bwd_cols49152_fp16_wfp16_sm90");
+  attnpress_layernorm_bwd_args given;
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  for (int i = 0; i < 2; ++i) {
+    assert_true(cuda->launch[i].cluster > 1);
+    assert_int_equal(cuda->launch[i].grid % cuda->launch[i].cluster, 0);
+  }
+  assert_int_equal(given.parts * cuda->launch[1].cluster, cuda->launch[1].grid);
+  /* Fewer rows than there is room for: a cluster each. */
+  forward.rows = 2;
+  assert_ok(attnpress_layernorm(handle, &forward, NULL));
+  assert_int_equal(cuda->launch[3].grid, 2 * cuda->launch[3].cluster);
+  attnpress_destroy(handle);
+}
+
+/* A device of few SMs still gets a cluster, and its parts fit into the workspace. */
+static void test_few_sms(void **state) {
+  float sum;
+  (void)state;
+  for (int32_t sms = 1; sms <= 40; ++sms)
+    for (int64_t columns = 20000; columns <= 49152; columns += columns / 5) {
+      const ap_layernorm_problem p = {.backward = 1,
+                                      .rows = 500,
+                                      .columns = columns,
+                                      .dtype = ATTNPRESS_BF16,
+                                      .param_dtype = ATTNPRESS_BF16,
+                                      .dweight = &sum};
+      ap_device device;
+      ap_layernorm_plan plan;
+      assert_ok(ap_device_of_target("sm_90", &device));
+      device.sm_count = sms;
+      assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
+      const ap_launch *l = &plan.base.launch[0];
+      assert_true(l->cluster > 1 && l->grid >= l->cluster && l->grid % l->cluster == 0);
+      assert_int_equal(plan.parts, l->grid / l->cluster);
+      assert_true(plan.base.workspace_bytes >= (size_t)(plan.parts * columns) * sizeof(float));
+    }
+}
+
 /* Long rows: the sums first, as dx may lie over what they are made of. */
 static void test_launch_long(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
   attnpress_layernorm_backward_args args = legal_backward();
-  args.columns = 40000;
+  args.columns = 140000;
   args.rows = 3000;
   args.dx = ATTNPRESS_DATA(args.dy);
   assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
@@ -567,9 +619,9 @@ static void test_launch_long(void **state) {
   attnpress_layernorm_bwd_args params, dx;
   memcpy(&params, cuda->launch[0].args, sizeof params);
   memcpy(&dx, cuda->launch[2].args, sizeof dx);
-  assert_string_equal(cuda->launch[0].symbol, "layernorm_bwd_params_cols65536_fp16_wfp32_sm80");
-  assert_string_equal(cuda->launch[2].symbol, "layernorm_bwd_dx_cols65536_fp16_wfp16_sm80");
-  assert_int_equal(cuda->launch[0].grid, params.parts * ((40000 + 255) / 256));
+  assert_string_equal(cuda->launch[0].symbol, "layernorm_bwd_params_cols131072_fp16_wfp32_sm80");
+  assert_string_equal(cuda->launch[2].symbol, "layernorm_bwd_dx_cols131072_fp16_wfp16_sm80");
+  assert_int_equal(cuda->launch[0].grid, params.parts * ((140000 + 255) / 256));
   assert_int_equal(cuda->launch[2].grid, 3000);
   assert_null(dx.weight_parts);
   /* No rows: zeros are written. */
@@ -714,11 +766,22 @@ static int set_up_layernorm(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cpu), cmocka_unit_test(test_threads),   cmocka_unit_test(test_nothing),
-      TEST(test_bad_input),       TEST(test_launch_forward),        TEST(test_launch_odd_rows),
-      TEST(test_odd_steps),       TEST(test_workspace_of_odd_rows), TEST(test_launch_backward),
-      TEST(test_launch_long),     cmocka_unit_test(test_classes),   cmocka_unit_test(test_range),
-      TEST(test_plan_run),        cmocka_unit_test(test_plan_cpu),
+      cmocka_unit_test(test_cpu),
+      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_nothing),
+      TEST(test_bad_input),
+      TEST(test_launch_forward),
+      TEST(test_launch_odd_rows),
+      TEST(test_odd_steps),
+      TEST(test_workspace_of_odd_rows),
+      TEST(test_launch_backward),
+      TEST(test_launch_clusters),
+      cmocka_unit_test(test_few_sms),
+      TEST(test_launch_long),
+      cmocka_unit_test(test_classes),
+      cmocka_unit_test(test_range),
+      TEST(test_plan_run),
+      cmocka_unit_test(test_plan_cpu),
   };
   return cmocka_run_group_tests_name("layernorm", tests, set_up_layernorm, tear_down_group);
 }

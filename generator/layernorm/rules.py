@@ -19,10 +19,15 @@ SM_THREADS_MAX = 2048
 GROUPED_THREADS_MAX = 512
 # Registers that kernels take beside what they hold of rows, weights and sums, at the least.
 OTHER_REGISTERS = {"fwd": 26, "bwd": 28}
-PIECE_COLS_MAX = 64  # of rows that begin at any element and go through shared memory as one piece
+PIECE_COLS_MAX = 96  # of rows that begin at any element and go through shared memory as one piece
+CLUSTER_ARCH = 90
+CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
+CLUSTER_SPARE = 28  # registers that the rule leaves
+CLUSTER_SLOTS_MIN = 2  # rows of a cluster: one is written while the next is added up
 PIECE_ROW_THREADS = 4  # of these: a warp has eight rows, which are whole vectors together
 SPARE_REGISTERS = 14  # that the rule leaves beyond those
 ODD_SPARE_REGISTERS = {"fwd": 15, "bwd": 22}  # of rows that begin at any element
+ODD_WIDE_SPARE_REGISTERS = 34  # of their backward pass, with parameters of twice the size
 LONG_TILES = {
     "fwd": {"warps": 32, "step": 4},
     "bwd_dx": {"warps": 32, "step": 1},
@@ -51,9 +56,19 @@ def is_held(variant: Variant) -> bool:
     return variant["pass"] == "bwd"
 
 
+def is_shared(variant: Variant) -> bool:
+    """Whether the thread blocks of a cluster share a row."""
+    return variant.arch == CLUSTER_ARCH
+
+
 def threads(tile: Tile) -> int:
     """Of a thread block."""
     return WARP * tile.warps
+
+
+def cluster(tile: Tile) -> int:
+    """Thread blocks that share a row."""
+    return max(tile.row_threads // threads(tile), 1)
 
 
 def is_odd(variant: Variant) -> bool:
@@ -69,6 +84,8 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
         return _odd_smem_bytes(variant, tile)
     groups, matrices = threads(tile) // tile.row_threads, 2 if variant["pass"] == "bwd" else 1
     row_bytes = variant.cols * element_bytes(variant)
+    if is_shared(variant):
+        return tile.slots * matrices * row_bytes // cluster(tile)
     return tile.slots * matrices * groups * row_bytes + tile.sums_in_shared * 2 * variant.cols * 4
 
 
@@ -93,6 +110,9 @@ def held_registers(variant: Variant, tile: Tile) -> int:
         return _odd_registers(variant, tile)
     vectors = row_vectors(variant) // tile.row_threads
     elements = VECTOR_BYTES // element_bytes(variant)
+    if is_shared(variant):
+        words = elements * (4 if variant.params == "fp32" else 2) // 4
+        return vectors * (2 * words if variant["pass"] == "fwd" else 2 * elements + words)
     words = tile.weight_held * elements * (4 if variant.params == "fp32" else 2) // 4
     if variant["pass"] == "fwd":
         return vectors * (4 * (1 + tile.ahead - tile.in_shared) + 2 * words)
@@ -123,6 +143,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return ["rows that are read once need a tile such as w4t16b8ah"]
     if is_odd(variant):
         return _odd_problems(variant, tile)
+    if is_shared(variant):
+        return _cluster_problems(variant, tile)
     backward = variant["pass"] == "bwd"
     vectors, groups = row_vectors(variant), threads(tile) // tile.row_threads
     needed = smem_bytes(variant, tile)
@@ -182,22 +204,83 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
+    needed = smem_bytes(variant, tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes
+    told = 2 * tile.row_threads // WARP * 8  # bytes of what warps tell each other, of two rows
+    vectors = row_vectors(variant)
+    checks = (
+        (
+            tile.row_threads in (2 * threads(tile), 4 * threads(tile)),
+            f"row_threads {tile.row_threads} is not those of 2 or 4 blocks",
+        ),
+        (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
+        (
+            tile.row_threads <= WARP * WARP or tile.row_threads % (WARP * WARP) == 0,
+            "the warps of a row are no multiple of a warp's lanes",
+        ),
+        (tile.blocks == 1, "each block of a cluster has an SM to itself"),
+        (tile.slots >= CLUSTER_SLOTS_MIN, "a cluster adds up a row while it writes another"),
+        (
+            not (
+                tile.ahead
+                or tile.weight_held
+                or tile.sums_in_shared
+                or tile.in_shared
+                or tile.packed
+            ),
+            "a cluster has rows in shared memory, parameters and sums in registers in any case",
+        ),
+        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
+        (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
+        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _cluster_tile(variant: Variant) -> Tile:
+    """A pair of blocks of 512 threads, one an SM, where that is four vectors a thread at most and
+    leaves room for a row on its way; else four blocks."""
+    vectors = row_vectors(variant)
+    for slots in (3, 2):
+        for cluster in (2, 4):
+            row_threads = cluster * CLUSTER_WARPS * WARP
+            tile = make_tile(family(), warps=CLUSTER_WARPS, row_threads=row_threads, slots=slots)
+            tile = sized(variant, tile)
+            few = cluster == 4 or vectors // row_threads <= CLUSTER_VECTORS
+            if (
+                few
+                and registers_left(variant, tile) >= CLUSTER_SPARE
+                and not problems(variant, tile)
+            ):
+                return tile
+    return tile
+
+
 def _odd_tile(variant: Variant) -> Tile:
     """Forward: the shortest rows as pieces; of others four vectors a thread, or two, where
     parameters take twice the registers. Backward: two, in blocks of 256 threads, since each has
     parts of the sums. Three, where a row has three times a power of two. As many blocks as
     registers are enough for."""
     vectors, forward = row_vectors(variant), variant["pass"] == "fwd"
-    each = 3 if vectors % 3 == 0 else 4 if forward and not _wide_parameters(variant) else 2
+    wide = _wide_parameters(variant)
+    each = 3 if vectors % 3 == 0 else 4 if forward and not wide else 2
+    if not forward and vectors == 8:
+        each = 1  # four threads a row would have too many edges each for their registers
     packed = forward and variant.cols <= PIECE_COLS_MAX
     row_threads = PIECE_ROW_THREADS if packed else max(vectors // each, 4)
-    many = variant.cols == 64 or (each == 3 and _wide_parameters(variant))  # registers, backward
+    many = variant.cols == 64 or (
+        wide and (each == 3 or variant.cols == 128)
+    )  # registers, backward
     short = 128 if forward or many else 256
     warps = max(row_threads, short) // WARP
     blocks = 1024 // (warps * WARP)
     fields = {"warps": warps, "row_threads": row_threads, "slots": 2, "packed": int(packed)}
     tile = sized(variant, make_tile(family(), blocks=blocks, **fields))
-    while registers_left(variant, tile) < ODD_SPARE_REGISTERS[variant["pass"]] and tile.blocks > 1:
+    spare = ODD_SPARE_REGISTERS[variant["pass"]]
+    if wide and not forward:
+        spare = ODD_WIDE_SPARE_REGISTERS
+    while registers_left(variant, tile) < spare and tile.blocks > 1:
         tile = tile.replace(blocks=tile.blocks - 1)
     return tile
 
@@ -208,6 +291,8 @@ def fill(variant: Variant) -> Tile:
         return make_tile(family(), **LONG_TILES[variant["pass"]])
     if is_odd(variant):
         return _odd_tile(variant)
+    if is_shared(variant):
+        return _cluster_tile(variant)
     candidates = _forward_tiles(variant) if variant["pass"] == "fwd" else _backward_tiles(variant)
     for candidate in candidates:
         tile = sized(variant, candidate)

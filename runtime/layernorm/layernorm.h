@@ -68,6 +68,11 @@ attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *problem,
                                         const ap_device *device, int32_t range,
                                         ap_layernorm_plan *plan);
 
+/** Thread blocks that share a row, a cluster; 1: none do. */
+int32_t ap_layernorm_cluster(const ap_tile *tile);
+/** Rows that a thread block, or a cluster, has at a time. */
+int64_t ap_layernorm_block_rows(const ap_tile *tile);
+
 /* ---- cpu.c ----------------------------------------------------------------------------------- */
 
 /** num_threads: 0 is all cores. */

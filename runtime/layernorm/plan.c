@@ -12,6 +12,11 @@ enum {
   PARAMS_BLOCKS_OF_SM = 4,     /* thread blocks of bwd_params that an SM is given */
   OVERLAP_CAPABILITY_MIN = 90, /* where kernels can wait for those before them */
   PARTS_ALIGNMENT_BYTES = 16,  /* of weight_parts and bias_parts */
+  /* Clusters lie within a group of SMs, of which there are so many at most, of so many at least, an
+   * even number. */
+  SM_GROUPS_MAX = 8,
+  GROUP_SMS_MIN = 8,
+  SM_PAIR = 2,
   VECTOR_BYTES = 16,
   ODD_EDGES =
       7, /* columns that an odd row may have beyond those of its class: they fill no vector */
@@ -97,10 +102,14 @@ static int32_t field(const ap_launch *launch, int32_t which) {
   return launch->tile.field[which];
 }
 
-/** Rows that a thread block has at a time. */
-static int64_t block_rows(const ap_launch *launch) {
-  const int32_t row_threads = field(launch, AP_LAYERNORM_TILE_ROW_THREADS);
-  return row_threads == 0 ? 1 : launch->tile.threads / row_threads;
+int32_t ap_layernorm_cluster(const ap_tile *tile) {
+  const int32_t row_threads = tile->field[AP_LAYERNORM_TILE_ROW_THREADS];
+  return row_threads > tile->threads ? row_threads / tile->threads : 1;
+}
+
+int64_t ap_layernorm_block_rows(const ap_tile *tile) {
+  const int32_t row_threads = tile->field[AP_LAYERNORM_TILE_ROW_THREADS];
+  return row_threads == 0 || row_threads > tile->threads ? 1 : tile->threads / row_threads;
 }
 
 static int64_t at_most(int64_t value, int64_t most) {
@@ -116,21 +125,43 @@ static attnpress_status set_grid(const ap_layernorm_problem *p, ap_launch *launc
   return ATTNPRESS_OK;
 }
 
-/** As many thread blocks as the device has room for. Those of odd rows, which walk so many rows
- * further each time, meet but rows that begin at the same element of a vector. */
-static int64_t walking_blocks(const ap_device *device, const ap_launch *launch) {
-  const int64_t blocks = (int64_t)device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS);
-  const int64_t multiple = ap_divide_up(ODD_PERIOD, block_rows(launch));
-  if (launch->variant.axis[AP_LAYERNORM_ROWS] != AP_LAYERNORM_ROWS_ODD)
-    return blocks;
-  return blocks < multiple ? multiple : blocks / multiple * multiple;
+static int64_t at_least(int64_t value, int64_t least) {
+  return value > least ? value : least;
 }
 
-/** They walk over the rows. */
+/** How many clusters surely run at the same time, each of whose blocks has an SM to itself. If one
+ * more is launched than there is room for, it begins when the others have ended. */
+static int64_t clusters_at_once(const ap_device *device, int32_t cluster) {
+  const int64_t groups = at_most(SM_GROUPS_MAX, device->sm_count / GROUP_SMS_MIN);
+  return at_least((device->sm_count - groups * (cluster - SM_PAIR)) / cluster, 1);
+}
+
+/** What walks over rows, a thread block or a cluster: as many as the device has room for. Those of
+ * odd rows, which walk so many rows further each time, meet but rows that begin at the same element
+ * of a vector. */
+static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch) {
+  const int32_t cluster = ap_layernorm_cluster(&launch->tile);
+  const int64_t blocks = (int64_t)device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS);
+  const int64_t multiple = ap_divide_up(ODD_PERIOD, ap_layernorm_block_rows(&launch->tile));
+  if (cluster > 1)
+    return clusters_at_once(device, cluster);
+  if (launch->variant.axis[AP_LAYERNORM_ROWS] != AP_LAYERNORM_ROWS_ODD)
+    return blocks;
+  return at_least(blocks / multiple * multiple, multiple);
+}
+
+/** As many of these as have a row, or as there is room for. */
+static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device,
+                          const ap_launch *launch) {
+  return at_most(ap_divide_up(p->rows, ap_layernorm_block_rows(&launch->tile)),
+                 walkers_at_once(device, launch));
+}
+
 static void set_walking_grid(const ap_layernorm_problem *p, const ap_device *device,
                              ap_launch *launch) {
-  launch->grid =
-      (uint32_t)at_most(ap_divide_up(p->rows, block_rows(launch)), walking_blocks(device, launch));
+  const int32_t cluster = ap_layernorm_cluster(&launch->tile);
+  launch->grid = (uint32_t)(walkers_of(p, device, launch) * cluster);
+  launch->cluster = cluster > 1 ? (uint32_t)cluster : 0;
 }
 
 /* ---- One call -------------------------------------------------------------------------------- */
@@ -175,7 +206,7 @@ static attnpress_status plan_at_once(const ap_layernorm_problem *p, const ap_dev
                                      ap_layernorm_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   set_walking_grid(p, device, launch);
-  plan->parts = (int32_t)launch->grid;
+  plan->parts = (int32_t)walkers_of(p, device, launch);
   plan->base.count = 1;
   return ap_layernorm_has_sums(p) ? plan_reduce(p, device, plan) : ATTNPRESS_OK;
 }
@@ -227,8 +258,7 @@ static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_de
   FORWARD_IF(fits || has_odd_rows(p) ? plan_at_once(p, device, plan)
                                      : plan_in_turn(p, device, plan));
   if (fits || !has_odd_rows(p)) {
-    set_walking_grid(p, device, &other);
-    const size_t needed = parts_bytes(p, (int64_t)other.grid * p->columns);
+    const size_t needed = parts_bytes(p, walkers_of(p, device, &other) * p->columns);
     if (needed > plan->base.workspace_bytes)
       plan->base.workspace_bytes = needed;
   }
@@ -267,7 +297,7 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
     if (launch->variant.axis[AP_LAYERNORM_PASS] != AP_LAYERNORM_PASS_BWD)
       continue;
     const int64_t columns = launch->variant.axis[AP_LAYERNORM_COLS] + ODD_EDGES;
-    const int64_t needed = at_most(columns, most) * walking_blocks(device, launch);
+    const int64_t needed = at_most(columns, most) * walkers_at_once(device, launch);
     if (needed > parts_columns)
       parts_columns = needed;
   }

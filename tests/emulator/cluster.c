@@ -11,8 +11,11 @@
  * processes.
  *
  * A store into a block's shared memory arrives as late as may be: when the first thread there goes on
- * from the barrier that the storing thread arrives at next. A block that is not known to have begun,
- * has ended, or ends before that, cannot be stored to. */
+ * from the barrier that the storing thread arrives at next. One that counts at an mbarrier there
+ * (st.async) arrives when no thread of the cluster can go on without it; it is a write by somebody
+ * who knows what the latest phases of that block's mbarriers have handed over, so that a read which
+ * none of them has behind it is seen. A block that is not known to have begun, has ended, or ends
+ * before that, cannot be stored to. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "machine.h"
 
@@ -25,13 +28,15 @@
 
 static machine *const m = &the_machine;
 
-enum { ADDRESS_BITS = 24, STORES_MAX = CLUSTER_MAX * CLUSTER_MAX * WARPS_MAX, PAIR_BYTES = 8 };
+enum { ADDRESS_BITS = 24, STORES_MAX = 2 * CLUSTER_MAX * CLUSTER_MAX * WARPS_MAX, PAIR_BYTES = 8 };
 
 /* A store into a block's shared memory. */
 typedef struct remote_store {
   int rank, pending; /* pending: it has not arrived */
   uint32_t address;
   uint32_t phase; /* of the barrier, at whose end it arrives */
+  int counts;     /* 1: at an mbarrier, whose wait it is for; no phase */
+  uint32_t mbarrier;
   float pair[2];
   const void *site;
 } remote_store;
@@ -210,7 +215,7 @@ static int bring_stores(uint32_t phase) {
   int brought = 0;
   for (int i = 0; i < state->store_count; ++i) {
     remote_store *s = &state->stores[i];
-    if (s->rank != rank || !s->pending || s->phase > phase)
+    if (s->rank != rank || !s->pending || s->counts || s->phase > phase)
       continue;
     s->pending = 0;
     brought = 1;
@@ -250,18 +255,17 @@ int cluster_orders(unsigned block, uint32_t arrivals) {
 
 /* ---- Stores into other blocks ---------------------------------------------------------------- */
 
-/* st.shared::cluster.v2.f32 */
-void emulated_store_8_cluster(uint32_t address, float x, float y) {
-  const void *site = CALL_SITE();
+/* Where a store goes, which is checked: the block's rank, and *own, its address there. */
+static int find_place(uint32_t address, uint32_t *own, const void *site) {
   const int to = (int)(address >> ADDRESS_BITS) - 1;
-  const uint32_t own = address & ((1u << ADDRESS_BITS) - 1);
+  *own = address & ((1u << ADDRESS_BITS) - 1);
   if (blocks == 0)
     machine_fail("stores into a cluster's shared memory, and the launch has none, at %s",
                  site_text(site));
   if (to < 0)
     machine_fail("stores to an address that is not of a cluster's shared memory, at %s",
                  site_text(site));
-  shared_check_range(own, PAIR_BYTES, PAIR_BYTES, "stores into a block", site);
+  shared_check_range(*own, PAIR_BYTES, PAIR_BYTES, "stores into a block", site);
   if (!self[m->current].met)
     machine_fail("stores into the shared memory of block %d of its cluster, which is not known to "
                  "have begun, at %s",
@@ -269,16 +273,75 @@ void emulated_store_8_cluster(uint32_t address, float x, float y) {
   if (state->ended[to])
     machine_fail("stores into the shared memory of block %d of its cluster, which has ended, at %s",
                  to, site_text(site));
+  return to;
+}
+
+/* Behind those that were added before, which keep their order. */
+static void add_store(const remote_store *store) {
+  if (state->store_count == STORES_MAX) {
+    state->store_count = 0;
+    for (int i = 0; i < STORES_MAX; ++i)
+      if (state->stores[i].pending)
+        state->stores[state->store_count++] = state->stores[i];
+  }
   if (state->store_count == STORES_MAX)
     machine_fail("more than %d stores into the shared memory of a cluster, at %s", STORES_MAX,
-                 site_text(site));
+                 site_text(store->site));
+  state->stores[state->store_count] = *store;
+  state->stores[state->store_count++].pending = 1;
+}
+
+/* st.shared::cluster.v2.f32 */
+void emulated_store_8_cluster(uint32_t address, float x, float y) {
+  const void *site = CALL_SITE();
+  uint32_t own;
+  const int to = find_place(address, &own, site);
   /* One that has arrived and not waited stores behind the barrier: with the phase after. */
-  state->stores[state->store_count++] = (remote_store){
+  const remote_store store = {
       .rank = to,
-      .pending = 1,
       .address = own,
       .phase = state->phase + (self[m->current].arrived && self[m->current].phase == state->phase),
       .pair = {x, y},
       .site = site,
   };
+  add_store(&store);
+}
+
+/* st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 */
+void emulated_send_8_cluster(uint32_t address, float x, float y, uint32_t barrier) {
+  const void *site = CALL_SITE();
+  uint32_t own, own_barrier;
+  const int to = find_place(address, &own, site);
+  if (find_place(barrier, &own_barrier, site) != to)
+    machine_fail("stores into one block's shared memory and counts at another's barrier, at %s",
+                 site_text(site));
+  m->async = m->partial = 1;
+  /* What this thread has done is known to those of its own block that wait for the barrier. */
+  if (to == rank)
+    mbarrier_knows(mbarrier_find(own_barrier, "lets a store count at", site));
+  const remote_store store = {.rank = to,
+                              .address = own,
+                              .counts = 1,
+                              .mbarrier = own_barrier,
+                              .pair = {x, y},
+                              .site = site};
+  add_store(&store);
+}
+
+int cluster_bring_sent(void) {
+  int brought = 0;
+  for (int i = 0; blocks > 0 && i < state->store_count; ++i) {
+    remote_store *s = &state->stores[i];
+    if (s->rank != rank || !s->pending || !s->counts)
+      continue;
+    s->pending = 0;
+    brought = 1;
+    const int index = mbarrier_find(s->mbarrier, "lets a store count at", s->site);
+    mbarriers_inform();
+    shared_write(s->address, PAIR_BYTES, s->site);
+    memcpy(shared_pointer(s->address), s->pair, PAIR_BYTES);
+    mbarrier_knows(index);
+    mbarrier_store_ends(index, PAIR_BYTES, s->site);
+  }
+  return brought;
 }

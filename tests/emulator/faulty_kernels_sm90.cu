@@ -988,6 +988,121 @@ KERNEL(cluster_store_over_a_read) { // of the one before, which nobody has waite
   cluster_wait();
 }
 
+// Eight bytes for each thread of both blocks, from the same thread of each, for one of two barriers
+// that await them in turn.
+struct sent_pairs {
+  float2 pair[2][256];
+  uint64_t barrier;
+};
+
+__device__ void expect_sent(sent_pairs *sent) {
+  mbarrier_arrive_expect(shared_address(&sent->barrier), (int)sizeof sent->pair);
+}
+
+// fenced: the barriers are shown to the other block.
+__device__ void begin_sent(sent_pairs *sent, int fenced) {
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i)
+      mbarrier_init(shared_address(&sent[i].barrier), 1);
+    if (fenced)
+      fence_mbarrier_init();
+    for (int i = 0; i < 2; ++i)
+      expect_sent(&sent[i]);
+  }
+  cluster_arrive();
+  cluster_wait();
+}
+
+__device__ void send(sent_pairs *sent) {
+  const float2 pair = {(float)blockIdx.x, 1.0f};
+  for (int to = 0; to < 2; ++to)
+    send_8_cluster(cluster_address(shared_address(&sent->pair[blockIdx.x][threadIdx.x]), to), pair,
+                   cluster_address(shared_address(&sent->barrier), to));
+}
+
+// What another thread of the other block has sent.
+__device__ float take_sent(const sent_pairs *sent) {
+  return sent->pair[1 - blockIdx.x][threadIdx.x ^ 37].y;
+}
+
+KERNEL(cluster_send_right) {
+  __shared__ sent_pairs sent[2];
+  begin_sent(sent, 1);
+  float sum = 0.0f;
+  send(&sent[0]);
+  for (int i = 0; i < 6; ++i) {
+    wait(shared_address(&sent[i % 2].barrier), i / 2 % 2);
+    if (threadIdx.x == 0)
+      expect_sent(&sent[i % 2]);
+    sum += take_sent(&sent[i % 2]);
+    send(&sent[(i + 1) % 2]);
+  }
+  wait(shared_address(&sent[0].barrier), 1);
+  if (blockIdx.x == 0)
+    args.out[threadIdx.x] = (uint32_t)sum;
+}
+
+KERNEL(cluster_send_before_it_is_read) { // what was sent before the present one
+  __shared__ sent_pairs sent[2];
+  begin_sent(sent, 1);
+  float sum = 0.0f;
+  send(&sent[0]);
+  for (int i = 0; i < 6; ++i) {
+    wait(shared_address(&sent[i % 2].barrier), i / 2 % 2);
+    if (threadIdx.x == 0)
+      expect_sent(&sent[i % 2]);
+    send(&sent[(i + 1) % 2]);
+    sum += take_sent(&sent[i % 2]);
+  }
+  wait(shared_address(&sent[0].barrier), 1);
+  if (blockIdx.x == 0)
+    args.out[threadIdx.x] = (uint32_t)sum;
+}
+
+KERNEL(cluster_send_is_not_waited_for) {
+  __shared__ sent_pairs sent[2];
+  begin_sent(sent, 1);
+  send(&sent[0]);
+  const float sum = take_sent(&sent[0]);
+  wait(shared_address(&sent[0].barrier), 0);
+  if (blockIdx.x == 0)
+    args.out[threadIdx.x] = (uint32_t)sum;
+}
+
+KERNEL(cluster_send_to_one_that_ends) {
+  __shared__ sent_pairs sent[2];
+  begin_sent(sent, 1);
+  send(&sent[0]);
+}
+
+KERNEL(cluster_send_of_more_than_expected) {
+  __shared__ sent_pairs sent[1];
+  if (threadIdx.x == 0) {
+    mbarrier_init(shared_address(&sent->barrier), 1);
+    fence_mbarrier_init();
+    mbarrier_arrive_expect(shared_address(&sent->barrier), (int)sizeof sent->pair - 4);
+  }
+  cluster_arrive();
+  cluster_wait();
+  send(sent);
+  wait(shared_address(&sent->barrier), 0);
+}
+
+KERNEL(cluster_send_without_a_fence) {
+  __shared__ sent_pairs sent[2];
+  begin_sent(sent, 0);
+  send(&sent[0]);
+  wait(shared_address(&sent[0].barrier), 0);
+}
+
+KERNEL(cluster_send_that_counts_elsewhere) {
+  __shared__ sent_pairs sent[2];
+  begin_sent(sent, 1);
+  const float2 pair = {1.0f, 1.0f};
+  send_8_cluster(cluster_address(shared_address(&sent->pair[0][threadIdx.x]), 1), pair,
+                 cluster_address(shared_address(&sent->barrier), 0));
+}
+
 KERNEL(cluster_with_exited_threads) { // they need not arrive
   if (blockIdx.x == 0 || threadIdx.x >= 32) {
     cluster_arrive();

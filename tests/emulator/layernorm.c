@@ -45,11 +45,6 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   tile->field[AP_LAYERNORM_TILE_ROW_THREADS] = source_constant(source, "ROW_THREADS");
 }
 
-static int64_t block_rows(const ap_tile *tile) {
-  const int32_t row_threads = tile->field[AP_LAYERNORM_TILE_ROW_THREADS];
-  return row_threads == 0 ? 1 : tile->threads / row_threads;
-}
-
 static int is_odd(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD;
 }
@@ -63,7 +58,8 @@ static int64_t most_columns(const kernel *k) {
 
 /* Blocks that walk: those of odd rows, ODD_PERIOD rows further each time. */
 static int walking_blocks(const kernel *k, int blocks) {
-  const int multiple = (int)((ODD_PERIOD + block_rows(&k->tile) - 1) / block_rows(&k->tile));
+  const int multiple = (int)((ODD_PERIOD + ap_layernorm_block_rows(&k->tile) - 1) /
+                             ap_layernorm_block_rows(&k->tile));
   return is_odd(k) ? (blocks + multiple - 1) / multiple * multiple : blocks;
 }
 
@@ -100,8 +96,9 @@ static int is_there(const call *c, int which, int more) {
   return more || (which != AP_LAYERNORM_RESIDUAL && which != AP_LAYERNORM_SUM);
 }
 
+/* Shared by the processes that the blocks of a cluster are. */
 static void *take_memory(memory *m, int64_t bytes, int64_t offset) {
-  return (char *)memory_map(m, (size_t)(bytes + offset)) + offset;
+  return (char *)memory_map_shared(m, (size_t)(bytes + offset)) + offset;
 }
 
 static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
@@ -321,11 +318,13 @@ static int launch(const kernel *k, const call *c, char *report) {
                                                   .dbias = c->vector[BIAS],
                                                   .columns = (int32_t)c->c.columns,
                                                   .parts = c->parts};
-  const int64_t each = block_rows(&k->tile), by_rows = (c->c.rows + each - 1) / each;
+  const int64_t each = ap_layernorm_block_rows(&k->tile), by_rows = (c->c.rows + each - 1) / each;
   const int64_t lane_columns = 32 * 16 / ap_element_bytes(c->c.dtype);
   emulated_tensor tensors[MATRICES + VECTORS];
+  const unsigned cluster = (unsigned)ap_layernorm_cluster(&k->tile);
   emulated_launch l = {.module = k->module,
                        .blocks = (unsigned)by_rows,
+                       .cluster = cluster > 1 ? cluster : 0,
                        .threads = (unsigned)k->tile.threads,
                        .shared_bytes = (size_t)k->tile.smem_bytes,
                        .args = &backward,
@@ -336,13 +335,13 @@ static int launch(const kernel *k, const call *c, char *report) {
     l.args = &forward;
     l.call = call_forward;
     if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
-      l.blocks = (unsigned)(by_rows < c->parts ? by_rows : c->parts);
+      l.blocks = (unsigned)(by_rows < c->parts ? by_rows : c->parts) * cluster;
   } else if (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE) {
     l.args = &reduce;
     l.call = call_reduce;
     l.blocks = (unsigned)((c->c.columns + 31) / 32 * 2);
   } else if (c->pass == AP_LAYERNORM_PASS_BWD) {
-    l.blocks = (unsigned)c->parts;
+    l.blocks = (unsigned)c->parts * cluster;
   } else if (c->pass == AP_LAYERNORM_PASS_BWD_PARAMS) {
     l.blocks = (unsigned)(c->parts * ((c->c.columns + lane_columns - 1) / lane_columns));
   }
@@ -444,16 +443,17 @@ static const shape_row shape_rows[] = {
     {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},  {12, 5, 3, 2, SHIFTED, 0, 1, 1, 0, 1.0f},
     {4, 2, 1, 3, SHIFTED, 1, 0, 1, 0, 1.0f},  {15, 3, 1, 3, APART, 0, 1, 1, 0, 1.0f},
 };
-enum { LONG_COLUMNS = 20000, ROWS_MOST = 300, ELEMENTS_MOST = 120000, ODD_ROUNDS = 3 };
+enum { LONG_COLUMNS = 20000, ROWS_MOST = 300, ELEMENTS_MOST = 120000, SLOT_ROUNDS = 3 };
 
 static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
-  const int64_t most = most_columns(k), columns = most < LONG_COLUMNS ? most : LONG_COLUMNS;
+  const int64_t most = most_columns(k);
+  const int64_t columns = most <= AP_LAYERNORM_HELD_COLS_MAX ? most : LONG_COLUMNS;
   const int rows_of_a_block =
       (int)(pass_of(k) == AP_LAYERNORM_PASS_BWD_PARAMS ? k->tile.threads / 32 * 4
-                                                       : block_rows(&k->tile));
-  /* Odd rows: rounds enough for each slot to be used again. */
-  const int rows = is_odd(k) ? walking_blocks(k, row->blocks) * rows_of_a_block * ODD_ROUNDS
-                             : row->blocks * rows_of_a_block;
+                                                       : ap_layernorm_block_rows(&k->tile));
+  /* Odd rows, and those of a cluster: rounds enough for each slot to be used again. */
+  const int rounds = is_odd(k) || ap_layernorm_cluster(&k->tile) > 1 ? SLOT_ROUNDS : 1;
+  const int rows = walking_blocks(k, row->blocks) * rows_of_a_block * rounds;
   layernorm_shape s = {.rows = rows + row->more_rows,
                        .columns = columns * row->sixteenths / 16 + row->more_columns,
                        .layout = row->layout,

@@ -227,6 +227,12 @@ void mbarrier_copy_end(int mbarrier, int bytes);
 /** A barrier that threads wait for and that only copies are missing at, the one with the latest
  * copy first; or -1. */
 int mbarrier_to_complete(void);
+/** The current thread learns what the latest phase of every barrier has handed over. */
+void mbarriers_inform(void);
+/** Those who wait for the present phase of a barrier will know what the current thread knows. */
+void mbarrier_knows(int mbarrier);
+/** A store of so many bytes from a block of the cluster has arrived. */
+void mbarrier_store_ends(int mbarrier, int bytes, const void *site);
 /** "mbarrier at smem + 98304: phase 2, 1 of 8 arrivals, 0 of 16384 bytes", for reports. */
 void mbarrier_text(const void *object, char *text, size_t text_bytes);
 
@@ -259,6 +265,8 @@ void cluster_run(unsigned first, unsigned blocks, void (*run_block)(unsigned blo
 int cluster_let_others_run(int rounds);
 /** Something has happened: the copy engine has brought data. */
 void cluster_goes_on(void);
+/** Brings the stores into this block that count at its mbarriers. 0: there are none. */
+int cluster_bring_sent(void);
 /** The current thread ends. */
 void cluster_thread_exits(void);
 /** How often the current thread has arrived at the cluster's barrier. */

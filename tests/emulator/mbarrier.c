@@ -15,7 +15,7 @@ static machine *const m = &the_machine;
 enum {
   MBARRIER_BYTES = 8,
   COUNT_MAX = (1 << 20) - 1, /* of arrivals, and of bytes */
-  PLACES = 256 * 1024 / MBARRIER_BYTES,
+  PLACES = 512 * 1024 / MBARRIER_BYTES,
 };
 
 /* The end of a phase: its last arrival, and its last copy (0: none). */
@@ -219,6 +219,34 @@ int emulated_mbarrier_try_wait(uint32_t barrier, int parity) {
   check_parity(b, index, site);
   order_acquire(m->current, order_clock_of_mbarrier(index, 1));
   return 1;
+}
+
+/* ---- Stores of a cluster's blocks ------------------------------------------------------------ */
+
+void mbarriers_inform(void) {
+  for (int i = 0; i < barrier_count; ++i)
+    order_acquire(m->current, order_clock_of_mbarrier(i, 1));
+}
+
+void mbarrier_knows(int mbarrier_index) {
+  order_release(m->current, order_clock_of_mbarrier(mbarrier_index, 0));
+}
+
+void mbarrier_store_ends(int mbarrier_index, int bytes, const void *site) {
+  mbarrier *b = &barriers[mbarrier_index];
+  if (!b->fenced)
+    machine_fail("a cluster's blocks do not see the barrier at %s, which thread %d initialised "
+                 "without fence.mbarrier_init, at %s",
+                 place_text(b->address), b->owner, site_text(site));
+  b->expected -= bytes;
+  if (b->pending == 0 && b->expected < 0) {
+    char text[256];
+    print_barrier(b, text, sizeof text);
+    machine_fail("stores bring more bytes than their barrier awaits%s, at %s", text,
+                 site_text(site));
+  }
+  if (b->pending == 0 && b->expected == 0)
+    complete_phase(b);
 }
 
 /* ---- Copies ---------------------------------------------------------------------------------- */

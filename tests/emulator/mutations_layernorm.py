@@ -14,19 +14,22 @@ NORM = "include/attnpress/device/row_norm.cuh"
 FWD_ODD = "templates/layernorm/layernorm_fwd_odd.cu.j2"
 BWD_ODD = "templates/layernorm/layernorm_bwd_odd.cu.j2"
 ODD_ROWS = "templates/layernorm/parts/odd_rows.cu.j2"
+FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
+BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
+CLUSTER_ROWS = "templates/layernorm/parts/cluster_rows.cu.j2"
 
 KERNELS = [
     ("layernorm_fwd_cols64_bf16_wbf16_sm80", "w4t4b2ah"),
     ("layernorm_fwd_cols1024_fp32_wfp16_sm80", "w4t64b2c2"),
     ("layernorm_fwd_rms_cols512_fp16_wfp32_sm80", "w4t64b2a"),
-    ("layernorm_fwd_cols65536_bf16_wbf16_sm80", "w4v2"),
-    ("layernorm_fwd_rms_cols65536_fp32_wfp32_sm80", "w4v2"),
+    ("layernorm_fwd_cols131072_bf16_wbf16_sm80", "w4v2"),
+    ("layernorm_fwd_rms_cols131072_fp32_wfp32_sm80", "w4v2"),
     ("layernorm_bwd_cols256_bf16_wbf16_sm80", "w4t8ah"),
     ("layernorm_bwd_cols1024_fp32_wbf16_sm80", "w4t128c2s"),
     ("layernorm_bwd_rms_cols512_fp16_wfp32_sm80", "w4t64c1h"),
-    ("layernorm_bwd_dx_cols65536_bf16_wbf16_sm80", "w4v2"),
-    ("layernorm_bwd_params_cols65536_fp32_wfp32_sm80", "w4v2"),
-    ("layernorm_bwd_reduce_cols65536_fp32_wbf16_sm80", "w4v2"),
+    ("layernorm_bwd_dx_cols131072_bf16_wbf16_sm80", "w4v2"),
+    ("layernorm_bwd_params_cols131072_fp32_wfp32_sm80", "w4v2"),
+    ("layernorm_bwd_reduce_cols131072_fp32_wbf16_sm80", "w4v2"),
     ("layernorm_fwd_cols1024_bf16_wfp16_sm80", "w4t64c2hk"),
     ("layernorm_fwd_odd_cols64_bf16_wbf16_sm80", "w2t4c2p"),
     ("layernorm_fwd_rms_odd_cols512_fp16_wfp32_sm80", "w4t64c1"),
@@ -34,10 +37,17 @@ KERNELS = [
     ("layernorm_fwd_odd_cols512_bf16_wfp16_sm80", "w4t64c2"),
     ("layernorm_bwd_odd_cols128_fp16_wbf16_sm80", "w4t8c2"),
     ("layernorm_bwd_rms_odd_cols512_bf16_wfp32_sm80", "w2t64c1"),
+    ("layernorm_bwd_odd_cols256_bf16_wfp16_sm80", "w2t8c2"),
+    ("layernorm_fwd_cols32768_bf16_wbf16_sm90", "w4t512c2"),
+    ("layernorm_fwd_rms_cols32768_fp16_wfp32_sm90", "w16t2048c2"),
+    ("layernorm_fwd_cols32768_fp32_wfp16_sm90", "w16t2048c2"),
+    ("layernorm_bwd_cols32768_bf16_wfp16_sm90", "w16t2048c2"),
+    ("layernorm_bwd_rms_cols24576_fp16_wfp32_sm90", "w8t512c3"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
-shared memory, rows that are read twice; both norms; each dtype."""
+shared memory, rows that are read twice, rows of a cluster, of few warps and of many; both norms;
+each dtype."""
 
 MUTATIONS = [
     Mutation("no barrier: warps of a row, fwd", FWD, "    __syncthreads();\n", ""),
@@ -342,7 +352,33 @@ MUTATIONS = [
         "later = row + step",
     ),
     Mutation(
-        "the next odd rows in the wrong slot, bwd", BWD_ODD, "row + SLOTS * step", "row + step", 2
+        "the next odd rows in the wrong slot, bwd", BWD_ODD, "row + SLOTS * step", "row + step"
+    ),
+    Mutation(
+        "the next odd rows in the wrong slot, made twice",
+        BWD_ODD,
+        "row + SLOTS * step",
+        "row + step",
+        2,
+    ),
+    Mutation(
+        "x^ of odd rows is not made again",
+        BWD_ODD,
+        "thread, moments, x_hat + i * ELEMENTS, gradient",
+        "thread, next_moments, x_hat + i * ELEMENTS, gradient",
+        2,
+    ),
+    Mutation(
+        "g of odd rows is made again without its weight",
+        BWD_ODD,
+        "g[i * ELEMENTS + j] = gradient[j] * factor[j]",
+        "g[i * ELEMENTS + j] = gradient[j]",
+    ),
+    Mutation(
+        "g of odd rows is kept without its weight",
+        BWD_ODD,
+        "g[k] = gradient[j] * factor[j]",
+        "g[k] = gradient[j]",
     ),
     Mutation(
         "the next odd row's edges", FWD_ODD, "row_of(args.x, row + step,", "row_of(args.x, row,"
@@ -412,14 +448,14 @@ MUTATIONS = [
     Mutation(
         "dweight of g, odd",
         BWD_ODD,
-        "ELEMENTS + j] += gradient[j] * x_hat",
-        "ELEMENTS + j] += g * x_hat",
+        "weight_sum[k] += gradient[j] * x_hat[k]",
+        "weight_sum[k] += g[k] * x_hat[k]",
     ),
     Mutation(
         "an edge's dbias, odd",
         BWD_ODD,
-        "ELEMENTS + i] += gradient;",
-        "ELEMENTS + i] += 0 * gradient;",
+        "bias_sum[k] += gradient;",
+        "bias_sum[k] += 0 * gradient;",
     ),
     Mutation(
         "other groups' sums are left out, odd",
@@ -438,5 +474,262 @@ MUTATIONS = [
     ),
     Mutation(
         "rstd once, odd", BWD_ODD, "dot *= args.per_column * moments.rstd", "dot *= args.per_column"
+    ),
+    Mutation(
+        "a cluster's blocks are told before they are there", FWD_CLUSTER, "  cluster_wait();\n", ""
+    ),
+    Mutation(
+        "no wait: warps of a cluster, fwd",
+        FWD_CLUSTER,
+        "    await_parts(",
+        "    if (0) await_parts(",
+    ),
+    Mutation(
+        "no wait: warps of a cluster, bwd",
+        BWD_CLUSTER,
+        "    await_parts(",
+        "    if (0) await_parts(",
+    ),
+    Mutation(
+        "a block of a cluster ends too early, fwd",
+        FWD_CLUSTER,
+        "\n  await_parts(",
+        "\n  if (0) await_parts(",
+    ),
+    Mutation(
+        "a block of a cluster ends too early, bwd",
+        BWD_CLUSTER,
+        "\n  await_parts(",
+        "\n  if (0) await_parts(",
+    ),
+    Mutation(
+        "one place for the moments of two rows, cluster", FWD_CLUSTER, "turn ^= 1", "turn ^= 0"
+    ),
+    Mutation("one place for the sums of two rows, cluster", BWD_CLUSTER, "turn ^= 1", "turn ^= 0"),
+    Mutation(
+        "the parity of a row is that of the first, cluster",
+        FWD_CLUSTER,
+        "parity ^= turn",
+        "parity ^= 0",
+    ),
+    Mutation(
+        "the parity of every row is another, cluster", BWD_CLUSTER, "parity ^= turn", "parity ^= 1"
+    ),
+    Mutation(
+        "the row after the next is not expected, fwd",
+        FWD_CLUSTER,
+        "      expect_parts(",
+        "      if (0) expect_parts(",
+    ),
+    Mutation(
+        "the row after the next is not expected, bwd",
+        BWD_CLUSTER,
+        "      expect_parts(",
+        "      if (0) expect_parts(",
+    ),
+    Mutation(
+        "the next row is expected again, cluster",
+        BWD_CLUSTER,
+        "      expect_parts(&parts[turn]",
+        "      expect_parts(&parts[turn ^ 1]",
+    ),
+    Mutation(
+        "no barrier: lanes that read what is told anew", CLUSTER_ROWS, "  __syncwarp();\n", ""
+    ),
+    Mutation("a cluster's barriers are not shown", CLUSTER_ROWS, "  fence_mbarrier_init();\n", ""),
+    Mutation(
+        "the second row is not expected at first",
+        CLUSTER_ROWS,
+        "i < 2; ++i)\n    expect",
+        "i < 1; ++i)\n    expect",
+    ),
+    Mutation(
+        "a warp's bytes too few are awaited",
+        CLUSTER_ROWS,
+        "ROW_WARPS * (int)sizeof",
+        "(ROW_WARPS - 1) * (int)sizeof",
+    ),
+    Mutation(
+        "what is told counts at one's own barrier",
+        CLUSTER_ROWS,
+        "&parts->barrier), to)",
+        "&parts->barrier), blockIdx.x % CLUSTER)",
+    ),
+    Mutation(
+        "the first row is not waited for, cluster", FWD_CLUSTER, "wait(SLOTS - 1)", "wait(SLOTS)"
+    ),
+    Mutation(
+        "the first row is not waited for, cluster bwd",
+        BWD_CLUSTER,
+        "wait(SLOTS - 1)",
+        "wait(SLOTS)",
+    ),
+    Mutation(
+        "the next row is not waited for, cluster", FWD_CLUSTER, "wait(SLOTS - 2)", "wait(SLOTS - 1)"
+    ),
+    Mutation(
+        "the next row is not waited for, cluster bwd",
+        BWD_CLUSTER,
+        "wait(SLOTS - 2)",
+        "wait(SLOTS - 1)",
+    ),
+    Mutation(
+        "the next row in the wrong slot, cluster", FWD_CLUSTER, "row + SLOTS * step", "row + step"
+    ),
+    Mutation(
+        "the next row in the wrong slot, cluster bwd",
+        BWD_CLUSTER,
+        "row + SLOTS * step",
+        "row + step",
+    ),
+    Mutation(
+        "the slot after the last, cluster",
+        FWD_CLUSTER,
+        "slot + 1 == SLOTS ? 0",
+        "slot == SLOTS ? 0",
+    ),
+    Mutation(
+        "this row is added up again, cluster",
+        FWD_CLUSTER,
+        "slots + next * VECTORS",
+        "slots + slot * VECTORS",
+        2,
+    ),
+    Mutation(
+        "this row is added up again, cluster bwd",
+        BWD_CLUSTER,
+        "slots + next * ROW",
+        "slots + slot * ROW",
+    ),
+    Mutation(
+        "this row's residual again, cluster",
+        FWD_CLUSTER,
+        "row + step, thread, slots",
+        "row, thread, slots",
+    ),
+    Mutation(
+        "the first row's residual is left out, cluster",
+        FWD_CLUSTER,
+        "add_residual(&args, row, thread, slots);",
+        ";",
+    ),
+    Mutation(
+        "the sum is not written, cluster",
+        FWD_CLUSTER,
+        "    store_columns(row_of(args->sum",
+        "    if (0) store_columns(row_of(args->sum",
+    ),
+    Mutation(
+        "columns that are not there count, cluster", FWD_CLUSTER, "if (j < left)", "if (true)"
+    ),
+    Mutation("all vectors are whole, cluster", FWD_CLUSTER, "left >= ELEMENTS", "left > 0"),
+    Mutation(
+        "the count of the wrong warp, cluster",
+        FWD_CLUSTER,
+        "args.columns, row_warp()",
+        "args.columns, threadIdx.x / 32",
+    ),
+    Mutation(
+        "the counts of the first warps, cluster",
+        FWD_CLUSTER,
+        "i * LANES + threadIdx.x % LANES",
+        "threadIdx.x % LANES",
+    ),
+    Mutation(
+        "moments without their distance, cluster",
+        FWD_CLUSTER,
+        "others[i] * difference * difference",
+        "0 * difference",
+    ),
+    Mutation(
+        "the mean is not taken off, cluster",
+        FWD_CLUSTER,
+        "(value[j] - mean)",
+        "(value[j] - 0 * mean)",
+    ),
+    Mutation(
+        "mean and rstd of the wrong row, cluster",
+        FWD_CLUSTER,
+        "args.rstd[row]",
+        "args.rstd[row / 2]",
+    ),
+    Mutation(
+        "y with the stride of x, cluster",
+        FWD_CLUSTER,
+        "row_of(args.y, row, args.y_row_stride)",
+        "row_of(args.y, row, args.x_row_stride)",
+    ),
+    Mutation(
+        "half the warps are not added up, cluster",
+        BWD_CLUSTER,
+        "i < PARTS",
+        "i < PARTS / 2 + PARTS % 2",
+    ),
+    Mutation(
+        "the next row's moments, cluster",
+        BWD_CLUSTER,
+        "moments = next_moments",
+        "next_moments = next_moments",
+    ),
+    Mutation(
+        "the moments of the row after that, cluster", BWD_CLUSTER, "row + 2 * step", "row + step"
+    ),
+    Mutation("dx without dsum, cluster", BWD_CLUSTER, "g[j] += more[j]", "g[j] += 0 * more[j]"),
+    Mutation(
+        "dx without the dot product, cluster", BWD_CLUSTER, "g[j] - sum - x[j] * dot", "g[j] - sum"
+    ),
+    Mutation(
+        "dx without the mean of g, cluster",
+        BWD_CLUSTER,
+        "all.x = CENTERED ? sum_lanes(all.x, 32)",
+        "all.x = CENTERED ? 0 * all.x",
+    ),
+    Mutation(
+        "dweight of g, cluster",
+        BWD_CLUSTER,
+        "weight_sum[i][j] += dy[j] * x[j]",
+        "weight_sum[i][j] += g[j] * x[j]",
+    ),
+    Mutation(
+        "dbias of g, cluster", BWD_CLUSTER, "bias_sum[i][j] += dy[j]", "bias_sum[i][j] += g[j]"
+    ),
+    Mutation(
+        "the parts of a block, not of a cluster",
+        BWD_CLUSTER,
+        "(blockIdx.x / CLUSTER) * columns",
+        "blockIdx.x * columns",
+    ),
+    Mutation("blocks walk by themselves", BWD_CLUSTER, "gridDim.x / CLUSTER", "gridDim.x"),
+    Mutation(
+        "rows past the end are there, cluster",
+        CLUSTER_ROWS,
+        "row < args->rows ? args->columns : 0",
+        "args->columns",
+    ),
+    Mutation(
+        "rows in 32 bits, cluster",
+        CLUSTER_ROWS,
+        "row * stride * SIZE",
+        "(int)(row * stride * SIZE)",
+    ),
+    Mutation("an absent weight is 0, cluster", CLUSTER_ROWS, "parameter ? 0.0f : absent", "0.0f"),
+    Mutation(
+        "a parameter of the first columns, cluster",
+        CLUSTER_ROWS,
+        "(i * ROW_THREADS + thread) * ELEMENTS",
+        "thread * ELEMENTS",
+    ),
+    Mutation(
+        "all blocks of a row have the same columns",
+        CLUSTER_ROWS,
+        "/ 32 * CLUSTER + blockIdx.x % CLUSTER",
+        "/ 32 * CLUSTER",
+    ),
+    Mutation("a block is not told", CLUSTER_ROWS, "to < CLUSTER", "to < CLUSTER - 1"),
+    Mutation(
+        "one's own block alone is told",
+        CLUSTER_ROWS,
+        "&parts->warp[row_warp()]), to)",
+        "&parts->warp[row_warp()]), blockIdx.x % CLUSTER)",
     ),
 ]

@@ -47,12 +47,12 @@ static int take_ready(void) {
 
 static _Noreturn void report_deadlock(void);
 
-/* No thread is ready: only now does the copy engine do its work, and of a cluster's blocks only where
- * no other one can go on. 0: nothing is left to happen. */
+/* No thread is ready: only now do stores of other blocks arrive and does the copy engine do its
+ * work, and of a cluster's blocks only where no other one can go on. 0: nothing is left to happen. */
 static int let_others_work(void) {
   if (cluster_let_others_run(1))
     return 1;
-  if (!tma_carry_out())
+  if (!cluster_bring_sent() && !tma_carry_out())
     return cluster_let_others_run(3);
   cluster_goes_on();
   return 1;

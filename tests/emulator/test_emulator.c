@@ -634,6 +634,13 @@ static const struct {
     {"cluster_store_outside", {"takes an address of block 2 of a cluster of 2", NULL}},
     {"cluster_store_plain_address", {"that is not of a cluster's shared memory", NULL}},
     {"cluster_store_over_a_read", {"race: writes", "read it at", NULL}},
+    {"cluster_send_right", {NULL}},
+    {"cluster_send_before_it_is_read", {"race: writes", "read it at", NULL}},
+    {"cluster_send_is_not_waited_for", {"which nothing has written", NULL}},
+    {"cluster_send_to_one_that_ends", {"the block ends before a store into its", NULL}},
+    {"cluster_send_of_more_than_expected", {"stores bring more bytes than", NULL}},
+    {"cluster_send_without_a_fence", {"do not see the barrier", NULL}},
+    {"cluster_send_that_counts_elsewhere", {"counts at another's barrier", NULL}},
 };
 
 static void check_report(const char *symbol, const char *const *words, int status) {

@@ -30,3 +30,14 @@ __device__ __forceinline__ void store_8_cluster(uint32_t address, float2 pair) {
   asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(pair.x), "f"(pair.y)
                : "memory");
 }
+
+// st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32: the same, and 8 bytes less that the
+// phase of `barrier`, in the same block's shared memory, awaits. Who waits for the phase sees them;
+// nothing else that this thread has written is waited for.
+__device__ __forceinline__ void send_8_cluster(uint32_t address, float2 pair, uint32_t barrier) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
+          address),
+      "f"(pair.x), "f"(pair.y), "r"(barrier)
+      : "memory");
+}

@@ -74,6 +74,7 @@ void emulated_cluster_wait(void);
 uint32_t emulated_cluster_address(uint32_t address, int rank);
 /* address: of emulated_cluster_address */
 void emulated_store_8_cluster(uint32_t address, float x, float y);
+void emulated_send_8_cluster(uint32_t address, float x, float y, uint32_t barrier);
 
 /* d: (columns / 2) registers; a: the descriptor of A, or, where fragment is not NULL, unused;
  * fragment: (4) registers; transposed: 0 or EMULATED_TRANSPOSED_... */

@@ -22,3 +22,8 @@ __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank) {
 __device__ __forceinline__ void store_8_cluster(uint32_t address, float2 pair) {
   emulated_store_8_cluster(address, pair.x, pair.y);
 }
+
+// st.async (PTX ISA, st.async)
+__device__ __forceinline__ void send_8_cluster(uint32_t address, float2 pair, uint32_t barrier) {
+  emulated_send_8_cluster(address, pair.x, pair.y, barrier);
+}

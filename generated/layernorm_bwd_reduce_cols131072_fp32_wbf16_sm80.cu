@@ -1,10 +1,10 @@
-// layernorm_bwd_reduce_cols65536_fp32_wbf16_sm80
+// layernorm_bwd_reduce_cols131072_fp32_wbf16_sm80
 //
 // dweight and dbias, bf16, from their parts, fp32. A thread block has 32 columns of one of the
 // two; its warps add up every WARPS-th part each, always in the same order.
 //
 // Pressed from templates/layernorm/layernorm_bwd_reduce.cu.j2 with tile w16v8 by
-//   python -m generator --family layernorm --pass bwd_reduce --norm layer --cols 65536 \
+//   python -m generator --family layernorm --pass bwd_reduce --norm layer --cols 131072 \
 //     --dtype fp32 --params bf16
 
 #include "attnpress/args/layernorm.h"
@@ -17,7 +17,7 @@ constexpr int STEP = 8; // parts that a thread loads at once
 constexpr int WARPS = THREADS / 32;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    layernorm_bwd_reduce_cols65536_fp32_wbf16_sm80(
+    layernorm_bwd_reduce_cols131072_fp32_wbf16_sm80(
         const __grid_constant__ attnpress_layernorm_reduce_args args) {
   __shared__ float warp_sum[WARPS][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -1,0 +1,390 @@
+/* Written by `python -m generator` from templates/layernorm/layernorm_bwd_cluster.cu.j2; do not edit. */
+/* clang-format off */
+#include "../runtime/press/registry.h"
+#include "families.h"
+
+#define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
+#define INTEGER(value) ap_text_append_int(out, value)
+#define STRING(value) ap_text_append_string(out, value)
+
+void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in);
+
+void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t smem_bytes = in->smem_bytes;
+  const int32_t threads = in->threads;
+  const int32_t pass = in->axis[AP_LAYERNORM_PASS];
+  const int32_t norm = in->axis[AP_LAYERNORM_NORM];
+  const int32_t cols = in->axis[AP_LAYERNORM_COLS];
+  const int32_t dtype = in->axis[AP_LAYERNORM_DTYPE];
+  const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
+  const int32_t arch = in->axis[AP_LAYERNORM_ARCH];
+  const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
+  const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
+  TEXT("// ");
+  STRING(stem);
+  TEXT("\n"
+       "//\n"
+       "// With x^ = (x - mean) rstd");
+  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "" : ", mean 0,");
+  TEXT(" and g = dy weight, over rows of at most COLUMNS columns:\n"
+       "//   dx = rstd (g - ");
+  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "mean(g) - " : "");
+  TEXT("x^ mean(g x^)) + dsum,    dweight = sum(dy x^),    dbias = sum(dy).\n"
+       "// ");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT(", weight ");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT(", fp32 inside. CLUSTER thread blocks share a row of x and dy and have it in\n"
+       "// shared memory: both are read once, dx may be either. Each thread keeps the weight of its columns,\n"
+       "// and its sums of dweight and dbias, in registers. A cluster walks over rows, gridDim.x / CLUSTER\n"
+       "// apart; another kernel then adds up the sums over the clusters.\n"
+       "//\n"
+       "// What a row amounts to its warps tell each other. Meanwhile they add up the next row, and while they\n"
+       "// write a row the next one's sums are on their way.\n"
+       "//\n"
+       "// Pressed from templates/layernorm/layernorm_bwd_cluster.cu.j2 with tile ");
+  STRING(tile_name);
+  TEXT(" by\n"
+       "//   python -m generator --family layernorm --pass bwd --norm ");
+  STRING(in->word[AP_LAYERNORM_NORM]);
+  TEXT(" --cols ");
+  INTEGER(cols);
+  TEXT(" \\\n"
+       "//     --dtype ");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT(" --params ");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT(" --arch ");
+  INTEGER(arch);
+  TEXT("\n"
+       "\n"
+       "#include \"attnpress/args/layernorm.h\"\n"
+       "#include \"attnpress/device/lanes.cuh\"\n"
+       "#include \"attnpress/device/ptx_address.cuh\"\n"
+       "#include \"attnpress/device/ptx_cluster.cuh\"\n"
+       "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
+       "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
+       "#include \"attnpress/device/row_norm.cuh\"\n"
+       "#include \"attnpress/device/row_span.cuh\"\n"
+       "#include \"attnpress/device/row_vector.cuh\"\n"
+       "\n"
+       "typedef attnpress_layernorm_bwd_args Args;\n"
+       "\n"
+       "constexpr bool CENTERED = ");
+  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
+  TEXT("; // the mean was taken off\n"
+       "constexpr int COLUMNS = ");
+  INTEGER(cols);
+  TEXT(";\n"
+       "constexpr int SIZE = ");
+  INTEGER((dtype == AP_LAYERNORM_DTYPE_FP32) ? 4 : 2);
+  TEXT("; // bytes of an element\n"
+       "constexpr int PARAMETER_SIZE = ");
+  INTEGER((params == AP_LAYERNORM_PARAMS_FP32) ? 4 : 2);
+  TEXT("; // bytes of a parameter's element\n"
+       "constexpr int THREADS = ");
+  INTEGER(threads);
+  TEXT(";\n"
+       "constexpr int ROW_THREADS = ");
+  INTEGER(row_threads);
+  TEXT(";\n"
+       "constexpr int CLUSTER = ROW_THREADS / THREADS; // thread blocks that share a row\n"
+       "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
+       "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n"
+       "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n"
+       "constexpr int SLOTS = ");
+  INTEGER(slots);
+  TEXT("; // rows in shared memory\n"
+       "constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
+       "constexpr int LANES = ROW_WARPS < 32 ? ROW_WARPS : 32; // that add up what the warps have\n"
+       "constexpr int PARTS = ROW_WARPS / LANES;               // a lane's of these\n"
+       "static_assert(VECTORS * ROW_THREADS * ELEMENTS == COLUMNS, \"threads share a row evenly\");\n"
+       "\n"
+       "// A warp's number in its row. Neighbours are of different blocks, so that each has as much of a row\n"
+       "// that is shorter than COLUMNS.\n"
+       "__device__ __forceinline__ int row_warp() {\n"
+       "  return threadIdx.x / 32 * CLUSTER + blockIdx.x % CLUSTER;\n"
+       "}\n"
+       "\n"
+       "// Row number `row` of a matrix.\n"
+       "__device__ __forceinline__ unsigned char *row_of(const void *matrix, int64_t row, int64_t stride) {\n"
+       "  return (unsigned char *)matrix + row * stride * SIZE;\n"
+       "}\n"
+       "\n"
+       "// The columns of rows that exist.\n"
+       "__device__ __forceinline__ int columns_of(const Args *args, int64_t row) {\n"
+       "  return row < args->rows ? args->columns : 0;\n"
+       "}\n"
+       "\n"
+       "// The words of a parameter of a thread's columns, `absent` where there is none; 0 beyond the row.\n"
+       "// word: (VECTORS, WORDS)\n"
+       "__device__ __forceinline__ void load_parameter(const void *parameter, int columns, int thread,\n"
+       "                                               float absent, uint32_t (*word)[WORDS]) {\n"
+       "  const bool whole = is_parameter_whole(parameter, PARAMETER_SIZE, 0, columns, ELEMENTS) &&\n"
+       "                     columns % ELEMENTS == 0;\n"
+       "  float filler[ELEMENTS];\n"
+       "#pragma unroll\n"
+       "  for (int j = 0; j < ELEMENTS; ++j)\n"
+       "    filler[j] = parameter ? 0.0f : absent;\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    const int column = (i * ROW_THREADS + thread) * ELEMENTS;\n"
+       "    narrow_words_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(filler, ELEMENTS, word[i]);\n"
+       "    if (parameter && column < columns)\n"
+       "      load_parameter_words(parameter, PARAMETER_SIZE, column, columns, ELEMENTS, whole, word[i]);\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// What the warps of a cluster have of a row, in each block's shared memory, and the barrier that\n"
+       "// awaits it. Two rows have places in turn.\n"
+       "struct RowParts {\n"
+       "  float2 warp[ROW_WARPS];\n"
+       "  uint64_t barrier;\n"
+       "};\n"
+       "\n"
+       "// Begins to await what the warps have of the next row of these. By one thread.\n"
+       "__device__ __forceinline__ void expect_parts(RowParts *parts) {\n"
+       "  mbarrier_arrive_expect(shared_address(&parts->barrier), ROW_WARPS * (int)sizeof(float2));\n"
+       "}\n"
+       "\n"
+       "// Makes the barriers, and begins to await the first two rows. Others see them behind the cluster's\n"
+       "// barrier. parts: (2)\n"
+       "__device__ __forceinline__ void init_parts(RowParts *parts) {\n"
+       "  for (int i = 0; i < 2; ++i)\n"
+       "    mbarrier_init(shared_address(&parts[i].barrier), 1);\n"
+       "  fence_mbarrier_init();\n"
+       "  for (int i = 0; i < 2; ++i)\n"
+       "    expect_parts(&parts[i]);\n"
+       "}\n"
+       "\n"
+       "// Tells every block of the cluster what this warp has of a row. Whoever has been told so by all warps\n"
+       "// may write over what they were told of the row before.\n"
+       "__device__ __forceinline__ void tell_cluster(RowParts *parts, float2 own) {\n"
+       "  // All lanes arrive and wait: they have read that.\n"
+       "  __syncwarp();\n"
+       "  const int to = threadIdx.x % 32;\n"
+       "  if (to < CLUSTER)\n"
+       "    send_8_cluster(cluster_address(shared_address(&parts->warp[row_warp()]), to), own,\n"
+       "                   cluster_address(shared_address(&parts->barrier), to));\n"
+       "}\n"
+       "\n"
+       "// Waits until all warps have told what they have of a row.\n"
+       "__device__ __forceinline__ void await_parts(const RowParts *parts, int parity) {\n"
+       "  while (!mbarrier_try_wait(shared_address(&parts->barrier), parity)) {\n"
+       "  }\n"
+       "}\n");
+  if (pass == AP_LAYERNORM_PASS_FWD) {
+    TEXT("// How many values a warp of the cluster has of a row.\n"
+         "__device__ __forceinline__ float count_values(int columns, int warp) {\n"
+         "  return (float)count_columns(columns, ELEMENTS, warp * 32, 32, ROW_THREADS, VECTORS);\n"
+         "}\n");
+  }
+  TEXT("constexpr int ROW = 2 * VECTORS * THREADS; // vectors of a block in a row of x and of dy\n"
+       "constexpr int SMEM_BYTES = ");
+  INTEGER(smem_bytes);
+  TEXT(";\n"
+       "static_assert(SMEM_BYTES == SLOTS * ROW * 16, \"the generator has another formula\");\n"
+       "\n"
+       "// What the forward pass wrote of a row.\n"
+       "struct RowMoments {\n"
+       "  float mean, rstd;\n"
+       "};\n"
+       "\n"
+       "__device__ __forceinline__ RowMoments load_moments(const Args *args, int64_t row) {\n"
+       "  RowMoments moments = {0.0f, 0.0f};\n"
+       "  if (row < args->rows) {\n"
+       "    if (CENTERED)\n"
+       "      moments.mean = args->mean[row];\n"
+       "    moments.rstd = args->rstd[row];\n"
+       "  }\n"
+       "  return moments;\n"
+       "}\n"
+       "\n"
+       "// A thread's part of a row of x, then of dy, on its way to shared memory. slot: (2, VECTORS),\n"
+       "// THREADS apart\n"
+       "__device__ __forceinline__ void send_row(const Args *args, int64_t row, int thread, uint4 *slot) {\n"
+       "  copy_columns(row_of(args->x, row, args->x_row_stride), SIZE, columns_of(args, row), thread,\n"
+       "               ROW_THREADS, VECTORS, slot, THREADS);\n"
+       "  copy_columns(row_of(args->dy, row, args->dy_row_stride), SIZE, columns_of(args, row), thread,\n"
+       "               ROW_THREADS, VECTORS, slot + VECTORS * THREADS, THREADS);\n"
+       "  cp_async_commit();\n"
+       "}\n"
+       "\n"
+       "// Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy; `weight`: the words\n"
+       "// of its weights.\n"
+       "__device__ __forceinline__ void widen_row(const uint4 *part, int index, RowMoments moments,\n"
+       "                                          const uint32_t *weight, float *x, float *dy, float *g) {\n"
+       "  uint32_t word[WORDS];\n"
+       "  float factor[ELEMENTS];\n"
+       "  widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(part[index * THREADS], x);\n"
+       "  widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(part[(VECTORS + index) * THREADS], dy);\n"
+       "  renew_words(weight, WORDS, word);\n"
+       "  widen_words_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(word, ELEMENTS, factor);\n"
+       "#pragma unroll\n"
+       "  for (int j = 0; j < ELEMENTS; ++j) {\n"
+       "    x[j] = (x[j] - moments.mean) * moments.rstd;\n"
+       "    g[j] = dy[j] * factor[j];\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// The sums of g and of g x^ of the warp's part of a row. part: x, then dy\n"
+       "__device__ __forceinline__ float2 add_up(const uint4 *part, RowMoments moments,\n"
+       "                                         const uint32_t (*weight)[WORDS]) {\n"
+       "  float2 all = {0.0f, 0.0f};\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
+       "    widen_row(part, i, moments, weight[i], x, dy, g);\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < ELEMENTS; ++j) {\n"
+       "      all.x += g[j];\n"
+       "      all.y += g[j] * x[j];\n"
+       "    }\n"
+       "  }\n"
+       "  all.x = CENTERED ? sum_lanes(all.x, 32) : 0.0f;\n"
+       "  all.y = sum_lanes(all.y, 32);\n"
+       "  return all;\n"
+       "}\n"
+       "\n"
+       "// Writes the sums of ELEMENTS columns from `column` on, as far as there are so many.\n"
+       "__device__ __forceinline__ void store_sums(float *parts, int column, int columns,\n"
+       "                                           const float *sum) {\n"
+       "  float *to = parts + (int64_t)(blockIdx.x / CLUSTER) * columns + column;\n"
+       "  if (columns % ELEMENTS == 0) {\n"
+       "    if (column < columns) {\n"
+       "#pragma unroll\n"
+       "      for (int j = 0; j < ELEMENTS; j += 4) {\n"
+       "        const float4 four = {sum[j], sum[j + 1], sum[j + 2], sum[j + 3]};\n"
+       "        *(float4 *)(to + j) = four;\n"
+       "      }\n"
+       "    }\n"
+       "    return;\n"
+       "  }\n"
+       "#pragma unroll\n"
+       "  for (int j = 0; j < ELEMENTS; ++j)\n"
+       "    if (column + j < columns)\n"
+       "      to[j] = sum[j];\n"
+       "}\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(THREADS, 1)\n"
+       "    ");
+  STRING(stem);
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
+       "  extern __shared__ __align__(1024) unsigned char smem[];\n"
+       "  __shared__ RowParts parts[2];\n"
+       "  if (threadIdx.x == 0)\n"
+       "    init_parts(parts);\n"
+       "  // All threads of the cluster arrive; who reaches into another block's shared memory has waited.\n"
+       "  cluster_arrive();\n"
+       "  // All memory is touched after what ran before has ended.\n"
+       "  griddepcontrol_wait();\n"
+       "  const int thread = row_warp() * 32 + threadIdx.x % 32; // of the row\n"
+       "  const int64_t step = gridDim.x / CLUSTER;\n"
+       "  int64_t row = blockIdx.x / CLUSTER;\n"
+       "  // Each thread has its own places: nobody else reads them.\n"
+       "  uint4 *const slots = (uint4 *)smem + threadIdx.x;\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < SLOTS; ++i)\n"
+       "    send_row(&args, row + i * step, thread, slots + i * ROW);\n"
+       "  uint32_t weight[VECTORS][WORDS];\n"
+       "  load_parameter(args.weight, args.columns, thread, 1.0f, weight);\n"
+       "  RowMoments moments = load_moments(&args, row), next_moments = load_moments(&args, row + step);\n"
+       "  float weight_sum[VECTORS][ELEMENTS], bias_sum[VECTORS][ELEMENTS];\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < ELEMENTS; ++j)\n"
+       "      weight_sum[i][j] = bias_sum[i][j] = 0.0f;\n"
+       "  }\n"
+       "\n"
+       "  cp_async_wait(SLOTS - 1);\n"
+       "  const float2 first = add_up(slots, moments, weight);\n"
+       "  // All threads of the cluster have arrived: every block has its barriers.\n"
+       "  cluster_wait();\n"
+       "  tell_cluster(&parts[0], first);\n"
+       "  int slot = 0, turn = 0, parity = 0; // parity: of the phase of parts[turn]\n"
+       "  for (; row < args.rows; row += step) {\n"
+       "    // What the next row amounts to, while others arrive.\n"
+       "    const int next = slot + 1 == SLOTS ? 0 : slot + 1;\n"
+       "    const RowMoments later_moments = load_moments(&args, row + 2 * step);\n"
+       "    cp_async_wait(SLOTS - 2);\n"
+       "    const float2 own = add_up(slots + next * ROW, next_moments, weight);\n"
+       "\n"
+       "    // Hands over what all warps of the cluster have of this row.\n"
+       "    await_parts(&parts[turn], parity);\n"
+       "    if (threadIdx.x == 0)\n"
+       "      expect_parts(&parts[turn]);\n"
+       "    const float2 *const part = parts[turn].warp + threadIdx.x % LANES;\n"
+       "    float sum = 0.0f, dot = 0.0f;\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < PARTS; ++i) {\n"
+       "      sum += part[i * LANES].x;\n"
+       "      dot += part[i * LANES].y;\n"
+       "    }\n"
+       "    sum = CENTERED ? sum_lanes(sum, LANES) * args.per_column : 0.0f;\n"
+       "    dot = sum_lanes(dot, LANES) * args.per_column;\n"
+       "    parity ^= turn;\n"
+       "    turn ^= 1;\n"
+       "    tell_cluster(&parts[turn], own);\n"
+       "\n"
+       "    uint4 *const x_and_dy = slots + slot * ROW;\n"
+       "    unsigned char *const dx = row_of(args.dx, row, args.dx_row_stride);\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < VECTORS; ++i) {\n"
+       "      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
+       "      widen_row(x_and_dy, i, moments, weight[i], x, dy, g);\n"
+       "#pragma unroll\n"
+       "      for (int j = 0; j < ELEMENTS; ++j) {\n"
+       "        weight_sum[i][j] += dy[j] * x[j];\n"
+       "        bias_sum[i][j] += dy[j];\n"
+       "        g[j] = moments.rstd * (g[j] - sum - x[j] * dot);\n"
+       "      }\n"
+       "      if (args.dsum) {\n"
+       "        uint4 added;\n"
+       "        float more[ELEMENTS];\n"
+       "        load_columns(row_of(args.dsum, row, args.dsum_row_stride), SIZE, args.columns,\n"
+       "                     i * ROW_THREADS + thread, 0, 1, &added);\n"
+       "        widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(added, more);\n"
+       "#pragma unroll\n"
+       "        for (int j = 0; j < ELEMENTS; ++j)\n"
+       "          g[j] += more[j];\n"
+       "      }\n"
+       "      store_columns(dx, SIZE, args.columns, i * ROW_THREADS + thread, narrow_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(g));\n"
+       "    }\n"
+       "    // The row that comes SLOTS later takes this one's place.\n"
+       "    send_row(&args, row + SLOTS * step, thread, x_and_dy);\n"
+       "    slot = next;\n"
+       "    moments = next_moments;\n"
+       "    next_moments = later_moments;\n"
+       "  }\n"
+       "  // The kernel that adds up the parts may be launched; it waits for their end.\n"
+       "  griddepcontrol_launch_dependents();\n"
+       "  // All warps of the cluster have told what they have of the row after the last: nobody reaches into\n"
+       "  // this block's shared memory any more.\n"
+       "  await_parts(&parts[turn], parity);\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    const int column = (i * ROW_THREADS + thread) * ELEMENTS;\n"
+       "    if (args.weight_parts)\n"
+       "      store_sums(args.weight_parts, column, args.columns, weight_sum[i]);\n"
+       "    if (args.bias_parts)\n"
+       "      store_sums(args.bias_parts, column, args.columns, bias_sum[i]);\n"
+       "  }\n"
+       "}\n");
+}
