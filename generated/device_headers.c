@@ -192,7 +192,7 @@ const ap_device_header ap_device_headers[] = {
      "  int32_t heads_q, seqlen_q, num_splits;\n"
      "  int32_t sinks_dtype; /* 1 fp16, 2 bf16, 3 fp32 */\n"
      "  int32_t block_rows;  /* rows of a thread block: 1, whose splits its groups of threads share out,\n"
-     "                          or, of dense calls, as many as it has such groups, one each */\n"
+     "                          or as many as it has such groups, one each */\n"
      "  int32_t reserved;    /* 0 */\n"
      "} attnpress_fwd_combine_args;\n"
      "\n"
@@ -15306,4 +15306,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "947d7c25e40b086fec934b1f54945faf262d14c1bf7b31b1638bab34ad9a4d91";
+    "6c88ba67f60072f85a89ea0000ad5530c01e7b6272253bee9d7cb8231df26852";

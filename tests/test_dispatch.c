@@ -661,7 +661,8 @@ static void test_combine_rows(void **state) {
       {1, 5, 1, 3459, 64, 17, 0, 1},   {3, 16, 1, 99, 192, 3, 0, 16},
       {1, 32, 8, 1, 128, 16, 0, 1},    {1, 16, 16, 33, 128, 2, 0, 1}, /* 2112 at once, not more */
       {1, 16, 16, 34, 128, 2, 0, 16},  {1, 16, 16, 34, 104, 2, 0, 16},
-      {1, 16, 16, 100, 128, 2, 1, 1}, /* of sequences, whose kernels know no other */
+      {1, 16, 16, 66, 128, 40, 1, 1}, /* of sequences, most of which have few splits */
+      {1, 16, 16, 67, 128, 40, 1, 16},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv,

@@ -249,6 +249,18 @@ MUTATIONS = [
         "threadIdx.x >= BLOCK_M || row >= rows - 1)",
     ),
     Mutation(
+        "combine of sequences: groups of rows past the last",
+        COMBINE,
+        "  if (own_row >= args.rows)\n    return;\n",
+        "",
+    ),
+    Mutation(
+        "combine of sequences: the first group's row for all",
+        COMBINE,
+        "first_row + (together ? 0 : threadIdx.x / GROUP_THREADS);\n  if",
+        "first_row;\n  if",
+    ),
+    Mutation(
         "ragged: the output of a split without keys is read",
         COMBINE,
         "if (lse[i] > -INF)",
