@@ -6,8 +6,8 @@
 // The output is fp16, all else fp32. One thread block computes COLUMNS columns of one row: its
 // threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split.
 // Where rows are many and splits few, it computes GROUPS rows, and each group adds up all splits of
-// one (args.block_rows). No address depends on what was loaded before: a step costs one trip to
-// memory.
+// one (args.block_rows).
+// No address depends on what was loaded before: a step costs one trip to memory.
 //
 // Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile m1n32w4x1s0k0v0 by
 //   python -m generator --pass fwd_combine --hdim 128 --dtype fp16 --arch sm80

@@ -91,6 +91,7 @@ struct KeyPipeline {
   const uint16_t *v;
   Pages pages;
   int key_begin; // the first key of a key block that passes through this ring
+  int page; // of this lane's key of the key block whose slabs are loaded next: what the table says
   int seqlen_k;    // less the first key of a key block that passes through this ring
   int block_begin; // the last key block that is walked over
   uint32_t ring;   // shared address of slot 0
@@ -105,61 +106,66 @@ __device__ __forceinline__ void ring_barrier() {
   __syncwarp();
 }
 
-// Starts passes `first_pass` to `end_pass` - 1 of the copy of `rows` keys from `first_key` on, of
-// `columns` columns, into a slot whose rows have `slab_columns`; `global`: their first column in
-// page 0. Keys from `keys` on, counted from the first, become zeros. The row of each is looked up
-// in the page table that lies `table` entries behind K's.
+// Asks for the number of the page in which this lane's key of key block `n` lies, by the table that
+// lies `table` entries behind K's. It is waited for where it is used.
+__device__ __forceinline__ int ask_for_page(const KeyPipeline *pipe, int n, int64_t table) {
+  const int page =
+      place_of_key(&pipe->pages, &pipe->batch->ragged, n * BLOCK_N + pipe->key_begin + RING_THREAD)
+          .page;
+  return pipe->pages.table[table + page];
+}
+
+// Starts the copy of `rows` keys from `first_key` on, of `columns` columns, into a slot whose rows
+// have `slab_columns`; `global`: their first column in page 0. Keys from `keys` on, counted from the
+// first, become zeros. They are keys `first` and on of those that pass through the ring, of which lane
+// l says to the others where key l lies: `number` is what the table says of its page.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,
-                                          const uint16_t *global, int64_t table,
-                                          int64_t page_stride, int64_t row_stride, int first_key,
-                                          int rows, int columns, int keys, int first_pass,
-                                          int end_pass) {
+                                          const uint16_t *global, int number, int64_t page_stride,
+                                          int64_t row_stride, int first_key, int first, int rows,
+                                          int columns, int keys) {
+  const attnpress_ragged_args *ragged = &pipe->batch->ragged;
   const int pass_rows = RING_THREADS / (columns / 8);
   const int column = copy_column(columns, RING_THREAD);
-  if (RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows) {
+  const bool copies =
+      RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows;
+  const int page = clamped_page(ragged, number);
+  const int row_of_page = place_of_key(&pipe->pages, ragged, first_key - first + RING_THREAD).row;
 #pragma unroll
-    for (int pass = first_pass; pass < end_pass; ++pass) {
-      const int row = pass * pass_rows + copy_row(columns, RING_THREAD);
-      const uint32_t target = slot + row * slab_columns * 2 +
-                              (column * 2 ^ swizzle_of_row(slab_columns, row));
-      if (pass * pass_rows + pass_rows <= rows || row < rows)
-        cp_async_16(target,
-                    global + column + page_row(&pipe->pages, &pipe->batch->ragged, first_key + row,
-                                               table, page_stride, row_stride),
-                    rows <= keys || row < keys ? 16 : 0);
-    }
+  for (int pass = 0; pass < copy_passes(rows, columns, RING_THREADS); ++pass) {
+    const int row = pass * pass_rows + copy_row(columns, RING_THREAD);
+    const int lane = min(first + row, RING_THREADS - 1);
+    const int64_t page_begin = __shfl_sync(0xffffffff, page, lane) * page_stride;
+    const int64_t row_begin = __shfl_sync(0xffffffff, row_of_page, lane) * row_stride;
+    const uint32_t target = slot + row * slab_columns * 2 +
+                            (column * 2 ^ swizzle_of_row(slab_columns, row));
+    if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))
+      cp_async_16(target, global + column + page_begin + row_begin,
+                  rows <= keys || row < keys ? 16 : 0);
   }
 }
 
-// Starts passes of the load of slab `slab` of key block `n` into `slot`: all of them, or part
-// `step` of `steps`. Keys past the end, which only a `masked` key block can have, become zeros.
-__device__ __forceinline__ void load_slab_part(KeyPipeline *pipe, int n, int slab, uint32_t slot,
-                                               bool masked, int step, int steps) {
+// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of
+// their use. Keys past the end, which only a `masked` key block can have, become zeros.
+__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,
+                                          bool masked) {
   const attnpress_fwd_args *args = &pipe->batch->fwd;
   const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end
   const int first_key = n * BLOCK_N + pipe->key_begin;
-  const int columns = slab >= K_SLABS ? HEAD_DIM_V
-                      : slab < K_SLABS - 1 || HEAD_DIM % K_SLAB == 0 ? K_SLAB
-                                                                     : HEAD_DIM % K_SLAB;
-  const int rows = slab >= K_SLABS ? V_SLAB : RING_KEYS;
-  const int passes = copy_passes(rows, columns, RING_THREADS);
-  const int part = steps == 1 ? passes : max_int(2, ceil_div(passes, steps));
-  const int first = min_int(passes, step * part), end = min_int(passes, first + part);
   if (slab < K_SLABS) {
-    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, 0, args->k_batch_stride,
-              args->k_row_stride, first_key, rows, columns, keys, first, end);
+    const int columns = slab < K_SLABS - 1 || HEAD_DIM % K_SLAB == 0 ? K_SLAB : HEAD_DIM % K_SLAB;
+    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, pipe->page, args->k_batch_stride,
+              args->k_row_stride, first_key, 0, RING_KEYS, columns, keys);
+    // What comes next is loaded a slab's use later: V, whose table may be another one,
+    if (slab == K_SLABS - 1)
+      pipe->page = ask_for_page(pipe, n, pipe->batch->ragged.page_table_v);
   } else {
     const int key = (slab - K_SLABS) * V_SLAB;
-    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, pipe->batch->ragged.page_table_v,
-              args->v_batch_stride, args->v_row_stride, first_key + key, rows, columns,
-              keys - key, first, end);
+    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, pipe->page, args->v_batch_stride,
+              args->v_row_stride, first_key + key, key, V_SLAB, HEAD_DIM_V, keys - key);
+    // and the next key block.
+    if (slab == SLABS - 1 && n > pipe->block_begin)
+      pipe->page = ask_for_page(pipe, n - 1, 0);
   }
-}
-
-// The same of a whole slab.
-__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,
-                                          bool masked) {
-  load_slab_part(pipe, n, slab, slot, masked, 0, 1);
 }
 
 // Shared address of the slot `ahead` slabs after the one in use, the first slab being slab `slab`.
@@ -201,12 +207,12 @@ __device__ __forceinline__ void end_slab(KeyPipeline *pipe) {
     pipe->slot = pipe->slot + 1 == STAGES ? 0 : pipe->slot + 1;
 }
 
-// A pipeline over the key blocks of a head down to `block_begin`, whose ring is at the shared
-// address `ring`. `args`: of sequence `b`; `key_begin`: the first key of a key block that passes
-// through it.
+// A pipeline over the key blocks of a head from `n` down to `block_begin`, whose ring is at the
+// shared address `ring`. `args`: of sequence `b`; `key_begin`: the first key of a key block that
+// passes through it.
 __device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_ragged_args *batch,
                                                  const attnpress_fwd_args *args, int64_t b,
-                                                 int kv_head, int block_begin, uint32_t ring,
+                                                 int kv_head, int n, int block_begin, uint32_t ring,
                                                  int key_begin) {
   KeyPipeline pipe;
   pipe.batch = batch;
@@ -215,6 +221,7 @@ __device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_ragged_args
   pipe.pages = pages_of_sequence(&batch->ragged, b, args->seqlen_k);
   pipe.key_begin = key_begin;
   pipe.seqlen_k = args->seqlen_k - key_begin;
+  pipe.page = n >= block_begin ? ask_for_page(&pipe, n, 0) : 0;
   pipe.block_begin = block_begin;
   pipe.ring = ring;
   pipe.slot = 0;
@@ -526,7 +533,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const int first_key = warp_k * RING_KEYS; // of this warp in a key block
   const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;
   KeyPipeline pipe = open_ring(&batch, &args, work.batch, key_head(&args, work.first_head),
-                               block_begin, ring, first_key);
+                               n, block_begin, ring, first_key);
   fill_ring(&pipe, n);
 
   Place place;

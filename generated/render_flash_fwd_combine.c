@@ -28,11 +28,11 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "// The output is ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT(", all else fp32. One thread block computes COLUMNS columns of one row: its\n"
-       "// threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split.\n");
+       "// threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split.\n"
+       "// Where rows are many and splits few, it computes GROUPS rows, and each group adds up all splits of\n"
+       "// one (args.block_rows).\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("// Where rows are many and splits few, it computes GROUPS rows, and each group adds up all splits of\n"
-         "// one (args.block_rows). No address depends on what was loaded before: a step costs one trip to\n"
-         "// memory.\n");
+    TEXT("// No address depends on what was loaded before: a step costs one trip to memory.\n");
   } else {
     TEXT("// A split past a sequence's keys has lse = -inf and no output.\n");
   }
@@ -286,19 +286,22 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "\n");
   } else {
     TEXT("// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the\n"
-         "// result. All threads of the thread block take part.\n"
+         "// result: all threads of the thread block do so `together`, or each group of threads by itself.\n"
          "__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,\n"
          "                                            const attnpress_ragged_args *ragged, Rows rows,\n"
-         "                                            int row, int column_block, WarpSums *sums) {\n"
+         "                                            int row, int column_block, bool together,\n"
+         "                                            WarpSums *sums) {\n"
          "  const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;\n"
          "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
          "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
          "  if (ragged->fixed_split_blocks == 0)\n"
-         "    sum = add_splits(args, row, threadIdx.x / GROUP_THREADS, GROUPS, valid ? column : 0);\n"
+         "    sum = add_splits(args, row, together ? threadIdx.x / GROUP_THREADS : 0, together ? GROUPS : 1,\n"
+         "                     valid ? column : 0);\n"
          "  else if (threadIdx.x < GROUP_THREADS) // the other groups have none\n"
          "    sum = add_in_order(args, row, valid ? column : 0);\n"
-         "  sum = add_groups(sum, sums);\n"
-         "  if (valid && threadIdx.x < GROUP_THREADS)\n"
+         "  if (together)\n"
+         "    sum = add_groups(sum, sums);\n"
+         "  if (valid && (threadIdx.x < GROUP_THREADS || !together))\n"
          "    store_row(args, ragged, rows, row, column, sum);\n"
          "}\n"
          "\n");
@@ -319,7 +322,12 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  attnpress_fwd_combine_args args = batch_args.combine;\n"
-         "  const int row = blockIdx.x / COLUMN_BLOCKS; // of (batch, heads_q, seqlen_q)\n"
+         "  const bool together = args.block_rows == 1; // all groups have the same row\n"
+         "  const int64_t first_row = (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;\n"
+         "  const int64_t own_row = first_row + (together ? 0 : threadIdx.x / GROUP_THREADS);\n"
+         "  if (own_row >= args.rows)\n"
+         "    return;\n"
+         "  const int row = (int)own_row; // of (batch, heads_q, seqlen_q)\n"
          "  const int position = row % args.seqlen_q;\n"
          "  const int batch = row / args.seqlen_q / args.heads_q;\n"
          "  const Rows rows = query_rows(&batch_args.ragged, batch, args.seqlen_q);\n"
@@ -328,7 +336,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  if (batch_args.sequence_splits != nullptr)\n"
          "    args.num_splits = batch_args.sequence_splits[batch];\n"
          "\n"
-         "  combine_row(&args, &batch_args.ragged, rows, row, blockIdx.x % COLUMN_BLOCKS, &sums);\n");
+         "  combine_row(&args, &batch_args.ragged, rows, row, blockIdx.x % COLUMN_BLOCKS, together, &sums);\n");
   } else {
     TEXT("  const int64_t first_row = (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;\n"
          "  combine_rows(&args, first_row, blockIdx.x % COLUMN_BLOCKS, &sums);\n");

@@ -2,8 +2,9 @@
 #include "attention/choose_parts.h"
 
 /* A thread block that adds up one row is there for many splits. Few splits of many rows, more than
- * run at once, are better off with a row a group of its threads. */
-enum { GROUP_SPLITS_MAX = 16, BLOCKS_PER_SM = 16 };
+ * run at once, are better off with a row a group of its threads. Of sequences of their own lengths
+ * most have few splits, but a group has all of the longest one's to add up. */
+enum { GROUP_SPLITS_MAX = 16, BLOCKS_PER_SM = 16, SEQUENCE_BLOCKS_PER_SM = 32 };
 
 attnpress_status ap_find_combine(const ap_problem *problem, const ap_device *device,
                                  ap_plan *plan) {
@@ -31,9 +32,10 @@ int64_t ap_count_combine_blocks(const ap_problem *problem, const ap_tile *combin
 
 int32_t ap_choose_combine_rows(const ap_problem *problem, const ap_device *device,
                                const ap_tile *combine, int32_t num_splits) {
-  if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE || problem->batch_invariant ||
-      num_splits > GROUP_SPLITS_MAX ||
-      ap_count_combine_blocks(problem, combine, 1) <= (int64_t)BLOCKS_PER_SM * device->sm_count)
+  const int dense = problem->sequences == AP_ATTENTION_SEQUENCES_DENSE;
+  const int64_t at_once = dense ? BLOCKS_PER_SM : SEQUENCE_BLOCKS_PER_SM;
+  if (problem->batch_invariant || (dense && num_splits > GROUP_SPLITS_MAX) ||
+      ap_count_combine_blocks(problem, combine, 1) <= at_once * device->sm_count)
     return 1;
   return combine->threads / (combine->field[AP_ATTENTION_TILE_BLOCK_N] / 4);
 }

@@ -57,20 +57,24 @@ int64_t ap_count_combine_blocks(const ap_problem *problem, const ap_tile *combin
 
 /* ---- choose_time.c --------------------------------------------------------------------------- */
 
-/** Microseconds, by the model, of dense calls to kernels whose thread blocks stay. What it takes to
- * write the parts of splits and to add them up; */
+/** Microseconds, by the models, of dense calls: what it takes to write the parts of splits and to add
+ * them up; */
 double ap_parts_us(const ap_problem *problem, const ap_device *device, const ap_tile *combine,
                    int32_t num_splits);
-/** what the kernel takes of a plan with an order, and what it takes in no order less than. Both up to
- * as many row blocks and SMs as ap_schedule_cost(). */
+/** what a kernel whose thread blocks stay takes of a plan with an order, and what it takes in no order
+ * less than; both up to as many row blocks and SMs as ap_schedule_cost(). */
 double ap_scheduled_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
 double ap_least_us(const ap_problem *problem, const ap_device *device, int32_t units,
                    const ap_plan *plan);
+/** What a kernel that decodes takes of so many row blocks, each of which sees so many key blocks, in
+ * equal splits; without adding them up. */
+double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
+                    double key_block_bytes, int32_t num_splits);
 
 /* ---- choose_splits.c ------------------------------------------------------------------------- */
 
 /** With fewer key blocks, keys are not split where the number of splits is chosen. */
-enum { AP_SPLIT_KEY_BLOCKS_MIN = 5 };
+int64_t ap_least_key_blocks(const ap_tile *tile);
 
 /** Rows and splits. Kernels of sm90 have no splits of ragged sequences: where splitting pays, other
  * kernels run. */

@@ -67,7 +67,7 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   const int chosen = maxima->num_splits == 0 && maxima->seqlen_k > 0;
   if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen && !maxima->batch_invariant &&
       ceil_div(maxima->seqlen_k, plan.tile.field[AP_ATTENTION_TILE_BLOCK_N]) <
-          AP_SPLIT_KEY_BLOCKS_MIN)
+          ap_least_key_blocks(&plan.tile))
     return ATTNPRESS_OK; /* never with so few keys */
   if (ap_has_map(problem))
     FORWARD_IF(add_launch(&plan.map, ap_variant_key(&plan.map), &plan.map_tile, plan.map_target, 1,

@@ -5,6 +5,9 @@
 #include "attention/schedule.h"
 
 enum {
+  /* Key blocks, at least, of what is split: by the rule of rounds, and where the time is weighed. */
+  ROUNDS_KEY_BLOCKS_MIN = 5,
+  DECODE_KEY_BLOCKS_MIN = 2,
   SPLITS_CHOSEN_MAX = 128,
   /* Thread blocks of all splits, in units of the device's slots: from there on every count fills its
    * waves to SPLIT_EFFICIENCY and more. It bounds the workspace. */
@@ -26,6 +29,10 @@ enum {
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
+
+int64_t ap_least_key_blocks(const ap_tile *tile) {
+  return tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? DECODE_KEY_BLOCKS_MIN : ROUNDS_KEY_BLOCKS_MIN;
+}
 
 /** Thread blocks of a split count, and the waves that they take: their quotient says how full the
  * waves are. */
@@ -64,7 +71,7 @@ static int64_t most_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
  * one's. */
 int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
   if (blocks <= 0 || slots <= 0 || (double)blocks >= SPLIT_FILL * (double)slots ||
-      key_blocks < AP_SPLIT_KEY_BLOCKS_MIN)
+      key_blocks < ROUNDS_KEY_BLOCKS_MIN)
     return 1;
   const int64_t most = most_splits(blocks, key_blocks, slots);
   const int64_t at_once = one_wave(blocks, key_blocks, slots, most);
@@ -129,7 +136,7 @@ static int64_t sequence_split_blocks(const ap_problem *problem, const ap_tile *t
   const int64_t block_bytes = (int64_t)tile->field[AP_ATTENTION_TILE_BLOCK_N] *
                               (problem->hdim + problem->hdim_v) * (int64_t)sizeof(uint16_t);
   const int64_t blocks = SEQUENCE_SPLIT_BYTES / block_bytes;
-  return blocks > AP_SPLIT_KEY_BLOCKS_MIN ? blocks : AP_SPLIT_KEY_BLOCKS_MIN;
+  return blocks > ROUNDS_KEY_BLOCKS_MIN ? blocks : ROUNDS_KEY_BLOCKS_MIN;
 }
 
 /** Splits of sequences whose longest may have `key_blocks`, for `blocks` thread blocks of one split. */
@@ -231,7 +238,7 @@ static extent extent_of(const ap_problem *problem, const ap_device *device, cons
 /** 1 where the number of splits, and packing, are worth a look. */
 static int is_small(const ap_device *device, const extent *e) {
   return e->units > 0 && e->units < (int64_t)ROUNDS_WEIGHED * device->sm_count &&
-         e->key_blocks >= AP_SPLIT_KEY_BLOCKS_MIN;
+         e->key_blocks >= ROUNDS_KEY_BLOCKS_MIN;
 }
 
 /** Weighs all numbers of splits, each as the least that gives a split as many key blocks. */
@@ -308,6 +315,55 @@ static int32_t choose_by_time(const ap_problem *problem, const ap_device *device
   return splits < chosen.most ? splits : (int32_t)chosen.most;
 }
 
+/* ---- By time, decoding ----------------------------------------------------------------------- */
+
+/** 1 where the number of splits of a call that decodes is weighed: of kernels whose warps have rings of
+ * their own, which the model is of. */
+static int is_decode_weighed(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
+  return plan->variant.axis[AP_ATTENTION_DECODE] && tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 &&
+         problem->sequences == AP_ATTENTION_SEQUENCES_DENSE;
+}
+
+/** The least number of splits but for those that take less time by NEXT_GAIN. */
+static int32_t weigh_decode_splits(const ap_problem *problem, const ap_device *device,
+                                   const ap_tile *tile, const extent *e) {
+  ap_plan tried;
+  if (ap_find_combine(problem, device, &tried) != ATTNPRESS_OK)
+    return 1;
+  const double key_block_bytes = (double)tile->field[AP_ATTENTION_TILE_BLOCK_N] *
+                                 (problem->hdim + problem->hdim_v) * (double)sizeof(uint16_t);
+  int32_t best = 1;
+  double best_us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, 1);
+  for (int32_t n = 2; n <= e->most; ++n) {
+    if (adds_nothing(e->key_blocks, n))
+      continue;
+    const double us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, n) +
+                      ap_parts_us(problem, device, &tried.combine_tile, n);
+    if (us < NEXT_GAIN * best_us) {
+      best = n;
+      best_us = us;
+    }
+  }
+  return best;
+}
+
+/** The number of splits, weighed once a shape, and then remembered. */
+static int32_t choose_decode_by_time(const ap_problem *problem, const ap_device *device,
+                                     const ap_tile *tile, const ap_plan *plan) {
+  const extent e = extent_of(problem, device, plan, tile);
+  if (e.units == 0 || e.most < 2 || e.key_blocks < DECODE_KEY_BLOCKS_MIN)
+    return 1;
+  const uint64_t key = key_of_weighing(problem, plan);
+  uint16_t known = device->memo != NULL ? ap_memo_find(device->memo, key) : 0;
+  if (known == 0) {
+    known = (uint16_t)weigh_decode_splits(problem, device, tile, &e);
+    if (device->memo != NULL)
+      ap_memo_put(device->memo, key, known);
+  }
+  /* Another key of the same bits may have more splits than there is a workspace for. */
+  return known < e.most ? known : (int32_t)e.most;
+}
+
 /* ---- The choice ------------------------------------------------------------------------------ */
 
 /** The splits of a plan whose variant and tile are `split`'s; *least: key blocks of each, or 1. */
@@ -343,6 +399,8 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     if (count == 0)
       count = is_weighed(problem, device, plan, &tile)
                   ? choose_by_time(problem, device, &tile, plan)
+              : is_decode_weighed(problem, plan, &tile)
+                  ? choose_decode_by_time(problem, device, &tile, plan)
                   : count_splits(problem, device, plan, &tile, &least);
   }
   plan->variant.axis[AP_ATTENTION_SPLIT] = count != 1;

@@ -1,6 +1,6 @@
-/* How long a dense call takes on Hopper, by a model: of kernels whose thread blocks stay, in one part
- * or in splits. It is there to compare numbers of splits of one call; bench/NOTES.md has how its
- * numbers were found and how far they are from what was measured. */
+/* How long a dense call takes, in one part or in splits, by models: of Hopper's kernels whose thread
+ * blocks stay, and of kernels that decode. They are there to compare numbers of splits of one call;
+ * bench/NOTES.md has how their numbers were found and how far they are from what was measured. */
 #include <math.h>
 
 #include "attention/choose_parts.h"
@@ -61,4 +61,42 @@ double ap_scheduled_us(const ap_problem *problem, const ap_device *device, const
   const ap_schedule_bounds least = ap_schedule_least(problem, units, device->sm_count, plan);
   return kernel_us(problem, &plan->tile, ap_schedule_cost(problem, device->sm_count, plan),
                    least.mean);
+}
+
+/* ---- Decoding -------------------------------------------------------------------------------- */
+
+/* A launch, and the way of the first bytes and of the last. */
+#define DECODE_START_US 2.7
+/* Bytes of K and V that an SM gets in a microsecond: its share of the memory's where all ask; at most,
+ * where few do; and at most, where that is what full rounds have left over. */
+#define SHARE_BYTES 34.2e3
+#define ALONE_BYTES 68e3
+#define LATER_BYTES 48e3
+enum { DECODE_BLOCKS_PER_SM = 2 };
+
+/** Microseconds in which some SMs read so many bytes each, of which one gets `most` in one: fewer, and
+ * without a sharp bend, where together they would get more than there is. */
+static double read_us(const ap_device *device, int64_t sms, double bytes, double most) {
+  const double alone_us = bytes / most;
+  const double shared_us = bytes * (double)sms / (SHARE_BYTES * device->sm_count);
+  const double a = alone_us * alone_us, b = shared_us * shared_us;
+  return sqrt(sqrt(a * a + b * b));
+}
+
+/* An SM holds two thread blocks, and one alone gets nearly all that an SM can. So a full round is two
+ * an SM; of what is left over each SM has one before some have two, and these are busy with their
+ * second when the others have ended. */
+double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
+                    double key_block_bytes, int32_t num_splits) {
+  const int64_t sms = device->sm_count, round = DECODE_BLOCKS_PER_SM * sms;
+  const int64_t per_split = ceil_div(key_blocks, num_splits);
+  const int64_t blocks = units * ceil_div(key_blocks, per_split), left = blocks % round;
+  const double bytes = (double)per_split * key_block_bytes;
+  const double rounds_us =
+      (double)(blocks - left) * bytes / (SHARE_BYTES * (double)device->sm_count);
+  if (left > sms)
+    return DECODE_START_US + rounds_us + read_us(device, sms, bytes, ALONE_BYTES) +
+           read_us(device, left - sms, bytes, LATER_BYTES);
+  return DECODE_START_US + rounds_us +
+         read_us(device, left, bytes, blocks < round ? ALONE_BYTES : LATER_BYTES);
 }

@@ -158,14 +158,14 @@ MUTATIONS = [
     Mutation(
         "pages: the next one",
         SEQUENCE,
-        "pages->table[table + page]",
-        "pages->table[table + page + 1]",
+        "pages->table[table + at.page]",
+        "pages->table[table + at.page + 1]",
     ),
     Mutation(
         "pages: the row in the page is off by one",
         SEQUENCE,
-        "return {number, row - page * size->value};",
-        "return {number, row - page * size->value + 1};",
+        "return {page, row - page * size->value};",
+        "return {page, row - page * size->value + 1};",
     ),
     Mutation(
         "pages: the table of the first sequence",
@@ -202,8 +202,8 @@ MUTATIONS = [
     Mutation(
         "pages: a number below 0",
         SEQUENCE,
-        "max(pages->table[table + page], 0)",
-        "pages->table[table + page]",
+        "min(max(number, 0), args->num_pages - 1)",
+        "min(number, args->num_pages - 1)",
     ),
     Mutation(
         "pages: entries behind the last key's",
@@ -247,6 +247,18 @@ MUTATIONS = [
         DECODE,
         "threadIdx.x >= BLOCK_M || row >= rows)",
         "threadIdx.x >= BLOCK_M || row >= rows - 1)",
+    ),
+    Mutation(
+        "combine of sequences: groups of rows past the last",
+        COMBINE,
+        "  if (own_row >= args.rows)\n    return;\n",
+        "",
+    ),
+    Mutation(
+        "combine of sequences: the first group's row for all",
+        COMBINE,
+        "first_row + (together ? 0 : threadIdx.x / GROUP_THREADS);\n  if",
+        "first_row;\n  if",
     ),
     Mutation(
         "ragged: the output of a split without keys is read",

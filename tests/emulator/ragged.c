@@ -839,6 +839,7 @@ static size_t kept_bytes(const kernel *k, const batch_row *row) {
 static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_args *fwd,
                           const attnpress_ragged_args *ragged, const int32_t *sequence_splits,
                           char *report) {
+  const int block_n = combine->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   const attnpress_fwd_combine_ragged_args adds = {
       .combine =
           {
@@ -858,17 +859,19 @@ static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_ar
               .seqlen_q = fwd->seqlen_q,
               .num_splits = fwd->num_splits,
               .sinks_dtype = fwd->score.sinks_dtype,
-              .block_rows = 1,
+              .block_rows = c->fixed_blocks == 0 && c->splits % 2 == 0
+                                ? combine->tile.threads / (block_n / 4)
+                                : 1,
           },
       .ragged = *ragged,
       .sequence_splits = sequence_splits,
   };
-  const int columns =
-      ceil_div(c->args.out.shape[3], combine->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  const int columns = ceil_div(c->args.out.shape[3], block_n);
   give_all(c, c->splits, COMBINES);
   if (sequence_splits != NULL)
     give_written(c, "sequence_splits", SPLITS, 0);
-  return launch(combine, (unsigned)(adds.combine.rows * columns), &adds, call_combine, c, report);
+  return launch(combine, (unsigned)(ceil_div(adds.combine.rows, adds.combine.block_rows) * columns),
+                &adds, call_combine, c, report);
 }
 
 static uint32_t next_by_chance(uint32_t *state) {

@@ -119,7 +119,7 @@ typedef struct attnpress_fwd_combine_args {
   int32_t heads_q, seqlen_q, num_splits;
   int32_t sinks_dtype; /* 1 fp16, 2 bf16, 3 fp32 */
   int32_t block_rows;  /* rows of a thread block: 1, whose splits its groups of threads share out,
-                          or, of dense calls, as many as it has such groups, one each */
+                          or as many as it has such groups, one each */
   int32_t reserved;    /* 0 */
 } attnpress_fwd_combine_args;
 

@@ -179,16 +179,27 @@ struct PageRow {
   int page, row;
 };
 
-// Where a key lies, by the table that lies `table` entries behind K's. Keys past the last one are
-// that one: somebody may ask for the row of a key that is then not read.
-__device__ __forceinline__ PageRow page_of_key(const Pages *pages,
-                                               const attnpress_ragged_args *args, int key,
-                                               int64_t table) {
+// Where a key lies among the sequence's pages. Keys past the last one are that one: somebody may ask
+// for the row of a key that is then not read.
+__device__ __forceinline__ PageRow place_of_key(const Pages *pages,
+                                                const attnpress_ragged_args *args, int key) {
   const int row = pages->first + min(key, pages->last_key);
   const attnpress_divisor *size = &args->page_size;
   const int page = (int)((uint64_t)row * size->multiplier >> size->shift);
-  const int number = min(max(pages->table[table + page], 0), args->num_pages - 1);
-  return {number, row - page * size->value};
+  return {page, row - page * size->value};
+}
+
+// A number of the table's that is a page's in any case.
+__device__ __forceinline__ int clamped_page(const attnpress_ragged_args *args, int number) {
+  return min(max(number, 0), args->num_pages - 1);
+}
+
+// Where a key lies, by the table that lies `table` entries behind K's.
+__device__ __forceinline__ PageRow page_of_key(const Pages *pages,
+                                               const attnpress_ragged_args *args, int key,
+                                               int64_t table) {
+  const PageRow at = place_of_key(pages, args, key);
+  return {clamped_page(args, pages->table[table + at.page]), at.row};
 }
 
 // Offset of that row, by the strides of pages and rows.
