@@ -8,6 +8,8 @@ and after the main one are in the time. The libraries take turns, in a new rando
 the median of device events counts. The gradients of every line are checked once: on the first
 batch and key head against float64, at twice the error of the plain algorithm in the dtype.
 
+With --build PATH another build of attnpress takes part, as "build".
+
 With --random N the shapes are drawn by --seed, as compare.py draws them. With --window LEFT queries
 see so many keys before theirs, and no later one.
 
@@ -35,6 +37,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
+from bench import libraries
 from bench.cases import Case, random_cases
 from bench.timing import device_name
 
@@ -82,8 +85,8 @@ class Shape:
         self.flops = 2.5 * 2 * batch * heads * pairs * sum(dims)
 
 
-def ours(s: Shape, deterministic: bool) -> Call:
-    return lambda: attnpress.flash_attn_backward(
+def ours(s: Shape, deterministic: bool, package=attnpress) -> Call:
+    return lambda: package.flash_attn_backward(
         s.dout, s.q, s.k, s.v, s.out, s.lse, **s.mask, deterministic=deterministic
     )
 
@@ -252,6 +255,8 @@ def contenders(s: Shape) -> dict[str, Call]:
     }
     if flash_attn_interface is not None:
         makers["FA3"] = lambda: flash3(s)
+    if libraries.has_build():
+        makers["build"] = lambda: ours(s, False, libraries.build_package())
     found = {}
     for name, make in makers.items():
         try:
@@ -368,7 +373,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--heads", nargs="+", type=_heads,
         help="in place of --dims: 32/8/128, query heads, key heads and head dim",
     )  # fmt: skip
+    parser.add_argument(
+        "--build", type=Path, metavar="PATH",
+        help="another build's libattnpress.so, or its checkout, beside this one; not for --lengths",
+    )  # fmt: skip
     o = parser.parse_args(argv)
+    if o.build is not None:
+        libraries.use_build(o.build)
     if o.window >= 0 and (o.random or o.masks != ["causal"]):
         parser.error("--window is for --masks causal, and not for --random")
     if o.lengths is not None:
@@ -376,6 +387,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(measure_lengths(o))
     names = ["attnpress", "deterministic", "FA2", "cuDNN"]
     names += ["FA3"] if flash_attn_interface is not None else []
+    names += ["build"] if libraries.has_build() else []
     print(f"{device_name()}, backward, TFLOP/s")
     heading = f"{'shape':>{SHAPE_WIDTH}}" if o.random else f"{'dims':>8}{'mask':>8}{'S':>7}"
     print(heading, *(f"{n:>14}" for n in names), "  error/bound")

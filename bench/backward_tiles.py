@@ -83,7 +83,8 @@ class BackwardArgs(ctypes.Structure):
         ("key_tiles", ctypes.c_int32),
         ("group_parts", ctypes.c_int32),
         ("sum_parts", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("zero_ahead", ctypes.c_int32),
+        ("dq_zeroed", ctypes.c_void_p),
     ]  # fmt: skip
 
 
@@ -93,7 +94,6 @@ class BackwardSm90Args(ctypes.Structure):
     _fields_ = [
         *((name, TensorMap) for name in ("q", "dout", "k", "v")),
         ("bwd", BackwardArgs),
-        ("reserved", ctypes.c_int64 * 1),
     ]
 
 

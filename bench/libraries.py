@@ -110,7 +110,7 @@ def use_build(path: Path) -> None:
     drives, or a checkout, whose own package drives what was built in it."""
     global _build  # noqa: PLW0603
     _build = path.resolve()
-    _attnpress_build.cache_clear()
+    build_package.cache_clear()
 
 
 def has_build() -> bool:
@@ -118,7 +118,7 @@ def has_build() -> bool:
 
 
 @functools.cache
-def _attnpress_build() -> Any:
+def build_package() -> Any:
     """attnpress once more, from another build."""
     import attnpress
 
@@ -130,11 +130,11 @@ def _attnpress_build() -> Any:
 
 
 def _other_build(case: Case) -> Call:
-    return functools.partial(_attnpress_build().flash_attn_func, causal=case.causal)
+    return functools.partial(build_package().flash_attn_func, causal=case.causal)
 
 
 def _other_build_prepare(case: Case, q, k, v) -> None:
-    _attnpress_build().prepare(q, k, v, causal=case.causal)
+    build_package().prepare(q, k, v, causal=case.causal)
 
 
 # ---- PyTorch ------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@
 #include "attnpress/device/gradient.cuh"
 #include "attnpress/device/gradient_bulk.cuh"
 #include "attnpress/device/gradient_store.cuh"
+#include "attnpress/device/gradient_zero.cuh"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
@@ -319,6 +320,7 @@ __device__ __forceinline__ void add_up(const attnpress_bwd_args *args, uint32_t 
                                        const Work *work, int place) {
   const int first = place * DQ_TILES, tiles = place == 0 ? DQ_TILES : K_TILES - DQ_TILES;
   const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;
+  wait_for_zeros(args, 2);
   float *sum = args->dq_sum + sum_offset(args, work->batch, work->first_head, work->row_begin / 16,
                                          HEAD_DIM);
   for (int n = 0, row = work->row_begin; n < work->steps; ++n) {
@@ -545,6 +547,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
       produce(maps, shared, &work);
     if (warp == 1)
       produce_rows(&bwd, smem, shared, &work);
+    if (warp >= 2)
+      zero_ahead(&bwd, HEAD_DIM, warp - 2, 2);
     if (threadIdx.x == 64)
       add_up(&bwd, shared, &work, 0);
     if (threadIdx.x == 96)

@@ -48,8 +48,11 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
-       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
+  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("#include \"attnpress/device/gradient_zero.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM_V = ");
   INTEGER(hdim_v);
@@ -180,11 +183,18 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "  float4 *sum = (float4 *)args.dq_sum +\n"
          "                ((int64_t)head * args.sum_tiles + at.sum_tile + tile) * args.dq_sum_quads;\n");
   } else {
-    TEXT("  const int quads = args.dq_sum_quads / row_blocks;\n"
+    TEXT("  const bool zeroes =\n"
+         "      args.zero_ahead == 0 || head_index < first_head_of_unit(&args, args.zero_ahead);\n"
+         "  const int quads = zeroes ? args.dq_sum_quads / row_blocks : 0;\n"
          "  float4 *sum = (float4 *)args.dq_sum + (int64_t)blockIdx.x * quads;\n");
   }
   TEXT("  for (int i = threadIdx.x; i < quads; i += NUM_THREADS)\n"
        "    sum[i] = {0.0f, 0.0f, 0.0f, 0.0f};\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  if (args.zero_ahead != 0 && threadIdx.x == 0 &&\n"
+         "      blockIdx.x < args.batch * args.heads_kv * args.group_parts)\n"
+         "    args.dq_zeroed[blockIdx.x] = 0;\n");
+  }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  if (direct && at.seqlen_k == 0 && args.dq_sum_quads > 0 && !args.accumulate) {\n"
          "    const int chunks = args.dq_sum_quads / 32; // of 16 bytes, of a row of dq\n"

@@ -99,6 +99,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
       }
       TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
+           "#include \"attnpress/device/gradient_zero.cuh\"\n"
            "#include \"attnpress/device/pipeline.cuh\"\n"
            "#include \"attnpress/device/ptx_address.cuh\"\n"
            "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
@@ -972,6 +973,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       }
       TEXT("  Step step = {work->first_head, work->row_begin};\n"
            "  Stage stage = {0, 0};\n"
+           "  if (threadIdx.x % 32 == 0)\n"
+           "    wait_for_zeros(args, 2);\n"
+           "  __syncwarp();\n"
            "  if (work->steps > 0) // the copy engine hands over K\n"
            "    wait_for_phase(k_full(shared), 0);\n"
            "#pragma unroll 1\n"
@@ -1070,6 +1074,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "      produce(&args, shared, &work);\n"
            "    if (warp == 1)\n"
            "      produce_rows(&args.bwd, smem, shared, &work);\n"
+           "    if (warp >= 2)\n"
+           "      zero_ahead(&args.bwd, HEAD_DIM, warp - 2, 2);\n"
            "  } else if (warp < 12) {\n"
            "    increase_registers(SCORE_REGISTERS);\n"
            "    consume_scores(&args.bwd, smem, shared, &work, warp / 4 - 1);\n"
@@ -1174,8 +1180,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
     }
-    TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
-         "#include \"attnpress/device/pipeline.cuh\"\n"
+    TEXT("#include \"attnpress/device/gradient_store.cuh\"\n");
+    if (parts) {
+      TEXT("#include \"attnpress/device/gradient_zero.cuh\"\n");
+    }
+    TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
          "#include \"attnpress/device/ptx_address.cuh\"\n"
          "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
          "#include \"attnpress/device/ptx_tma.cuh\"\n"
@@ -1978,8 +1987,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "      // The copy engine hands over K, and all consumers' warps their dS.\n"
              "      wait_for_phase(k_full(shared), 0);\n"
              "      wait_for_phase(ds_full(shared, 0), 0);\n"
-             "    }\n"
-             "    add_dq(args, shared, work, n, step);\n"
+             "    }\n");
+        if (parts) {
+          TEXT("    if (n == 0) {\n"
+               "      if (threadIdx.x % 32 == 0)\n"
+               "        wait_for_zeros(args, 2);\n"
+               "      __syncwarp();\n"
+               "    }\n");
+        }
+        TEXT("    add_dq(args, shared, work, n, step);\n"
              "    step = step_after(step, work);\n"
              "  }\n"
              "  named_barrier_arrive(2, READERS); // K and dS have been read\n"
@@ -1994,6 +2010,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         } else {
           TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
                "                                       const Work *work) {\n");
+        }
+        if (parts) {
+          TEXT("  if (threadIdx.x % 32 == 0)\n"
+               "    wait_for_zeros(args, 2);\n"
+               "  __syncwarp();\n");
         }
         TEXT("  Step step = {work->first_head, work->row_begin};\n"
              "  if (work->steps > 0) // the copy engine hands over K\n"
@@ -2474,6 +2495,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
          "  if (warp < 4) {\n"
          "    decrease_registers(PRODUCER_REGISTERS);\n");
+    if (parts) {
+      TEXT("    if (warp >= 2)\n"
+           "      zero_ahead(&bwd, HEAD_DIM, warp - 2, 2);\n");
+    }
     if (merged) {
       TEXT("    produce_and_sum(maps, &bwd, smem, shared, &work);\n");
     } else {

@@ -129,8 +129,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
-       "#include \"attnpress/device/pipeline.cuh\"\n"
+  TEXT("#include \"attnpress/device/gradient_store.cuh\"\n");
+  if (parts) {
+    TEXT("#include \"attnpress/device/gradient_zero.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n");
   if ((sums || k_in_regs) || v_in_regs) {
     TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n");
@@ -827,8 +830,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     if (halves) {
       TEXT("  const int first = place * DQ_TILES, tiles = place == 0 ? DQ_TILES : K_TILES - DQ_TILES;\n");
     }
-    TEXT("  const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;\n"
-         "  float *sum = args->dq_sum + sum_offset(args, ");
+    TEXT("  const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;\n");
+    if (parts) {
+      TEXT("  wait_for_zeros(args, 2);\n");
+    }
+    TEXT("  float *sum = args->dq_sum + sum_offset(args, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, work->first_head, work->at->sum_tile + work->row_begin / 16" : "work->batch, work->first_head, work->row_begin / 16");
     TEXT(",\n"
          "                                         HEAD_DIM);\n"
@@ -889,8 +895,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
          "  const int place = DQ_OFFSET + warp * DQ_WARP_BYTES;\n"
          "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);\n"
-         "  Step step = {work->first_head, work->row_begin};\n"
-         "  if (work->steps > 0) // the copy engine hands over K\n"
+         "  Step step = {work->first_head, work->row_begin};\n");
+    if (parts) {
+      TEXT("  // A warp that has waited for the zeros of the sum arrives, the warps of dQ arrive and wait.\n"
+           "  named_barrier_sync(3, 128 + 32);\n");
+    }
+    TEXT("  if (work->steps > 0) // the copy engine hands over K\n"
          "    wait_for_phase(k_full(shared), 0);\n"
          "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
          "    const int turn = n % 2;\n"
@@ -1153,6 +1163,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  unsigned char *const ds_place = smem + DS_OFFSET +\n"
          "                                  (consumer * 64 + warp * 16 + lane / 4) * DS_ROW_BYTES +\n"
          "                                  lane % 4 * 4;\n");
+  }
+  if ((parts && in_turn) && !adders) {
+    TEXT("  if (lane == 0)\n"
+         "    wait_for_zeros(args, 2);\n"
+         "  __syncwarp();\n");
   }
   TEXT("  Step step = {work->first_head, work->row_begin};\n"
        "  Stage stage = {0, 0};\n");
@@ -1549,6 +1564,18 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "      produce(maps, shared, &work);\n"
        "    if (warp == 1)\n"
        "      produce_rows(&bwd, smem, shared, &work);\n");
+  if (parts) {
+    TEXT("    if (warp >= 2)\n"
+         "      zero_ahead(&bwd, HEAD_DIM, warp - 2, 2);\n");
+  }
+  if (parts && own_dq) {
+    TEXT("    if (warp == 2) { // for the warps of dQ, which have no registers for it\n"
+         "      if (threadIdx.x == 64)\n"
+         "        wait_for_zeros(&bwd, 2);\n"
+         "      __syncwarp();\n"
+         "      named_barrier_arrive(3, 128 + 32);\n"
+         "    }\n");
+  }
   if (adders) {
     TEXT("    if (threadIdx.x == 64)\n"
          "      add_up(&bwd, shared, &work, 0);\n");

@@ -324,12 +324,12 @@ def test_the_other_build_is_loaded_beside_ours(
     shutil.copy(build_dir / "libattnpress.so", copy)
     libraries.use_build(copy)
     with contextlib.suppress(RuntimeError):  # without a GPU it has no handle
-        libraries._attnpress_build()
+        libraries.build_package()
     opened = sys.modules["attnpress_build._library"]
     assert opened.library_path == str(copy)
     assert attnpress._library.library_path != str(copy)
     assert opened.library is not attnpress._library.library
-    libraries._attnpress_build.cache_clear()
+    libraries.build_package.cache_clear()
 
 
 def test_command_line_keeps_no_paths() -> None:

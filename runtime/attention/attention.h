@@ -92,19 +92,24 @@ typedef struct ap_backward_plan {
   int32_t has_sum;                 /* 1: dq_sum is there */
   size_t delta_offset_bytes;       /* behind lse_log2 */
   size_t dq_sum_offset_bytes;      /* behind delta; only where it is there */
+  int32_t can_zero_ahead;          /* 1: bwd is a kernel that can, and dq_zeroed is there */
+  int32_t zero_ahead;              /* as in attnpress_bwd_args */
+  size_t dq_zeroed_offset_bytes;   /* behind dq_sum */
   int32_t blocks[AP_LAUNCHES_MAX]; /* of each launch: the argument of that name */
   int32_t orders;                  /* of ragged calls; 0: no schedule kernel runs */
   ap_backward_order order[ATTNPRESS_SCHEDULE_ORDERS];
   int32_t order_of[AP_LAUNCHES_MAX]; /* of each launch that has one */
   int32_t group_parts, key_tiles;    /* as in attnpress_bwd_args */
   int64_t part_rows;                 /* of dk_sum and dv_sum, of all parts; or a bound */
-  size_t dk_sum_offset_bytes;        /* where group_parts > 1: behind dq_sum */
+  size_t dk_sum_offset_bytes;        /* where group_parts > 1: behind dq_zeroed */
   size_t dv_sum_offset_bytes;        /* behind dk_sum */
   int32_t dk_convert, dv_convert;    /* the launches that make dk and dv of them; 0: none */
   int32_t dbias_row_blocks;          /* of the kernel for dbias: of its rows or, where it has
                                         one, of all that it sums up */
 } ap_backward_plan;
 
+/** Whether thread blocks of a kernel can zero the sum of dq ahead of those that add to it. */
+int ap_can_zero_ahead(const ap_variant *variant);
 attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic,
                                     const ap_device *device, ap_backward_plan *plan,
                                     ap_launches *launches);

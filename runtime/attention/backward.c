@@ -133,7 +133,10 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
       .group_parts = how->group_parts,
       .sum_parts = 1,
       .key_tiles = how->key_tiles,
+      .zero_ahead = how->zero_ahead,
   };
+  if (how->zero_ahead > 0)
+    out->dq_zeroed = (uint32_t *)(workspace + how->dq_zeroed_offset_bytes);
   if (how->group_parts > 1) {
     out->dk_sum = (float *)(workspace + how->dk_sum_offset_bytes);
     out->dv_sum = (float *)(workspace + how->dv_sum_offset_bytes);

@@ -282,6 +282,30 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
   return add_kernel(&keys, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches);
 }
 
+/* ---- Zeros for the sum of dq ----------------------------------------------------------------- */
+
+enum {
+  ZERO_ROUNDS = 2,          /* of thread blocks, at least, between who zeroes and who adds */
+  UNIT_QUADS_MAX = 1 << 30, /* of 16 bytes, of a unit's sum: a kernel counts them */
+};
+
+int ap_can_zero_ahead(const ap_variant *variant) {
+  const int32_t *axis = variant->axis;
+  return axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD && axis[AP_ATTENTION_ARCH] == 90 &&
+         axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_DENSE;
+}
+
+/** Units that a unit's thread blocks zero ahead; 0: there are too few for that. */
+static int32_t choose_zero_ahead(const ap_problem *p, const ap_device *device, int32_t key_blocks,
+                                 int32_t parts) {
+  const int64_t unit_quads = ceil_div(p->heads_q / p->heads_kv, parts) * padded_tiles(p->seqlen_q) *
+                             TILE_ROWS / 4 * p->hdim;
+  if (p->seqlen_q == 0 || unit_quads >= UNIT_QUADS_MAX)
+    return 0;
+  const int64_t ahead = ceil_div((int64_t)ZERO_ROUNDS * device->sm_count, key_blocks);
+  return ahead < (int64_t)p->batch * p->heads_kv * parts ? (int32_t)ahead : 0;
+}
+
 /* ---- Workspace ------------------------------------------------------------------------------- */
 
 /** Bytes of `rows` rows of floats, up to a multiple of the alignment; 0: they pass 2^64. */
@@ -304,6 +328,9 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
   plan->dq_sum_offset_bytes = end;
   if (plan->has_sum)
     fits = fits && add_floats(tile_rows * (size_t)plan->sum_tiles, (size_t)p->hdim, &end);
+  plan->dq_zeroed_offset_bytes = end;
+  if (plan->can_zero_ahead) /* parts of groups are at most as many as query heads */
+    fits = fits && add_floats(batch * (size_t)p->heads_q, 1, &end);
   if (plan->group_parts > 1) {
     plan->dk_sum_offset_bytes = end;
     fits = fits && add_floats((size_t)plan->part_rows, (size_t)p->hdim, &end);
@@ -373,8 +400,14 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
     plan->has_sum = !is_direct(p, plan);
     if (plan->has_sum)
       FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches));
-    if (launches->count > main_kernel)
+    if (launches->count > main_kernel) {
       FORWARD_IF(share_groups(p, device, is_bound, main_kernel, plan, launches));
+      const ap_launch *launch = &launches->launch[main_kernel];
+      plan->can_zero_ahead = ap_can_zero_ahead(&launch->variant);
+      if (plan->can_zero_ahead)
+        plan->zero_ahead =
+            choose_zero_ahead(p, device, plan->blocks[main_kernel], plan->group_parts);
+    }
   } else {
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, device, plan, launches));
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DKV, device, plan, launches));

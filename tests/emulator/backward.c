@@ -32,6 +32,7 @@ enum {
   LSE_LOG2,
   DELTA,
   DQ_SUM,
+  DQ_ZEROED,
   DK_SUM,
   DV_SUM,
   DSINKS,
@@ -71,6 +72,7 @@ typedef struct call {
   int heads, accumulate;
   int64_t row_tiles, rows; /* of lse_log2 and delta: batch * heads * padded rows */
   int group_parts;         /* as in attnpress_bwd_args, */
+  int zero_ahead;          /* as there, */
   int sum_parts;           /* as there */
   int64_t key_tiles;
   float scale;
@@ -119,6 +121,22 @@ static float *add_floats(call *c, int which, const char *name, int64_t count, in
       (emulated_tensor){name, data, sizeof(float), writable, {1, 1, 1, count}, {0, 0, 0, 1}};
   poison_tensor(&c->tensors[which]);
   return data;
+}
+
+/* Of query heads that thread blocks of bwd have, each with its own keys. */
+static int units_of(const call *c) {
+  return c->s.batch * c->s.heads_kv * c->group_parts;
+}
+
+/* Floats of dq_sum that bwd_delta zeroes: those of the first units' heads. */
+static int64_t zeroed_before(const call *c) {
+  const int64_t all = c->rows * c->args.q.shape[3];
+  if (c->zero_ahead == 0)
+    return all;
+  const int unit = c->zero_ahead, group = c->s.group;
+  const int64_t heads =
+      unit / c->group_parts * group + unit % c->group_parts * group / c->group_parts;
+  return all / (c->s.batch * c->heads) * heads;
 }
 
 /* Fills a gradient and keeps its values. */
@@ -255,6 +273,16 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
     add_floats(c, DK_SUM, "dk_sum", keys * hdim, 1);
     add_floats(c, DV_SUM, "dv_sum", keys * hdim_v, 1);
   }
+  /* bwd_delta meets parts of groups as well. */
+  const unsigned turn = hash_of_name(k->stem) % 1000 + (unsigned)(seed / 1000);
+  if (delta && turn % 2 == 0)
+    c->group_parts = s->group;
+  const int units = units_of(c);
+  if ((delta || ap_can_zero_ahead(&k->variant)) && units > 1 && s->seqlen_k > 0 && c->rows > 0 &&
+      turn % 5 != 0)
+    c->zero_ahead = 1 + (int)(turn / 2 % (unsigned)((units < 5 ? units : 5) - 1));
+  if (c->zero_ahead > 0)
+    add_floats(c, DQ_ZEROED, "dq_zeroed", units, 1);
   return reference_fill_forward(a);
 }
 
@@ -425,6 +453,8 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
       .lse_log2 = c->tensors[LSE_LOG2].data,
       .delta = c->tensors[DELTA].data,
       .dq_sum = c->tensors[DQ_SUM].data,
+      .zero_ahead = c->zero_ahead,
+      .dq_zeroed = c->tensors[DQ_ZEROED].data,
       .lse_batch_stride = a->lse_stride[0],
       .lse_head_stride = a->lse_stride[1],
       .dlse_batch_stride = a->dlse_stride[0],
@@ -459,7 +489,8 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
       k->tile.field[owns_keys(k) ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
   args.blocks = (rows + block - 1) / block;
   int64_t blocks = (int64_t)args.blocks * s->batch * (owns_keys(k) ? s->heads_kv : c->heads);
-  blocks *= c->group_parts;
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD)
+    blocks *= c->group_parts;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS)
     blocks = c->heads;
   attnpress_bwd_dbias_args dbias = {.bwd = args};
@@ -524,7 +555,14 @@ static int check_delta(const call *c, char *report) {
       return -1;
     }
   }
-  for (int64_t i = 0; i < c->rows * c->args.q.shape[3]; ++i)
+  const uint32_t *zeroed = c->tensors[DQ_ZEROED].data;
+  for (int i = 0; i < units_of(c) && c->zero_ahead > 0; ++i)
+    if (zeroed[i] != 0) {
+      snprintf(report, EMULATED_REPORT_BYTES, "number %d of dq_zeroed is %u, expected 0", i,
+               (unsigned)zeroed[i]);
+      return -1;
+    }
+  for (int64_t i = 0; i < zeroed_before(c); ++i)
     if (!(sum[i] == 0.0f)) {
       snprintf(report, EMULATED_REPORT_BYTES, "float %lld of dq_sum is %.7g, expected 0",
                (long long)i, (double)sum[i]);
@@ -627,7 +665,11 @@ static int run_main(const kernel *k, call *c, char *report) {
     outputs = 1u << DK | 1u << DV;
   fill_rows(c);
   if (pass_of(k) == AP_ATTENTION_PASS_BWD)
-    memset(c->tensors[DQ_SUM].data, 0, (size_t)(c->rows * c->args.q.shape[3]) * sizeof(float));
+    memset(c->tensors[DQ_SUM].data, 0, (size_t)zeroed_before(c) * sizeof(float));
+  if (c->zero_ahead > 0) {
+    memset(c->tensors[DQ_ZEROED].data, 0, (size_t)units_of(c) * sizeof(uint32_t));
+    outputs |= 1u << DQ_ZEROED;
+  }
   if (launch(k, c, inputs | outputs, report) != 0)
     return -1;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD)
@@ -696,7 +738,7 @@ static int run_one(const kernel *k, const shape *s, int with_dlse, int accumulat
   } else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA) {
     status = launch(k, &c,
                     1u << OUT | 1u << DOUT | 1u << LSE | 1u << DLSE | 1u << LSE_LOG2 | 1u << DELTA |
-                        1u << DQ_SUM,
+                        1u << DQ_SUM | 1u << DQ_ZEROED,
                     report);
     status = status == 0 ? check_delta(&c, report) : status;
   } else {

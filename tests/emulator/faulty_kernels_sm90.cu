@@ -5,10 +5,12 @@
 
 #include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_atom.cuh"
 #include "attnpress/device/ptx_bulk.cuh"
 #include "attnpress/device/ptx_cluster.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
+#include "attnpress/device/ptx_red.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_warpgroup.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
@@ -195,6 +197,50 @@ KERNEL(bulk_add_written_without_a_barrier) {
     ((float *)smem)[77] = 0;
   }
 }
+
+// Of two blocks the first writes zeros, and the second adds to them. The last word is their counter.
+#define ZEROS_KERNEL(name, zeroes, adds)                                                           \
+  KERNEL(name) {                                                                                   \
+    SHARED;                                                                                        \
+    if (blockIdx.x == 0) {                                                                         \
+      if (threadIdx.x < 32) {                                                                      \
+        zeroes;                                                                                    \
+      }                                                                                            \
+      return;                                                                                      \
+    }                                                                                              \
+    const bool alone = stored(smem, 1.0f, true);                                                   \
+    adds;                                                                                          \
+  }
+#define ZERO args.out[threadIdx.x] = 0
+#define TELL                                                                                       \
+  if (threadIdx.x == 0)                                                                            \
+  release_increment(args.out + 255)
+#define LEARN(count)                                                                               \
+  while (load_acquire(args.out + 255) < (count)) {                                                 \
+  }
+#define ADD_IF_ALONE(before)                                                                       \
+  if (alone) {                                                                                     \
+    before;                                                                                        \
+    ADDITION_OF(0, 0, 128);                                                                        \
+  }
+ZEROS_KERNEL(right_zeros, ZERO; __syncwarp();
+             TELL, ADD_IF_ALONE(LEARN(1) fence_proxy_async_global()))
+ZEROS_KERNEL(right_zeros_of_threads, ZERO; __syncwarp(); TELL, if (alone){LEARN(1)} __syncthreads();
+             if (threadIdx.x < 32) red_add((float *)args.out + threadIdx.x, 1.0f))
+ZEROS_KERNEL(zeros_without_a_wait, ZERO; __syncwarp();
+             TELL, ADD_IF_ALONE(fence_proxy_async_global()))
+ZEROS_KERNEL(zeros_without_proxy_fence, ZERO; __syncwarp(); TELL, ADD_IF_ALONE(LEARN(1)))
+ZEROS_KERNEL(zeros_behind_the_proxy_fence, ZERO; __syncwarp();
+             TELL, ADD_IF_ALONE(fence_proxy_async_global(); LEARN(1)))
+ZEROS_KERNEL(zeros_that_the_lane_does_not_know, ZERO;
+             TELL, ADD_IF_ALONE(LEARN(1) fence_proxy_async_global()))
+ZEROS_KERNEL(zeros_behind_the_release, TELL; __syncwarp();
+             ZERO, ADD_IF_ALONE(LEARN(1) fence_proxy_async_global()))
+ZEROS_KERNEL(
+    zeros_that_other_threads_do_not_know, ZERO; __syncwarp(); TELL, if (alone) {
+      LEARN(1)
+    } if (threadIdx.x < 32) red_add((float *)args.out + threadIdx.x, 1.0f))
+ZEROS_KERNEL(zeros_that_never_come, ZERO; __syncwarp(); TELL, ADD_IF_ALONE(LEARN(2)))
 
 // The others' stores are not known.
 KERNEL(bulk_add_before_the_barrier) {

@@ -1,6 +1,6 @@
 /* Global memory: every access lies in an element of a tensor that the launch was given, and only the
- * barrier of a cluster orders two threads' accesses to it within a launch: what one has written, no
- * other may write or read without that. */
+ * barrier of a cluster, and counters that one thread releases and another acquires, order two threads'
+ * accesses to it within a launch: what one has written, no other may write or read without that. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "machine.h"
 
@@ -13,6 +13,7 @@ static machine *const m = &the_machine;
 /* Who has written a granule of a writable tensor in this launch, or added to it. */
 typedef struct writer {
   uint32_t block, site; /* site: from the module's begin */
+  uint32_t stamp;       /* of the thread */
   uint16_t thread;
   uint8_t written;  /* an access_kind */
   uint8_t arrivals; /* of the thread at the cluster's barrier, before; ARRIVALS_MAX: or more */
@@ -22,6 +23,28 @@ typedef enum access_kind { READ = 0, WRITE = 1, REDUCTION = 2 } access_kind;
 
 enum { GRANULE_BYTES_MAX = 2, TENSORS_MAX = 16, ARRIVALS_MAX = 255 };
 enum { COPY_ENGINE = THREADS_MAX }; /* a thread of its own, whose work nobody waits for */
+
+/* A release of a counter: what the thread knew, of each of its block's. */
+typedef struct release {
+  uintptr_t counter;
+  uint32_t block;
+  uint32_t *known;
+} release;
+
+static release *releases; /* of the launch */
+static int release_count, release_capacity;
+
+/* A thread of this block knows of the first releases of a counter, as many as there were. */
+typedef struct acquisition {
+  uintptr_t counter;
+  uint32_t stamp;
+  int releases, thread;
+  int fenced; /* and the copy engine, where the thread asks it */
+} acquisition;
+
+enum { ACQUISITIONS_MAX = 1024 }; /* of a block */
+static acquisition acquisitions[ACQUISITIONS_MAX];
+static int acquisition_count;
 
 static uint64_t granule_bytes(const emulated_tensor *t) {
   return t->element_bytes < GRANULE_BYTES_MAX ? 1 : GRANULE_BYTES_MAX;
@@ -70,7 +93,46 @@ static int64_t last_byte(const emulated_tensor *t) {
   return (last + 1) * t->element_bytes;
 }
 
+void global_release(uintptr_t counter) {
+  if (release_count == release_capacity) {
+    release_capacity = release_capacity ? 2 * release_capacity : 64;
+    releases = realloc(releases, (size_t)release_capacity * sizeof *releases);
+    if (releases == NULL)
+      abort();
+  }
+  uint32_t *known = malloc((size_t)m->thread_count * sizeof *known);
+  if (known == NULL)
+    abort();
+  for (int t = 0; t < m->thread_count; ++t)
+    known[t] = order_known_of(m->current, t);
+  releases[release_count++] = (release){counter, m->block, known};
+  m->threads[m->current].time = ++m->epoch;
+}
+
+void global_acquire(uintptr_t counter) {
+  const uint32_t stamp = m->threads[m->current].time;
+  acquisition *last = acquisition_count > 0 ? &acquisitions[acquisition_count - 1] : NULL;
+  if (last != NULL && last->counter == counter && last->thread == m->current && !last->fenced)
+    --acquisition_count; /* asked again */
+  if (acquisition_count == ACQUISITIONS_MAX)
+    machine_fail("acquires more counters than the emulator keeps");
+  acquisitions[acquisition_count++] = (acquisition){counter, stamp, release_count, m->current, 0};
+}
+
+void global_fence(void) {
+  for (int i = 0; i < acquisition_count; ++i)
+    if (acquisitions[i].thread == m->current)
+      acquisitions[i].fenced = 1;
+}
+
+void global_block_reset(void) {
+  acquisition_count = 0;
+}
+
 void global_reset(void) {
+  for (int i = 0; i < release_count; ++i)
+    free(releases[i].known);
+  release_count = 0;
   for (int i = 0; i < TENSORS_MAX; ++i) {
     if (writers[i] != NULL)
       munmap(writers[i], writers_bytes[i]);
@@ -90,18 +152,40 @@ void global_reset(void) {
   }
 }
 
+/* Whether the current thread, or the copy engine for it, knows of what another block's has written. */
+static int is_acquired(const writer *w, int by_copy_engine) {
+  if (w->thread == COPY_ENGINE)
+    return 0;
+  for (int i = 0; i < acquisition_count; ++i) {
+    const acquisition *a = &acquisitions[i];
+    if (!order_knows(m->current, a->thread, a->stamp) || (by_copy_engine && !a->fenced))
+      continue;
+    for (int j = 0; j < a->releases; ++j)
+      if (releases[j].counter == a->counter && releases[j].block == w->block &&
+          releases[j].known[w->thread] >= w->stamp)
+        return 1;
+  }
+  return 0;
+}
+
 /* `first` to `last`: granules of a tensor that `thread` reads or writes. */
 static void check_writers(const emulated_tensor *t, writer *first, writer *last, int thread,
                           access_kind kind, const void *site) {
   static const char *const verbs[] = {"reads", "writes", "adds to"};
   const uint32_t arrivals = cluster_arrivals();
-  const writer self = {m->block, (uint32_t)((uintptr_t)site - m->launch->module->begin),
-                       (uint16_t)thread, (uint8_t)kind,
-                       (uint8_t)(arrivals < ARRIVALS_MAX ? arrivals : ARRIVALS_MAX)};
+  const writer self = {
+      .block = m->block,
+      .site = (uint32_t)((uintptr_t)site - m->launch->module->begin),
+      .stamp = thread == COPY_ENGINE ? 0 : m->threads[thread].time,
+      .thread = (uint16_t)thread,
+      .written = (uint8_t)kind,
+      .arrivals = (uint8_t)(arrivals < ARRIVALS_MAX ? arrivals : ARRIVALS_MAX),
+  };
   for (writer *w = first; w <= last; ++w) {
     const int alone = w->block == self.block && w->thread == self.thread;
     const int before = w->arrivals < ARRIVALS_MAX && cluster_orders(w->block, w->arrivals);
-    if (w->written && !alone && !before && !(kind == REDUCTION && w->written == REDUCTION)) {
+    if (w->written && !alone && !before && !(kind == REDUCTION && w->written == REDUCTION) &&
+        !is_acquired(w, thread == COPY_ENGINE)) {
       char who[32] = "the copy engine";
       if (w->thread != COPY_ENGINE)
         snprintf(who, sizeof who, "thread %d", w->thread);

@@ -138,6 +138,8 @@ void order_acquire(int thread, int clock);
 void order_barrier(void);
 /** Whether `thread` knows what thread `other` did at `stamp`. */
 int order_knows(int thread, int other, uint32_t stamp);
+/** Up to which stamp the thread knows of another. What it does after this call it does not know yet. */
+uint32_t order_known_of(int thread, int other);
 /** Up to which stamp a clock knows an actor that is no thread; the clock of a thread is its number.
  */
 uint32_t order_known(int clock, int actor);
@@ -186,13 +188,19 @@ const unsigned char *shared_product_read(product_reader *r, uint32_t address);
 
 /* ---- global_memory.c ---- */
 
-void global_reset(void); /* before a launch */
+void global_reset(void);       /* before a launch */
+void global_block_reset(void); /* before a block */
 /** A read or a write by the current thread. */
 void global_access(uintptr_t address, int bytes, int is_write, const void *site);
 /** An addition in place, which other threads' additions to the same bytes need no order with. */
 void global_reduction(uintptr_t address, int bytes, const void *site);
 /** The same by the copy engine, which the current thread cannot wait for. */
 void global_bulk_reduction(uintptr_t address, int bytes, const void *site);
+/** The current thread hands what it knows over to those who acquire the counter, of other blocks. */
+void global_release(uintptr_t counter);
+void global_acquire(uintptr_t counter);
+/** What the current thread has acquired the copy engine knows of, too, which it asks later. */
+void global_fence(void);
 
 /* ---- cp_async.c ---- */
 

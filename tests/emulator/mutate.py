@@ -120,12 +120,12 @@ def classify(report: str) -> str:
         (r"outside the tensors", "access outside the tensors"),
         (r"outside the \d+ bytes", "access outside shared memory"),
         (r"not a multiple of", "misaligned access"),
-        (r"took too long", "too long"),
+        (r"took too long|waits for ever", "too long"),
         (r"ended with signal", "crash"),
         (r"out is off|_cache is off|\bq is off", "wrong output"),
         (r"lse is off", "wrong lse"),
         (r"d[qkv] is off|dq of batch|(d(sinks|bias)|buffer) is off", "wrong gradient"),
-        (r"of lse_log2 and delta is|of dq_sum is", "wrong delta"),
+        (r"of lse_log2 and delta is|of dq_(sum|zeroed) is", "wrong delta"),
     ]
     return next((kind for pattern, kind in kinds if re.search(pattern, report)), "failure")
 

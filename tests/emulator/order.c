@@ -116,6 +116,13 @@ int order_knows(int thread, int other, uint32_t stamp) {
   return stamp < m->floor || thread == other || (m->partial && clock_of(thread)[other] >= stamp);
 }
 
+uint32_t order_known_of(int thread, int other) {
+  if (thread == other)
+    return m->threads[thread].time;
+  const uint32_t known = m->partial ? clock_of(thread)[other] : 0;
+  return known >= m->floor ? known : m->floor - 1;
+}
+
 uint32_t order_known(int clock, int actor) {
   return clock_of(clock)[actor];
 }

@@ -1,5 +1,5 @@
 /* red.global.add.f32 and atom.global.inc.u32 (PTX ISA, red, atom): additions that need no order, among
- * themselves. */
+ * themselves; and red.release and ld.acquire at a counter, which are an order. */
 #include "machine.h"
 
 void emulated_red_add(float *global, float x) {
@@ -12,4 +12,27 @@ uint32_t emulated_atomic_increment(uint32_t *global, uint32_t most) {
   global_reduction((uintptr_t)global, (int)sizeof *global, CALL_SITE());
   *global = before >= most ? 0 : before + 1;
   return before;
+}
+
+void emulated_release_increment(uint32_t *global, uint32_t most) {
+  global_reduction((uintptr_t)global, (int)sizeof *global, CALL_SITE());
+  global_release((uintptr_t)global);
+  *global = *global >= most ? 0 : *global + 1;
+}
+
+/* Other blocks run before or afterwards: who asks often, and alone, asks for ever. */
+uint32_t emulated_load_acquire(const uint32_t *global) {
+  enum { OFTEN = 1000 };
+  static const uint32_t *last;
+  static uint32_t value;
+  static int times;
+  times = global == last && *global == value ? times + 1 : 0;
+  last = global;
+  value = *global;
+  if (times > OFTEN)
+    machine_fail("waits for ever for a counter that is %u, at %s", (unsigned)value,
+                 site_text(CALL_SITE()));
+  global_reduction((uintptr_t)global, (int)sizeof *global, CALL_SITE());
+  global_acquire((uintptr_t)global);
+  return value;
 }

@@ -102,6 +102,7 @@ static void run_block(unsigned block) {
   fragments_reset();
   tma_reset();
   bulk_reset();
+  global_block_reset();
   named_barriers_reset();
   registers_reset();
   products_reset();

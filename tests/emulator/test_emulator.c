@@ -594,6 +594,15 @@ static const struct {
     {"bulk_add_under_a_copy", {"begins a copy to", "while the copy engine reads it", NULL}},
     {"bulk_add_written_early", {"writes", "while the copy engine reads it", NULL}},
     {"bulk_add_written_without_a_barrier", {"race: writes", "read it", "no barrier", NULL}},
+    {"right_zeros", {NULL}},
+    {"right_zeros_of_threads", {NULL}},
+    {"zeros_without_a_wait", {"race: adds to an element of out", NULL}},
+    {"zeros_without_proxy_fence", {"race: adds to an element of out", NULL}},
+    {"zeros_behind_the_proxy_fence", {"race: adds to an element of out", NULL}},
+    {"zeros_that_the_lane_does_not_know", {"race: adds to an element of out", NULL}},
+    {"zeros_behind_the_release", {"race: adds to an element of out", NULL}},
+    {"zeros_that_other_threads_do_not_know", {"race: adds to an element of out", NULL}},
+    {"zeros_that_never_come", {"waits for ever for a counter that is 1", NULL}},
     {"bulk_add_before_the_barrier", {"race: lets the copy engine read", "wrote it", NULL}},
     {"asks_once", {"reads shared address", "its end was not waited for", NULL}},
     {"barrier_not_initialised", {"arrives at smem + 16400", "no barrier was initialised", NULL}},
@@ -719,8 +728,9 @@ static void test_sm90_faults(void) {
                             .tensor_count = 2};
   for (size_t i = 0; i < sizeof sm90_faults / sizeof *sm90_faults; ++i) {
     const char *symbol = sm90_faults[i].symbol;
-    launch.blocks = strncmp(symbol, "cluster_", strlen("cluster_")) == 0 ? 2 : 1;
-    launch.cluster = launch.blocks;
+    const int cluster = strncmp(symbol, "cluster_", strlen("cluster_")) == 0;
+    launch.blocks = cluster || strstr(symbol, "zeros") != NULL ? 2 : 1;
+    launch.cluster = cluster ? 2 : 1;
     launch.threads = strcmp(symbol, "more_registers_than_there_are") == 0 ? 384 : 256;
     memset(fault_out, 0, sizeof fault_out);
     run_fault(symbol, sm90_faults[i].words, &launch);

@@ -309,7 +309,12 @@ void tma_check_exit(void) {
                  copies[0].thread, place_text(copies[0].shared), site_text(copies[0].site));
 }
 
-/* fence.proxy.async */
+/* fence.proxy.async.global */
+void emulated_fence_proxy_async_global(void) {
+  global_fence();
+}
+
+/* fence.proxy.async.shared::cta */
 void emulated_fence_proxy_async(void) {
   m->partial = 1;
   order_fence(m->current);

@@ -178,14 +178,19 @@ typedef struct attnpress_bwd_args {
   int32_t key_tiles;   /* ceil(seqlen_k / 16), rounded up to a multiple of 8 */
   int32_t group_parts; /* of a group of query heads, each a block's of bwd on 9.0; 1: all of it */
   int32_t sum_parts; /* of bwd_convert: tensors one behind the other at dq_sum, which it adds up */
-  int32_t reserved;
+  /* Thread blocks of dense bwd on 9.0 that have the same query heads are a unit, in the order of
+   * the grid. bwd_delta zeroes dq_sum of the first `zero_ahead` units' heads, and each unit that of
+   * the unit so many behind it, which waits for that. 0: bwd_delta zeroes all. */
+  int32_t zero_ahead;
+  uint32_t *dq_zeroed; /* (batch, heads_kv, group_parts), 0 before bwd: warps that have zeroed their
+                          share of a unit's dq_sum; NULL where zero_ahead is 0 */
 } attnpress_bwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, q_batch_stride, 104)
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, batch, 328)
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, score, 384)
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, dk_sum, 536)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 568, "layout of attnpress_bwd_args");
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 576, "layout of attnpress_bwd_args");
 
 /* The arguments of the backward kernel for compute capability 9.0, which reads Q, K, V and dO through
  * tensor maps and leaves those pointers and strides in `bwd` alone. Boxes have 64 columns, in the
@@ -196,7 +201,6 @@ typedef struct attnpress_bwd_sm90_args {
   attnpress_tensor_map k; /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */
   attnpress_tensor_map v; /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), the same boxes */
   attnpress_bwd_args bwd;
-  int64_t reserved[1];
 } attnpress_bwd_sm90_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_args, bwd, 512)

@@ -58,16 +58,16 @@ typedef struct attnpress_bwd_mod_args {
   attnpress_mod_args mod;
 } attnpress_bwd_mod_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_args, mod, 568)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1120, "layout of attnpress_bwd_mod_args");
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_args, mod, 576)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1128, "layout of attnpress_bwd_mod_args");
 
 typedef struct attnpress_bwd_ragged_mod_args {
   attnpress_bwd_ragged_args batch; /* as in attnpress_fwd_mod_args */
   attnpress_mod_args mod;
 } attnpress_bwd_ragged_mod_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_args, mod, 752)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_args) == 1304,
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_args, mod, 760)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_args) == 1312,
                         "layout of attnpress_bwd_ragged_mod_args");
 
 /* Where the gradient of a snippet's buffer is added up, by the buffer's indices. */
@@ -91,7 +91,7 @@ typedef struct attnpress_bwd_mod_grad_args {
 } attnpress_bwd_mod_grad_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_grad_args, gradients, sizeof(attnpress_bwd_mod_args))
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_grad_args) == 1440,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_grad_args) == 1448,
                         "layout of attnpress_bwd_mod_grad_args");
 
 typedef struct attnpress_bwd_ragged_mod_grad_args {
@@ -102,7 +102,7 @@ typedef struct attnpress_bwd_ragged_mod_grad_args {
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_grad_args, gradients,
                         sizeof(attnpress_bwd_ragged_mod_args))
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_grad_args) == 1624,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_grad_args) == 1632,
                         "layout of attnpress_bwd_ragged_mod_grad_args");
 
 typedef struct attnpress_fwd_sm90_mod_args {

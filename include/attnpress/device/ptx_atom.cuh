@@ -12,3 +12,16 @@ __device__ __forceinline__ uint32_t atomic_increment(uint32_t *global) {
   asm volatile("atom.global.inc.u32 %0, [%1], 0x7fffffff;" : "=r"(before) : "l"(global) : "memory");
   return before;
 }
+
+// red.release.gpu.global.inc.u32: the same, and it gives nothing back. Who sees it by load_acquire()
+// sees what this thread has done to memory before, or knows that others did.
+__device__ __forceinline__ void release_increment(uint32_t *global) {
+  asm volatile("red.release.gpu.global.inc.u32 [%0], 0x7fffffff;" ::"l"(global) : "memory");
+}
+
+// ld.acquire.gpu.global.u32
+__device__ __forceinline__ uint32_t load_acquire(const uint32_t *global) {
+  uint32_t count;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(global) : "memory");
+  return count;
+}

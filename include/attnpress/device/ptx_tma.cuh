@@ -50,3 +50,8 @@ __device__ __forceinline__ void tma_load_im2col_4d(uint32_t shared, const attnpr
 __device__ __forceinline__ void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+
+// fence.proxy.async.global: the same of global memory.
+__device__ __forceinline__ void fence_proxy_async_global() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}

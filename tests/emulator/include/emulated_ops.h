@@ -43,6 +43,8 @@ void emulated_mma_m16n8(float *d, const uint32_t *a, const uint32_t *b, int k, i
 
 void emulated_red_add(float *global, float x);
 uint32_t emulated_atomic_increment(uint32_t *global, uint32_t most);
+void emulated_release_increment(uint32_t *global, uint32_t most);
+uint32_t emulated_load_acquire(const uint32_t *global);
 
 void emulated_mbarrier_init(uint32_t barrier, int count);
 void emulated_fence_mbarrier_init(void);
@@ -59,6 +61,7 @@ void emulated_tma_load(uint32_t shared, const void *map, uint32_t barrier, const
 void emulated_tma_load_im2col(uint32_t shared, const void *map, uint32_t barrier,
                               const int *coordinates, const int *offsets);
 void emulated_fence_proxy_async(void);
+void emulated_fence_proxy_async_global(void);
 
 void emulated_bulk_add(float *global, uint32_t shared, int bytes);
 void emulated_bulk_commit(void);

@@ -7,3 +7,13 @@
 __device__ __forceinline__ uint32_t atomic_increment(uint32_t *global) {
   return emulated_atomic_increment(global, 0x7fffffff);
 }
+
+// red.release.gpu.global.inc.u32 (PTX ISA, red).
+__device__ __forceinline__ void release_increment(uint32_t *global) {
+  emulated_release_increment(global, 0x7fffffff);
+}
+
+// ld.acquire.gpu.global.u32 (PTX ISA, ld).
+__device__ __forceinline__ uint32_t load_acquire(const uint32_t *global) {
+  return emulated_load_acquire(global);
+}

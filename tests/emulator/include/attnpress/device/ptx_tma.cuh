@@ -36,3 +36,8 @@ __device__ __forceinline__ void tma_load_im2col_4d(uint32_t shared, const attnpr
 __device__ __forceinline__ void fence_proxy_async() {
   emulated_fence_proxy_async();
 }
+
+// fence.proxy.async.global
+__device__ __forceinline__ void fence_proxy_async_global() {
+  emulated_fence_proxy_async_global();
+}
