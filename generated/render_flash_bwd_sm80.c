@@ -888,7 +888,7 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "      smem + S_OFFSET + (own_row + lane / 4) * S_ROW_BYTES + (walk_row + lane % 4 * 2) * 2;\n");
   }
   TEXT("\n");
-  if (dropout && !owns_keys) {
+  if ((dropout && !owns_keys) && (hdim <= 256)) {
     TEXT("  const DropoutHead of_head =\n"
          "      dropout_head(&args.score, work.batch * (int64_t)args.heads_q + work.head);\n");
   }
@@ -1013,6 +1013,10 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (dropout && owns_keys) {
     TEXT("    const DropoutHead of_head =\n"
          "        dropout_head(&args.score, work.batch * (int64_t)args.heads_q + now.head);\n");
+  } else if (dropout && (hdim > 256)) {
+    TEXT("    // Found anew: it would take registers over the products.\n"
+         "    const DropoutHead of_head =\n"
+         "        dropout_head(&args.score, work.batch * (int64_t)args.heads_q + work.head);\n");
   }
   TEXT("#pragma unroll\n"
        "    for (int m = 0; m < S_ROWS; ++m) {\n"
