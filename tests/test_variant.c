@@ -223,9 +223,12 @@ static void test_registry(void **state) {
       variant.axis[AP_ATTENTION_DTYPE] = ATTNPRESS_BF16;
     if (variant.axis[AP_ATTENTION_SPLIT] == AP_ANY)
       variant.axis[AP_ATTENTION_SPLIT] = 1;
-    const int32_t sequences = variant.axis[AP_ATTENTION_SEQUENCES]; /* few rows name them */
+    /* Few rows name these. */
+    const int32_t sequences = variant.axis[AP_ATTENTION_SEQUENCES];
+    const int32_t without_alibi = variant.axis[AP_ATTENTION_ALIBI] == 0;
     without_features(&variant);
-    variant.axis[AP_ATTENTION_ALIBI] = row.tile_class == 1;
+    variant.axis[AP_ATTENTION_SOFTCAP] = row.tile_class == 1 && without_alibi;
+    variant.axis[AP_ATTENTION_ALIBI] = row.tile_class == 1 && !without_alibi;
     variant.axis[AP_ATTENTION_DROPOUT] = row.tile_class == 2 || row.tile_class == 4;
     variant.axis[AP_ATTENTION_BIAS] = row.tile_class == 3 || row.tile_class == 4
                                           ? AP_ATTENTION_BIAS_BF16

@@ -324,7 +324,7 @@ static int is_decode_weighed(const ap_problem *problem, const ap_plan *plan, con
          problem->sequences == AP_ATTENTION_SEQUENCES_DENSE;
 }
 
-/** The least number of splits but for those that take less time by NEXT_GAIN. */
+/** The least number of splits except those that take less time by NEXT_GAIN. */
 static int32_t weigh_decode_splits(const ap_problem *problem, const ap_device *device,
                                    const ap_tile *tile, const extent *e) {
   ap_plan tried;
