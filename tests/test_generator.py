@@ -209,6 +209,18 @@ def test_illegal_tiles(change: dict, problem: str) -> None:
     assert any(problem in found for found in problems(D128, tile)), problems(D128, tile)
 
 
+def test_a_warp_looks_up_no_more_pages_than_it_has_lanes() -> None:
+    dense = D128.replace(decode=True)
+    paged = dense.replace(sequences="paged")
+    wide = make_tile(16, 128, 1, 1, 2, 64, 16, warps_k=2)  # 64 keys a warp
+    narrow = make_tile(16, 64, 1, 1, 2, 64, 16, warps_k=2)
+    assert problems(dense, sized(dense, wide)) == []
+    assert problems(paged, sized(paged, narrow)) == []
+    assert problems(paged, sized(paged, wide)) == [
+        "block_n / warps_k is over 32: each lane looks up the page of one key"
+    ]
+
+
 @pytest.mark.parametrize(
     ("tile", "problem"),
     [

@@ -475,6 +475,10 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
             tile.warps_k == 1 or max(variant.hdim, variant.hdim_v) <= 256,
             "warps with keys of their own need head dims up to 256: a warp copies a row at a time",
         ),
+        (
+            tile.warps_k == 1 or variant.sequences != "paged" or tile.block_n // tile.warps_k <= 32,
+            "block_n / warps_k is over 32: each lane looks up the page of one key",
+        ),
         (tile.threads <= 1024, f"{tile.threads} threads are more than 1024"),
         (tile.stages >= 2, "stages is less than 2"),
         (tile.k_unroll >= 0, "k_unroll is negative"),
