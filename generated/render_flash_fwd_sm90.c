@@ -274,8 +274,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// slopes, each the sum of three, times numbers of keys, which wgmma reads from here as it reads V.\n"
          "// Keys before all rows are numbered up to the last one of the block, 1 - BLOCK_N to 0 (rows 0 to 2\n"
          "// of 8), keys behind all rows from the first one on, 0 to 1 - BLOCK_N (rows 4 to 6): the nearest\n"
-         "// keys, which count most, have the smallest products. The step's other 8 rows are these again, times\n"
-         "// zeros.\n"
+         "// keys, which count most, have the smallest products. The step's other 8 rows are these again,\n"
+         "// times zeros.\n"
          "constexpr int NUMBER_BYTES = ceil_div(BLOCK_N, 64) * 1024;\n"
          "__shared__ __align__(1024) unsigned char key_numbers[NUMBER_BYTES];\n"
          "\n");
@@ -1482,8 +1482,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  fence_proxy_async();\n"
          "}\n"
          "\n"
-         "// The A fragment of the slopes for the walk's key block: parts of slopes at the rows of numbers that\n"
-         "// are for its side of the diagonal, zeros elsewhere.\n"
+         "// The A fragment of the slopes for the walk's key block: parts of slopes at the rows of numbers\n"
+         "// that are for its side of the diagonal, zeros elsewhere.\n"
          "__device__ __forceinline__ void take_slopes(uint32_t slopes[4], const Walk *walk) {\n"
          "  const int side = block_side(walk);\n"
          "  const bool taken = side == walk->slope_side;\n"
@@ -1845,8 +1845,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  add_block_bias(score, walk, fwd, shared, consumer);\n");
   }
   if (alibi) {
-    TEXT("  // Beside the diagonal the distance is no absolute value, and what all of a row's scores share of it\n"
-         "  // is added to what they are compared with.\n"
+    TEXT("  // Beside the diagonal the distance is no absolute value, and what all of a row's scores share of\n"
+         "  // it is added to what they are compared with.\n"
          "  const int first_key = walk->n * BLOCK_N, this_key = first_key + threadIdx.x % 4 * 2;\n"
          "  const int side = block_side(walk);\n"
          "  float offset[2] = {0.0f, 0.0f};\n"
@@ -2299,9 +2299,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last,");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
-    STRING(alibi_product ? " slopes, walk.key_numbers," : "");
     TEXT("\n"
-         "                        walk.n == ");
+         "                        ");
+    STRING(alibi_product ? "slopes, walk.key_numbers, " : "");
+    TEXT("walk.n == ");
     STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
     STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
     TEXT(");\n");
@@ -2363,9 +2364,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
            "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
       STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
-      STRING(alibi_product ? " slopes, walk.key_numbers," : "");
       TEXT("\n"
-           "                      walk.n == ");
+           "                      ");
+      STRING(alibi_product ? "slopes, walk.key_numbers, " : "");
+      TEXT("walk.n == ");
       STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
       STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
       TEXT(");\n");

@@ -38,11 +38,11 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
   TEXT(", parameters ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT(", fp32 inside. CLUSTER thread blocks share a row and have it in shared\n"
-       "// memory: x is read once, y may be x. Each thread keeps weight and bias of its columns in registers. A\n"
-       "// cluster walks over rows, gridDim.x / CLUSTER apart.\n"
+       "// memory: x is read once, y may be x. Each thread keeps weight and bias of its columns in registers.\n"
+       "// A cluster walks over rows, gridDim.x / CLUSTER apart.\n"
        "//\n"
-       "// What a row amounts to its warps tell each other. Meanwhile they add up the next row, and while they\n"
-       "// write a row the next one's sums are on their way.\n"
+       "// What a row amounts to its warps tell each other. Meanwhile they add up the next row, and while\n"
+       "// they write a row the next one's sums are on their way.\n"
        "//\n"
        "// Pressed from templates/layernorm/layernorm_fwd_cluster.cu.j2 with tile ");
   STRING(tile_name);
@@ -163,8 +163,8 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "    expect_parts(&parts[i]);\n"
        "}\n"
        "\n"
-       "// Tells every block of the cluster what this warp has of a row. Whoever has been told so by all warps\n"
-       "// may write over what they were told of the row before.\n"
+       "// Tells every block of the cluster what this warp has of a row. Whoever has been told so by all\n"
+       "// warps may write over what they were told of the row before.\n"
        "__device__ __forceinline__ void tell_cluster(RowParts *parts, float2 own) {\n"
        "  // All lanes arrive and wait: they have read that.\n"
        "  __syncwarp();\n"
@@ -224,8 +224,8 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "}\n"
        "\n"
-       "// Mean, or 0, and sum of squared differences to it of the `count` values that the warp has of a row.\n"
-       "// part: (VECTORS), THREADS apart\n"
+       "// Mean, or 0, and sum of squared differences to it of the `count` values that the warp has of a\n"
+       "// row. part: (VECTORS), THREADS apart\n"
        "__device__ __forceinline__ float2 add_up(const uint4 *part, int columns, int thread, float count) {\n"
        "  uint4 x[VECTORS];\n"
        "  float2 all = {0.0f, 0.0f};\n"
@@ -383,8 +383,8 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "    send_row(&args, row + SLOTS * step, thread, x);\n"
        "    slot = next;\n"
        "  }\n"
-       "  // All warps of the cluster have told what they have of the row after the last: nobody reaches into\n"
-       "  // this block's shared memory any more.\n"
+       "  // All warps of the cluster have told what they have of the row after the last: nobody reaches\n"
+       "  // into this block's shared memory any more.\n"
        "  await_parts(&parts[turn], parity);\n"
        "}\n");
 }
