@@ -23,7 +23,7 @@ __device__ __forceinline__ void store_seen(uint32_t *out, const float *score, in
 
 // Words 0 and 1 of the input are the keys that row 0 sees, 2 and 3 those of row 1, word 4 is the
 // first key of the key block. Gives the keys that mask_scores leaves, two words a row, and then
-// those of mask_scores_by_bits.
+// those of mask_window_by_bits, or of mask_scores_by_bits where a row begins at key 0.
 extern "C" __global__ void __launch_bounds__(32) row_masks(const __grid_constant__ leaf_args args) {
   const int offset = (blockIdx.x * 32 + threadIdx.x) * LANE_WORDS;
   const uint32_t *in = args.in + offset;
@@ -32,7 +32,10 @@ extern "C" __global__ void __launch_bounds__(32) row_masks(const __grid_constant
   for (int half = 0; half < 2; ++half) {
     const Row row = {0, (int)in[half * 2], (int)in[half * 2 + 1]};
     mask_scores(by_compares, TILES, half, row, key);
-    mask_scores_by_bits(by_bits, TILES, half, row, key);
+    if (row.key_begin > 0)
+      mask_window_by_bits(by_bits, TILES, half, row, key, true, true);
+    else
+      mask_scores_by_bits(by_bits, TILES, half, row, key);
   }
   for (int half = 0; half < 2; ++half) {
     store_seen(args.out + offset + half * 2, by_compares, half);
