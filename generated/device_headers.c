@@ -4755,8 +4755,8 @@ const ap_device_header ap_device_headers[] = {
      "  }\n"
      "}\n"
      "\n"
-     "// The same with one bit a key, of which the compiler makes eight predicates in one instruction:\n"
-     "// fewer instructions, and more registers.\n"
+     "// mask_scores() of a row that sees all keys before its end, with one bit a key, of which the compiler\n"
+     "// makes eight predicates in one instruction: fewer instructions, and more registers.\n"
      "__device__ __forceinline__ void mask_scores_by_bits(float *score, int tiles, int half, Row row,\n"
      "                                                    int key) {\n"
      "  const int end = keys_before(row.key_end - key);\n"
@@ -15478,4 +15478,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "df4775cc3e577d4462d2fcf8228fcabbe669fefd645a53f0bee9096870730e40";
+    "36376caf9ea514f61b9c56511c2f3950e008f3115aa65fa15dc582a442bfecb0";

@@ -69,8 +69,8 @@ __device__ __forceinline__ void mask_by_bits(float *score, int tiles, int half, 
   }
 }
 
-// The same with one bit a key, of which the compiler makes eight predicates in one instruction:
-// fewer instructions, and more registers.
+// mask_scores() of a row that sees all keys before its end, with one bit a key, of which the compiler
+// makes eight predicates in one instruction: fewer instructions, and more registers.
 __device__ __forceinline__ void mask_scores_by_bits(float *score, int tiles, int half, Row row,
                                                     int key) {
   const int end = keys_before(row.key_end - key);
