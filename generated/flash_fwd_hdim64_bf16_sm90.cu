@@ -347,7 +347,7 @@ __device__ __forceinline__ void take_scores(float score[S_TILES * 4], float refe
       mask_scores_by_bits(score, S_TILES, half, walk->rows[half],
                           walk->n * BLOCK_N + threadIdx.x % 4 * 2);
   }
-  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);
+  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);
 }
 
 // Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first

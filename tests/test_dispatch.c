@@ -589,6 +589,24 @@ static void test_decode_splits_by_time(void **state) {
   }
 }
 
+/** Long queries over few keys: parts would take longer than what splits even out. */
+static void test_splits_that_do_not_pay(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, queries, keys, hdim, splits;
+  } rows[] = {
+      {32, 7, 1, 106, 273, 96, 1}, {1, 6, 3, 557, 18153, 256, 4}, {1, 21, 3, 85, 10608, 128, 17}};
+  ap_device held_back = h200;
+  held_back.arch_max = 80;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv,
+                                            rows[i].queries, rows[i].keys, rows[i].hdim);
+    ap_plan plan;
+    assert_ok(ap_choose(&problem, &held_back, &plan));
+    assert_int_equal(plan.num_splits, rows[i].splits);
+  }
+}
+
 static void test_split_plan(void **state) {
   (void)state;
   ap_problem problem = make_problem(1, 8, 2, 1, 100000, 128);
@@ -881,6 +899,7 @@ int main(void) {
       cmocka_unit_test(test_small_sections),
       cmocka_unit_test(test_sections_everywhere),
       cmocka_unit_test(test_hopper_splits),
+      cmocka_unit_test(test_splits_that_do_not_pay),
       cmocka_unit_test(test_split_plan),
       cmocka_unit_test(test_combine_rows),
       cmocka_unit_test(test_splits_of_sequences),

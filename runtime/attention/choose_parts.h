@@ -66,6 +66,10 @@ double ap_parts_us(const ap_problem *problem, const ap_device *device, const ap_
 double ap_scheduled_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
 double ap_least_us(const ap_problem *problem, const ap_device *device, int32_t units,
                    const ap_plan *plan);
+/** What a kernel takes whose thread blocks each compute a row block, of so many key blocks in equal
+ * splits; without adding them up. */
+double ap_blocks_us(const ap_problem *problem, const ap_device *device, const ap_tile *tile,
+                    int64_t units, int64_t key_blocks, int32_t num_splits);
 /** What a kernel that decodes takes of so many row blocks, each of which sees so many key blocks, in
  * equal splits; without adding them up. */
 double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,

@@ -366,6 +366,19 @@ static int32_t choose_decode_by_time(const ap_problem *problem, const ap_device 
 
 /* ---- The choice ------------------------------------------------------------------------------ */
 
+/** 1 where splits of long queries take less time than none. The rule of rounds knows nothing of what
+ * parts cost: those of many rows and few keys are most of the time. */
+static int pays(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
+                const ap_tile *tile, int32_t splits) {
+  ap_plan tried;
+  if (ap_find_combine(problem, device, &tried) != ATTNPRESS_OK)
+    return 0;
+  const extent e = extent_of(problem, device, plan, tile);
+  return ap_blocks_us(problem, device, tile, e.units, e.key_blocks, splits) +
+             ap_parts_us(problem, device, &tried.combine_tile, splits) <
+         ap_blocks_us(problem, device, tile, e.units, e.key_blocks, 1);
+}
+
 /** The splits of a plan whose variant and tile are `split`'s; *least: key blocks of each, or 1. */
 static int32_t count_splits(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
                             const ap_tile *tile, int64_t *least) {
@@ -374,8 +387,11 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
   const int64_t key_blocks = ap_count_key_blocks(problem, tile, plan->heads_per_tile);
   const int32_t count = ap_choose_num_splits(blocks, key_blocks, slots);
   *least = 1;
-  if (problem->sequences == AP_ATTENTION_SEQUENCES_DENSE ||
-      !plan->variant.axis[AP_ATTENTION_DECODE])
+  if (problem->sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    const int decodes = plan->variant.axis[AP_ATTENTION_DECODE];
+    return count > 1 && !decodes && !pays(problem, device, plan, tile, count) ? 1 : count;
+  }
+  if (!plan->variant.axis[AP_ATTENTION_DECODE])
     return count;
   const int64_t more =
       sequence_splits(blocks, key_blocks, sequence_split_blocks(problem, tile), slots);

@@ -1,5 +1,5 @@
 /* How long a dense call takes, in one part or in splits, by models: of Hopper's kernels whose thread
- * blocks stay, and of kernels that decode. They are there to compare numbers of splits of one call;
+ * blocks stay, of those of a thread block a row block, and of kernels that decode. They are there to compare numbers of splits of one call;
  * bench/NOTES.md has how their numbers were found and how far they are from what was measured. */
 #include <math.h>
 
@@ -36,12 +36,16 @@ double ap_parts_us(const ap_problem *problem, const ap_device *device, const ap_
   return COMBINE_US + blocks * COMBINE_BLOCK_US / device->sm_count + bytes / PART_BYTES;
 }
 
+/** Of a key block and the rows of a tile, on one SM of Hopper. */
+static double key_block_us(const ap_problem *problem, const ap_tile *tile) {
+  const double score_us = SCORE_US + COLUMN_US * (problem->hdim + problem->hdim_v);
+  return score_us * tile->field[AP_ATTENTION_TILE_BLOCK_M] * tile->field[AP_ATTENTION_TILE_BLOCK_N];
+}
+
 /** Of which thread blocks have these times, in key blocks, at most and in the mean. */
 static double kernel_us(const ap_problem *problem, const ap_tile *tile, double busiest,
                         double mean) {
-  const double score_us = SCORE_US + COLUMN_US * (problem->hdim + problem->hdim_v);
-  const double block_us =
-      score_us * tile->field[AP_ATTENTION_TILE_BLOCK_M] * tile->field[AP_ATTENTION_TILE_BLOCK_N];
+  const double block_us = key_block_us(problem, tile);
   const double rows =
       rows_of(problem) + (double)problem->batch * problem->heads_kv * problem->seqlen_k;
   const double memory_us =
@@ -61,6 +65,18 @@ double ap_scheduled_us(const ap_problem *problem, const ap_device *device, const
   const ap_schedule_bounds least = ap_schedule_least(problem, units, device->sm_count, plan);
   return kernel_us(problem, &plan->tile, ap_schedule_cost(problem, device->sm_count, plan),
                    least.mean);
+}
+
+/* ---- A thread block a row block --------------------------------------------------------------- */
+
+/* Kernels of sm80 make half of the products of sm90's in a microsecond. */
+#define BLOCKS_SLOWER 2.0
+
+double ap_blocks_us(const ap_problem *problem, const ap_device *device, const ap_tile *tile,
+                    int64_t units, int64_t key_blocks, int32_t num_splits) {
+  const double rounds = (double)ceil_div(units * num_splits, device->sm_count);
+  const double blocks = rounds * (double)ceil_div(key_blocks, num_splits);
+  return BLOCKS_SLOWER * blocks * key_block_us(problem, tile);
 }
 
 /* ---- Decoding -------------------------------------------------------------------------------- */

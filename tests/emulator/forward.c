@@ -9,6 +9,7 @@
 #include "attention/attention.h"
 #include "attention/rows.h"
 #include "attention/score_args.h"
+#include "cpu/element.h"
 #include "memory.h"
 #include "attnpress/args/attention.h"
 
@@ -215,11 +216,14 @@ static int key_blocks_per_split(const call *c, const kernel *k, int splits) {
   return ceil_div(longest, splits);
 }
 
+static float scale_of(const call *c) {
+  return c->s->scale != 0.0f ? c->s->scale : (float)(1.0 / sqrt((double)c->hdim));
+}
+
 /* As runtime/attention/forward.c fills them. */
 static attnpress_fwd_args fwd_args(const call *c, const kernel *k) {
   const attnpress_forward_args *a = &c->args;
   const shape *s = c->s;
-  const float scale = s->scale != 0.0f ? s->scale : (float)(1.0 / sqrt((double)c->hdim));
   attnpress_fwd_args args = {
       .q = a->q.data,
       .k = a->k.data,
@@ -250,7 +254,7 @@ static attnpress_fwd_args fwd_args(const call *c, const kernel *k) {
       .heads_per_tile = s->packed ? s->group : 1,
       .num_splits = k->variant.axis[AP_ATTENTION_SPLIT] ? s->splits : 1,
       .row_blocks = row_blocks(c, k),
-      .scale = scale,
+      .scale = scale_of(c),
       .scale_log2 = ap_scale_log2(a),
   };
   args.key_blocks_per_split = key_blocks_per_split(c, k, args.num_splits);
@@ -499,6 +503,9 @@ void print_shape(const ap_variant *variant, const shape *s, char *text, int text
                      s->heads_kv > 1 ? "s" : "", s->packed ? ", packed" : "");
   if (s->splits > 0)
     size += snprintf(text + size, (size_t)(text_bytes - size), ", %d splits", s->splits);
+  if (s->below > 0)
+    size +=
+        snprintf(text + size, (size_t)(text_bytes - size), ", scores near -%g", (double)s->below);
   size += snprintf(text + size, (size_t)(text_bytes - size), ", %s%s", layouts[s->layout],
                    s->without_lse ? ", without lse" : "");
   scores_print(variant, &s->scores, text + size, text_bytes - size);
@@ -577,6 +584,16 @@ static void poison_unseen_keys(const call *c) {
   poison_tensor(&behind);
 }
 
+static void add_to_all(const attnpress_tensor *t, float by) {
+  for (int64_t b = 0; b < t->shape[0]; ++b)
+    for (int64_t i = 0; i < t->shape[1]; ++i)
+      for (int64_t h = 0; h < t->shape[2]; ++h)
+        for (int64_t d = 0; d < t->shape[3]; ++d) {
+          const int64_t at = b * t->stride[0] + i * t->stride[1] + h * t->stride[2] + d;
+          ap_store_element(t->data, at, ap_load_element(t->data, at, t->dtype) + by, t->dtype);
+        }
+}
+
 void run_forward(const kernel *forward, const companions *others, const shape *s, uint64_t seed,
                  verdict *v) {
   call c;
@@ -586,6 +603,11 @@ void run_forward(const kernel *forward, const companions *others, const shape *s
   reference_fill_normal(&c.args.q, seed);
   reference_fill_normal(&c.args.k, seed + 1);
   reference_fill_normal(&c.args.v, seed + 2);
+  if (s->below > 0) {
+    const float apart = sqrtf(s->below / (scale_of(&c) * (float)c.hdim));
+    add_to_all(&c.args.q, apart);
+    add_to_all(&c.args.k, -apart);
+  }
   scores_open(&c.scores, &forward->variant, &s->scores, forward->mod, &c.args, seed + 3);
   poison_unseen_keys(&c);
   if (forward->variant.axis[AP_ATTENTION_MOD_MASK])

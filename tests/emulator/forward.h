@@ -49,6 +49,7 @@ typedef struct shape {
   layout layout;
   int without_lse;
   float scale; /* 0: 1 / sqrt(hdim) */
+  float below; /* that much scores lie below zero, in natural units */
   /* Of sm90 kernels: the grid's blocks, which share the units of work (0: two), heads of a section
    * (0: all), sections of a group of units (0: all). */
   int blocks, section_heads, group_sections;

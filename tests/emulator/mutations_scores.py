@@ -54,7 +54,7 @@ CAP_SM90 = """\
   cap_scores(score, S_TILES, &fwd->score);
 //% endif
 """
-SUM_SM90 = "  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
+SUM_SM90 = "  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n"
 
 MUTATIONS = [
     # ---- Windows ----

@@ -35,6 +35,20 @@ __device__ __forceinline__ float row_maximum(const float *score, int tiles, int 
   return quad_max(x);
 }
 
+// The same as bits of a float, or, where all of these are negative, a negative number: the order of
+// negative floats is the reverse of that of their bits. The hardware compares three integers in one
+// instruction, and two floats.
+__device__ __forceinline__ int row_maximum_bits(const float *score, int tiles, int half, float x) {
+  int most[2] = {__builtin_bit_cast(int, x), __builtin_bit_cast(int, x)};
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile)
+    most[tile % 2] = max(max(most[tile % 2], __builtin_bit_cast(int, score[tile * 4 + half * 2])),
+                         __builtin_bit_cast(int, score[tile * 4 + half * 2 + 1]));
+  int all = max(most[0], most[1]);
+  all = max(all, __shfl_xor_sync(0xffffffff, all, 1));
+  return max(all, __shfl_xor_sync(0xffffffff, all, 2));
+}
+
 // Makes P of the scores of row `half`, and returns this thread's sum of them.
 __device__ __forceinline__ float exponentials(float *score, int tiles, int half, float scale_log2,
                                               float shift) {
@@ -67,19 +81,46 @@ __device__ __forceinline__ float take_row(float *score, int tiles, int half, flo
   return rescale;
 }
 
+// Negative maxima that are greater than this count as 0, in units of log2: a reference like any
+// other, by which the row's next maxima are found by their bits. P and its sums stay far enough from
+// the least numbers.
+__device__ __forceinline__ float least_zero(Dtype dtype) {
+  return dtype == BF16 ? -64.0f : -4.0f;
+}
+
+// Maxima of both rows of a thread and their references.
+__device__ __forceinline__ void row_maxima(float maximum[2], const float *score, int tiles,
+                                           const float reference[2], float scale_log2,
+                                           Dtype dtype) {
+  const int bits[2] = {row_maximum_bits(score, tiles, 0, reference[0]),
+                       row_maximum_bits(score, tiles, 1, reference[1])};
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    maximum[half] = __builtin_bit_cast(float, bits[half]);
+  if (!__any_sync(0xffffffff, (bits[0] | bits[1]) < 0))
+    return;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    maximum[half] = row_maximum(score, tiles, half, reference[half]);
+    if (maximum[half] < 0.0f && maximum[half] * scale_log2 > least_zero(dtype))
+      maximum[half] = 0.0f;
+  }
+}
+
 // The same for both rows of a thread, with a reference that lags behind the maximum by at most 8 /
 // c: a maximum that grows by less than a factor of 2^8 is not followed, so that most key blocks
 // have nothing to rescale, while P stays small and sums keep their precision.
 __device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float reference[2],
                                                  float row_sum[2], float rescale[2],
-                                                 float scale_log2) {
+                                                 float scale_log2, Dtype dtype) {
+  float maximum[2];
+  row_maxima(maximum, score, tiles, reference, scale_log2, dtype);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    float maximum = row_maximum(score, tiles, half, reference[half]);
-    if ((maximum - reference[half]) * scale_log2 <= 8.0f)
-      maximum = reference[half];
-    rescale[half] =
-        take_row(score, tiles, half, maximum, &reference[half], &row_sum[half], scale_log2, true);
+    if ((maximum[half] - reference[half]) * scale_log2 <= 8.0f)
+      maximum[half] = reference[half];
+    rescale[half] = take_row(score, tiles, half, maximum[half], &reference[half], &row_sum[half],
+                             scale_log2, true);
   }
 }
 

@@ -1,0 +1,35 @@
+"""Single faults in the maxima of rows that are found by the bits of scores, and the kernels to see
+them."""
+
+from __future__ import annotations
+
+from mutations import Mutation
+
+SOFTMAX = "include/attnpress/device/softmax.cuh"
+
+KERNELS = [
+    ("flash_fwd_hdim64_bf16_causal_sm90", "m128n64s2"),
+    ("flash_fwd_hdim72_fp16_sm90", "m192n48s3q"),
+]
+"""Least numbers far from 1, and near it."""
+
+MUTATIONS = [
+    Mutation(
+        "maxima: by their bits where all scores are negative",
+        SOFTMAX,
+        "  if (!__any_sync(0xffffffff, (bits[0] | bits[1]) < 0))\n    return;\n",
+        "  return;\n",
+    ),
+    Mutation(
+        "maxima: zero, however far below",
+        SOFTMAX,
+        "    if (maximum[half] < 0.0f && maximum[half] * scale_log2 > least_zero(dtype))\n",
+        "    if (maximum[half] < 0.0f)\n",
+    ),
+    Mutation(
+        "maxima: fp16 has bf16's exponents",
+        SOFTMAX,
+        "  return dtype == BF16 ? -64.0f : -4.0f;",
+        "  return -64.0f;",
+    ),
+]
