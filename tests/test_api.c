@@ -785,6 +785,79 @@ static void test_packed_launch(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Many heads of one query become the queries of their key head: in the map of Q, in the strides of
+ * the output, of lse and of the parts of splits. */
+static void test_many_heads_launch(void **state) {
+  (void)state;
+  enum { HEADS = 142, GROUP = 71, KEYS = 30000, BATCHES = 3, ROW = HEADS * HDIM };
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  args.q = attnpress_tensor_bshd((void *)0x10000, BATCHES, 1, HEADS, HDIM, ATTNPRESS_BF16);
+  args.k = attnpress_tensor_bshd((void *)0x20000, BATCHES, KEYS, 2, HDIM, ATTNPRESS_BF16);
+  args.v = attnpress_tensor_bshd((void *)0x30000, BATCHES, KEYS, 2, HDIM, ATTNPRESS_BF16);
+  args.out = attnpress_tensor_bshd((void *)0x40000, BATCHES, 1, HEADS, HDIM, ATTNPRESS_BF16);
+  args.mask = ATTNPRESS_CAUSAL;
+  args.num_splits = 2;
+  args.workspace = (void *)0x1000000;
+  args.workspace_bytes = 1 << 30;
+  args.lse_stride[0] = 200;
+  args.lse_stride[1] = 1;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 2);
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_split_hdim72_bf16_sm90");
+  attnpress_fwd_sm90_args k;
+  memcpy(&k, cuda->launch[0].args, sizeof k);
+  check_map(&k.q, args.q.data, EXTENTS(HDIM, 1, GROUP, 2, BATCHES),
+            EXTENTS(HDIM, HDIM, GROUP * HDIM, ROW), BOX(64, 1, 64, 1, 1), 5);
+  assert_int_equal(k.fwd.seqlen_q, GROUP);
+  assert_int_equal(k.fwd.heads_q, 2);
+  assert_int_equal(k.fwd.heads_per_tile, 1);
+  attnpress_fwd_combine_args c;
+  memcpy(&c, cuda->launch[1].args, sizeof c);
+  assert_int_equal(c.rows, BATCHES * HEADS);
+  assert_int_equal(c.seqlen_q, GROUP);
+  assert_int_equal(c.heads_q, 2);
+  assert_int_equal(c.out_batch_stride, ROW);
+  assert_int_equal(c.out_row_stride, HDIM);
+  assert_int_equal(c.out_head_stride, GROUP * HDIM);
+  assert_int_equal(c.lse_batch_stride, 200);
+  assert_int_equal(c.lse_head_stride, GROUP);
+  /* A plan of one call serves those that run the same kernels, a plan of a range all. */
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *one, *range, *other;
+  attnpress_sinks sinks = ATTNPRESS_SINKS_INIT;
+  sinks.data = (void *)0x70000;
+  sinks.dtype = ATTNPRESS_FP32;
+  attnpress_forward_args apart = args;
+  apart.lse_stride[0] = 2 * HEADS;
+  apart.lse_stride[1] = 2;
+  attnpress_forward_args with_sinks = args;
+  with_sinks.sinks = &sinks;
+  attnpress_forward_args small = args;
+  small.k.shape[1] = small.v.shape[1] = 500;
+  assert_ok(attnpress_plan_forward(handle, &args, NULL, &one));
+  options.range = ATTNPRESS_UP_TO;
+  assert_ok(attnpress_plan_forward(handle, &args, &options, &range));
+  const attnpress_forward_args *calls[] = {&args, &apart, &with_sinks, &small};
+  static const char *const symbols[] = {
+      "flash_fwd_split_hdim72_bf16_sm90", "flash_fwd_split_hdim72_bf16_sm80",
+      "flash_fwd_split_hdim72_bf16_sm80", "flash_fwd_split_hdim72_bf16_decode_sm80"};
+  for (int i = 0; i < 4; ++i) {
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    assert_ok(describe(handle, calls[i], &info));
+    assert_string_equal(info.stem, symbols[i]);
+    assert_ok(attnpress_plan_forward(handle, calls[i], NULL, &other));
+    assert_prepared(range, other);
+    attnpress_plan_destroy(other);
+    assert_ok(attnpress_plan_run(range, calls[i], NULL));
+  }
+  assert_int_equal(attnpress_plan_run(one, &apart, NULL), ATTNPRESS_INVALID_ARGUMENT);
+  assert_error_says("side by side in lse");
+  attnpress_plan_destroy(one);
+  attnpress_plan_destroy(range);
+  attnpress_destroy(handle);
+}
+
 /** What cannot be described runs the sm80 kernel, and describe says so. */
 static void test_no_maps(void **state) {
   (void)state;
@@ -1394,6 +1467,7 @@ int main(void) {
       TEST(test_odd_strides),
       TEST(test_hopper_launch),
       TEST(test_packed_launch),
+      TEST(test_many_heads_launch),
       TEST(test_no_maps),
       TEST(test_launch_failure),
       TEST(test_contexts),

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "attention/attention.h"
 #include "attention/cpu.h"
 #include "cpu/element.h"
 #include "../tools/reference.h"
@@ -803,6 +804,36 @@ static void test_neutral_features(void **state) {
   }
 }
 
+/* Many heads of one query as the queries of their key head (runtime/attention/heads.c): the same bits
+ * at the same places, in any layout. */
+static void test_heads_as_rows(void **state) {
+  (void)state;
+  static const shape cases[] = {{2, 142, 2, 1, 200, 40, 24}, {3, 71, 1, 1, 33, 24, 40}};
+  for (int n = 0; n < 2 * LAYOUTS; ++n) {
+    const shape *s = &cases[n % 2];
+    const int layout = n / 2;
+    problem p = make_problem(s, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, layout, layout != GAPS);
+    problem rows = make_problem(s, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, layout, layout != GAPS);
+    ap_problem heads = {.heads_q = s->heads_q, .heads_kv = s->heads_kv, .seqlen_q = 1};
+    assert_true(ap_head_rows_fit(&rows.args));
+    ap_take_heads_as_rows(&rows.args, &heads);
+    assert_int_equal(heads.seqlen_q, 71);
+    assert_int_equal(rows.args.q.shape[1], 71);
+    assert_int_equal(ap_cpu_forward(&p.args, 1), ATTNPRESS_OK);
+    assert_int_equal(ap_cpu_forward(&rows.args, 1), ATTNPRESS_OK);
+    assert_memory_equal(p.buffers[3], rows.buffers[3], p.bytes[3]);
+    if (layout != GAPS)
+      assert_memory_equal(p.buffers[4], rows.buffers[4], p.bytes[4]);
+    else { /* whose lse would have gaps */
+      problem apart = make_problem(s, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, layout, 1);
+      assert_false(ap_head_rows_fit(&apart.args));
+      free_problem(&apart);
+    }
+    free_problem(&p);
+    free_problem(&rows);
+  }
+}
+
 /* NaN in K and V at a key reaches the rows that see it, and no other, under every window and with
  * every feature. */
 static void test_what_a_window_hides(void **state) {
@@ -1104,6 +1135,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_each_feature),
       cmocka_unit_test(test_features_together),
       cmocka_unit_test(test_neutral_features),
+      cmocka_unit_test(test_heads_as_rows),
       cmocka_unit_test(test_what_a_window_hides),
       cmocka_unit_test(test_rows_that_see_nothing),
       cmocka_unit_test(test_dropped_by_position),

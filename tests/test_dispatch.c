@@ -91,7 +91,8 @@ static void test_hopper(void **state) {
       {128, 128, 16, 1, 1, &h200, 80, 1, "sm_90"},       /* at most 16 packed rows */
       {128, 128, 2, 8, 1, &h200, 80, 1, "sm_90"},
       {128, 128, 17, 1, 1, &h200, 90, 0, "sm_90a"},
-      {128, 128, 1, 17, 1, &h200, 90, 0, "sm_90a"},
+      {128, 128, 1, 17, 1, &h200, 80, 1, "sm_90"}, /* few bytes: in blocks of 16 rows */
+      {320, 320, 1, 17, 1, &h200, 90, 0, "sm_90a"},
       {128, 128, 1024, 1, 1, &a100, 80, 0, "sm_80"},
       {128, 128, 1024, 1, 1, &a10, 86, 0, "sm_86"},
   };
@@ -211,7 +212,8 @@ static void test_rows(void **state) {
       {28, 4, 1, ATTNPRESS_CAUSAL, ATTNPRESS_FULL, 1, 7}, /* any group size */
       {28, 4, 2, ATTNPRESS_CAUSAL, ATTNPRESS_CAUSAL, 1, 7},
       {28, 4, 3, ATTNPRESS_CAUSAL, ATTNPRESS_CAUSAL, 0, 7},
-      {32, 1, 1, ATTNPRESS_CAUSAL, ATTNPRESS_FULL, 0, 32},
+      {32, 1, 1, ATTNPRESS_CAUSAL, ATTNPRESS_FULL, 1, 32}, /* few bytes: two row blocks */
+      {32, 1, 2, ATTNPRESS_CAUSAL, ATTNPRESS_CAUSAL, 0, 32},
       {8, 4, 4096, ATTNPRESS_CAUSAL, ATTNPRESS_CAUSAL, 0, 1},
       {8, 4, 5, ATTNPRESS_FULL, ATTNPRESS_FULL, 1, 2},
       {0, 0, 5, ATTNPRESS_FULL, ATTNPRESS_FULL, 1, 1},
@@ -254,6 +256,64 @@ static int count_row_blocks(const ap_tile *tile, int seqlen_q, int heads) {
   return blocks;
 }
 
+/** One query with more heads a key head than the tile of a decode kernel has rows. */
+static void test_many_heads(void **state) {
+  (void)state;
+  enum { TILE_ROWS = 16 };
+  static const struct {
+    const char *what;
+    int batch, heads_q, heads_kv, keys, hdim, head_rows;
+    const ap_device *device;
+    int arch, decode, heads_are_rows, heads_per_tile, row_blocks;
+  } rows[] = {
+      {"few bytes", 3, 71, 1, 911, 128, 1, &h200, 80, 1, 0, 71, 5},
+      {"few bytes, sinks", 3, 71, 1, 911, 128, 0, &h200, 80, 1, 0, 71, 5},
+      {"few bytes of two key heads", 1, 40, 2, 4000, 64, 0, &h200, 80, 1, 0, 20, 2},
+      {"at the bound", 1, 32, 1, 39062, 128, 0, &h200, 80, 1, 0, 32, 2},
+      {"above the bound", 1, 32, 1, 39063, 128, 0, &h200, 90, 0, 0, 32, 1},
+      {"at the bound of wide rows", 1, 32, 1, 9765, 256, 0, &h200, 80, 1, 0, 32, 2},
+      {"above the bound of wide rows", 1, 32, 1, 9766, 256, 0, &h200, 90, 0, 0, 32, 1},
+      {"many bytes", 200, 71, 1, 1479, 64, 1, &h200, 90, 0, 1, 1, 1},
+      {"more rows than a tile has", 200, 200, 1, 1479, 64, 1, &h200, 90, 0, 1, 1, 2},
+      {"many bytes of two key heads", 16, 142, 2, 4096, 128, 1, &h200, 90, 0, 1, 1, 1},
+      {"many bytes, sinks", 200, 71, 1, 1479, 64, 0, &h200, 80, 0, 0, 71, 1},
+      {"many bytes, no tensor maps", 200, 71, 1, 1479, 64, 1, &old_h200, 80, 0, 1, 1, 1},
+      {"many bytes, heads of a warpgroup", 64, 64, 1, 4096, 128, 0, &h200, 90, 0, 0, 64, 1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv, 1,
+                                      rows[i].keys, rows[i].hdim);
+    ap_plan plan;
+    problem.mask = ATTNPRESS_CAUSAL;
+    problem.head_rows = rows[i].head_rows;
+    problem.num_splits = 1;
+    assert_ok(ap_choose(&problem, rows[i].device, &plan));
+    if (plan.variant.axis[AP_ATTENTION_ARCH] != rows[i].arch ||
+        plan.variant.axis[AP_ATTENTION_DECODE] != rows[i].decode ||
+        plan.heads_are_rows != rows[i].heads_are_rows ||
+        plan.heads_per_tile != rows[i].heads_per_tile || plan.row_blocks != rows[i].row_blocks)
+      fail_msg("%s: sm%d, decode %d, heads are rows %d, %d heads a tile, %d row blocks",
+               rows[i].what, plan.variant.axis[AP_ATTENTION_ARCH],
+               plan.variant.axis[AP_ATTENTION_DECODE], plan.heads_are_rows, plan.heads_per_tile,
+               plan.row_blocks);
+    assert_int_equal(plan.variant.axis[AP_ATTENTION_MASK], AP_ATTENTION_MASK_FULL);
+    if (plan.variant.axis[AP_ATTENTION_DECODE])
+      assert_int_equal(plan.tile.field[AP_ATTENTION_TILE_BLOCK_M], TILE_ROWS);
+    /* What tells heads, or keys, apart leaves them as they are, and so does another query. */
+    ap_problem others[] = {problem, problem, problem, problem, problem};
+    others[0].alibi = 1;
+    others[1].dropout = 1;
+    others[2].mask = ATTNPRESS_WINDOW;
+    others[3].batch_invariant = 1;
+    others[3].num_splits = 0;
+    others[4].seqlen_q = 2;
+    for (size_t n = 0; n < sizeof others / sizeof *others; ++n) {
+      assert_ok(ap_choose(&others[n], rows[i].device, &plan));
+      assert_false(plan.variant.axis[AP_ATTENTION_DECODE] || plan.heads_are_rows);
+    }
+  }
+}
+
 /** Heads of a group share a tile where that takes less than nine tenths of the tiles. */
 static void test_packing(void **state) {
   (void)state;
@@ -261,7 +321,9 @@ static void test_packing(void **state) {
   int packed_plans = 0, single_plans = 0;
   for (int h = 0; h < 3; ++h)
     for (int group = 1; group <= 70; ++group)
-      for (int seqlen_q = 16 / group + 1; seqlen_q < 700; seqlen_q = seqlen_q * 9 / 8 + 1) {
+      /* Of many heads of one query test_many_heads() knows. */
+      for (int seqlen_q = group > 16 ? 2 : 16 / group + 1; seqlen_q < 700;
+           seqlen_q = seqlen_q * 9 / 8 + 1) {
         ap_problem problem = make_problem(3, 2 * group, 2, seqlen_q, 1024, hdims[h]);
         ap_plan plan;
         problem.num_splits = 1;
@@ -930,6 +992,7 @@ int main(void) {
       cmocka_unit_test(test_too_large_for_a_target),
       cmocka_unit_test(test_tiles_fit),
       cmocka_unit_test(test_rows),
+      cmocka_unit_test(test_many_heads),
       cmocka_unit_test(test_packing),
       cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_num_splits),

@@ -227,9 +227,17 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
 static void say_rows(explanation *e, const ap_variant *v) {
   const tool_shape *s = &e->shape;
   const int32_t group = s->heads / s->kv_heads;
-  if (v->axis[AP_ATTENTION_DECODE])
+  if (v->axis[AP_ATTENTION_DECODE] && s->seqlen_q * group > AP_ATTENTION_DECODE_ROWS)
+    say(e,
+        "decode: %d heads a key head in blocks of %d rows, as K and V are small enough to be read "
+        "once for each block",
+        (int)group, AP_ATTENTION_DECODE_ROWS);
+  else if (v->axis[AP_ATTENTION_DECODE])
     say(e, "decode: %d queries x %d heads a key head are at most %d rows", (int)s->seqlen_q,
         (int)group, AP_ATTENTION_DECODE_ROWS);
+  else if (s->seqlen_q == 1 && group > AP_ATTENTION_WARPGROUP_ROWS &&
+           v->axis[AP_ATTENTION_ARCH] == 90)
+    say(e, "rows: the %d heads of a key head, as though they were as many queries", (int)group);
   if (v->axis[AP_ATTENTION_LONG_ROWS])
     say(e, "long: a larger row block, with which the model expects less time");
   if (s->causal && s->seqlen_q == 1 && v->axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_FULL)

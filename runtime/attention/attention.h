@@ -42,9 +42,16 @@ typedef struct ap_problem {
   int32_t dbias_keys;
   int32_t num_splits; /* as asked for; 0: to be chosen */
   int32_t batch_invariant;
+  int32_t heads;            /* AP_HEADS_...: CHOSEN, except where a range tries each */
+  int32_t head_rows;        /* 1: ap_head_rows_fit() */
   int32_t tma;              /* 1: tensor maps can describe Q, K and V */
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
+
+/** How a call with many heads of one query is run. AS_GIVEN: like any other, with as many heads of a
+ * key head in a tile as its rows take. IN_BLOCKS: by decode kernels, in row blocks. AS_ROWS: as though
+ * the heads of each key head were that many queries. */
+enum { AP_HEADS_CHOSEN, AP_HEADS_AS_GIVEN, AP_HEADS_IN_BLOCKS, AP_HEADS_AS_ROWS };
 
 enum { AP_SPLITS_MAX = 256 };
 enum { AP_PADDED_ROWS = 128 }; /* of lse_log2 and delta, of which a sequence has a multiple */
@@ -118,6 +125,19 @@ attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic
 attnpress_status ap_choose_backward_range(const ap_problem *maxima, int deterministic,
                                           const ap_device *device, ap_launches *range);
 
+/* ---- heads.c --------------------------------------------------------------------------------- */
+
+/** 1 where a call has many heads of one query, which may be run in other ways than AS_GIVEN. */
+int ap_has_many_heads(const ap_problem *problem);
+/** The way that a call is run. */
+int32_t ap_choose_heads(const ap_problem *problem);
+/** 1 where strides and sinks leave the heads of a key head to be rows. */
+int ap_head_rows_fit(const attnpress_forward_args *args);
+/** Makes the heads of a key head its queries: of a problem alone; or of a call that does fit, and its
+ * problem. */
+void ap_heads_to_rows(ap_problem *problem);
+void ap_take_heads_as_rows(attnpress_forward_args *args, ap_problem *problem);
+
 /* ---- choose.c, choose_rows.c, choose_splits.c, choose_range.c --------------------------------- */
 
 /** How a problem is run on a device. */
@@ -126,6 +146,7 @@ typedef struct ap_plan {
   uint64_t variant_key; /* as in ap_launch */
   ap_tile tile;
   const char *target;
+  int32_t heads_are_rows; /* 1: they run what ap_take_heads_as_rows() makes of the call */
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
   int32_t fixed_split_blocks; /* as in attnpress_ragged_args; not 0: of a batch-invariant call */
   unsigned grid;              /* 0: the output is empty */

@@ -185,8 +185,8 @@ static attnpress_status plan_grid(const ap_problem *problem, const ap_device *de
   return ATTNPRESS_OK;
 }
 
-attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, ap_plan *plan) {
-  memset(plan, 0, sizeof *plan);
+/** ap_choose() of a call whose heads are what they are to the kernels. */
+static attnpress_status choose(const ap_problem *problem, const ap_device *device, ap_plan *plan) {
   plan->variant = (ap_variant){.family = AP_FAMILY_ATTENTION,
                                .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD,
                                         [AP_ATTENTION_HDIM] = problem->hdim,
@@ -229,4 +229,16 @@ attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, a
     FORWARD_IF(plan_combine(problem, device, plan));
   }
   return ap_has_map(problem) && plan->grid > 0 ? plan_map(problem, device, plan) : ATTNPRESS_OK;
+}
+
+attnpress_status ap_choose(const ap_problem *problem, const ap_device *device, ap_plan *plan) {
+  memset(plan, 0, sizeof *plan);
+  if (!ap_has_many_heads(problem))
+    return choose(problem, device, plan);
+  ap_problem taken = *problem;
+  taken.heads = ap_choose_heads(problem);
+  plan->heads_are_rows = taken.heads == AP_HEADS_AS_ROWS;
+  if (plan->heads_are_rows)
+    ap_heads_to_rows(&taken);
+  return choose(&taken, device, plan);
 }

@@ -113,6 +113,18 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   return add_workspace(maxima, rows, more_bytes, range);
 }
 
+/** The same of each way that many heads of one query may be run. */
+static attnpress_status add_ways(ap_problem *probe, const ap_problem *maxima,
+                                 const ap_device *device, ap_launches *range) {
+  const int many = ap_has_many_heads(probe);
+  const int last = !many                                              ? AP_HEADS_AS_GIVEN
+                   : ap_group_of(probe) > AP_ATTENTION_WARPGROUP_ROWS ? AP_HEADS_AS_ROWS
+                                                                      : AP_HEADS_IN_BLOCKS;
+  for (probe->heads = AP_HEADS_AS_GIVEN; probe->heads <= last; ++probe->heads)
+    FORWARD_IF(add_choice(probe, maxima, device, range));
+  return ATTNPRESS_OK;
+}
+
 /** The choices for one length of the queries and one mask: split or not, with tensor maps or
  * without. */
 static attnpress_status add_mask(const ap_problem *maxima, const ap_device *device,
@@ -128,7 +140,7 @@ static attnpress_status add_mask(const ap_problem *maxima, const ap_device *devi
     for (int32_t splits = 1; splits <= (any ? 2 : 1); ++splits) {
       probe.num_splits = any ? splits : maxima->num_splits;
       for (probe.ready = 0; probe.ready <= maxima->ready; ++probe.ready)
-        FORWARD_IF(add_choice(&probe, maxima, device, range));
+        FORWARD_IF(add_ways(&probe, maxima, device, range));
     }
   return ATTNPRESS_OK;
 }

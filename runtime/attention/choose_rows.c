@@ -184,7 +184,8 @@ attnpress_status ap_choose_rows(const ap_problem *problem, const ap_device *devi
   v->axis[AP_ATTENTION_MASK] = choose_mask(problem);
   v->axis[AP_ATTENTION_DECODE] =
       !problem->batch_invariant &&
-      (int64_t)problem->seqlen_q * ap_group_of(problem) <= AP_ATTENTION_DECODE_ROWS;
+      (problem->heads == AP_HEADS_IN_BLOCKS ||
+       (int64_t)problem->seqlen_q * ap_group_of(problem) <= AP_ATTENTION_DECODE_ROWS);
   FORWARD_IF(choose_arch(problem, device, v, &plan->target));
   plan->variant_key = ap_variant_key(v);
   FORWARD_IF(ap_find_tile_by_key(v, plan->variant_key, plan->target, &plan->tile));

@@ -304,7 +304,7 @@ static int32_t choose_by_time(const ap_problem *problem, const ap_device *device
     return 1;
   const int32_t other = plan->heads_per_tile > 1 ? 1 : ap_group_of(problem);
   const uint64_t key = key_of_weighing(problem, plan);
-  uint16_t known = device->memo != NULL ? ap_memo_find(device->memo, key) : 0;
+  uint16_t known = ap_memo_find(device->memo, key);
   if (known == 0) {
     uint64_t long_key;
     ap_tile long_rows;
@@ -318,8 +318,7 @@ static int32_t choose_by_time(const ap_problem *problem, const ap_device *device
       weigh_all(&w);
       known = (uint16_t)(w.best + (w.best_packing != plan->heads_per_tile ? OTHER_PACKING : 0));
     }
-    if (device->memo != NULL)
-      ap_memo_put(device->memo, key, known);
+    ap_memo_put(device->memo, key, known);
   }
   /* Another key of the same bits may have more splits than there is a workspace for, or be packed. */
   if (known >= OTHER_PACKING && ap_may_pack(problem, tile) && ap_may_pack(problem, &plan->tile))
@@ -445,11 +444,10 @@ static int32_t choose_decode_by_time(const ap_problem *problem, const ap_device 
   if (e.units == 0 || e.most < 2 || e.key_blocks < DECODE_KEY_BLOCKS_MIN)
     return 1;
   const uint64_t key = key_of_weighing(problem, plan);
-  uint16_t known = device->memo != NULL ? ap_memo_find(device->memo, key) : 0;
+  uint16_t known = ap_memo_find(device->memo, key);
   if (known == 0) {
     known = (uint16_t)weigh_decode_splits(problem, device, tile, &e);
-    if (device->memo != NULL)
-      ap_memo_put(device->memo, key, known);
+    ap_memo_put(device->memo, key, known);
   }
   /* Another key of the same bits may have more splits than there is a workspace for. */
   return known < e.most ? known : (int32_t)e.most;

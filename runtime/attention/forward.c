@@ -297,6 +297,8 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     *block = &run->main_ragged;
     return fill_sm90_ragged(driver, &run->call, how, &run->schedule, &run->main_ragged.batch);
   }
+  if (how->heads_are_rows && index == 0)
+    ap_take_heads_as_rows(&run->call.args, &run->call.problem);
   const int maps = ap_has_map(&run->call.problem);
   attnpress_fwd_args *fwd = &run->main.sm90.fwd;
   if (index > maps) { /* the forward kernel's stand */

@@ -346,11 +346,11 @@ static order remember(work *w, const ap_problem *problem, ap_memo *memo) {
     key = ap_memo_key(key, (uint64_t)w->mask.chunk << 32 | (uint32_t)w->mask.center);
   }
   key = ap_memo_kind(key, 0);
-  const uint16_t known = memo != NULL ? ap_memo_find(memo, key) : 0;
+  const uint16_t known = ap_memo_find(memo, key);
   if (known != 0 && (known & HEADS_MAX) <= w->heads)
     return (order){known & HEADS_MAX, (dealing)(known / (HEADS_MAX + 1))};
   const order o = choose(w);
-  if (memo != NULL && o.heads <= HEADS_MAX)
+  if (o.heads <= HEADS_MAX)
     ap_memo_put(memo, key, (uint16_t)(o.heads + (int64_t)o.how * (HEADS_MAX + 1)));
   return o;
 }

@@ -286,6 +286,7 @@ attnpress_status ap_validate_forward(const attnpress_forward_args *args, ap_chec
       .bias = args->bias != NULL ? args->bias->dtype : 0,
       .num_splits = args->num_splits,
       .batch_invariant = args->batch_invariant,
+      .head_rows = args->ragged == NULL && ap_head_rows_fit(args),
       .tma = ap_tensor_maps_fit(args, args->q.shape[0], args->q.shape[1], args->k.shape[1]),
   };
   if (args->score_mod != NULL) {
@@ -389,6 +390,7 @@ attnpress_status ap_validate_backward(const attnpress_backward_args *args, ap_ch
             "dlse_row_stride is %" PRId64 "; without ragged it must be 0", args->dlse_row_stride);
   FORWARD_IF(check_dsinks(args, how.with_data));
   problem->dsinks = args->dsinks != NULL;
+  problem->head_rows = 0; /* of the forward pass alone */
   FORWARD_IF(ap_check_dbuffers(args, how.with_data));
   if (args->score_mod != NULL)
     ap_score_mod_describe(args->score_mod, 1, ap_dbuffers_wanted(args), problem);
@@ -454,6 +456,13 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
                   p->window_top_left != planned->window_top_left,
               ATTNPRESS_INVALID_ARGUMENT,
               "the window is not that of the plan; make a plan of it, or one of a range");
+  /* A range has the kernels of both. */
+  RETURN_IF(
+      range != ATTNPRESS_UP_TO && ap_has_many_heads(p) && p->head_rows != planned->head_rows,
+      ATTNPRESS_INVALID_ARGUMENT,
+      "one query with more than %d heads a key head runs other kernels where it has sinks, or "
+      "heads that do not lie side by side in lse; make a plan of such a call, or one of a range",
+      AP_ATTENTION_WARPGROUP_ROWS);
   /* A range has the kernels for strides as they were given. */
   RETURN_IF(
       range == ATTNPRESS_UP_TO ? p->tma < planned->tma_min || p->tma > planned->tma_max

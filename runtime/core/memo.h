@@ -6,6 +6,7 @@
  * All zeros is an empty table. */
 #pragma once
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { AP_MEMO_ENTRIES = 128 };
@@ -30,14 +31,18 @@ static inline _Atomic(uint64_t) *ap_memo_entry(ap_memo *memo, uint64_t key) {
   return &memo->entries[key % AP_MEMO_ENTRIES];
 }
 
-/** The answer for a key; 0: there is none. */
+/** The answer for a key; 0: there is none. NULL remembers nothing. */
 static inline uint16_t ap_memo_find(ap_memo *memo, uint64_t key) {
+  if (memo == NULL)
+    return 0;
   const uint64_t entry = atomic_load_explicit(ap_memo_entry(memo, key), memory_order_relaxed);
   return (entry ^ key) >> 16 == 0 ? (uint16_t)entry : 0;
 }
 
 /** Remembers an answer, which is not 0. */
 static inline void ap_memo_put(ap_memo *memo, uint64_t key, uint16_t answer) {
+  if (memo == NULL)
+    return;
   const uint64_t entry = (key & ~UINT64_C(0xffff)) | answer;
   atomic_store_explicit(ap_memo_entry(memo, key), entry, memory_order_relaxed);
 }
