@@ -22,6 +22,7 @@
 #include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_mma.cuh"
+#include "attnpress/device/ptx_prefetch.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/score.cuh"
 #include "attnpress/device/sequence.cuh"
@@ -495,6 +496,38 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
   }
 }
 
+constexpr int FIRST_THREAD_BLOCKS = 264; // that may be there while other kernels end: two an SM
+
+// Asks for what a thread block reads first to come to the L2 cache: the lengths of its sequence
+// and, as far as the bounds tell where, its entries of the page table. Nothing is read, so that it
+// need not wait for what may yet write there.
+__device__ __forceinline__ void fetch_lengths(const attnpress_fwd_ragged_args *batch,
+                                              const Work *work) {
+  const attnpress_ragged_args *ragged = &batch->ragged;
+  if (threadIdx.x == 0) {
+    if (ragged->cu_seqlens_q != nullptr)
+      prefetch_l2(ragged->cu_seqlens_q + work->batch);
+    if (ragged->cu_seqlens_k != nullptr)
+      prefetch_l2(ragged->cu_seqlens_k + work->batch);
+    if (ragged->seqused_k != nullptr)
+      prefetch_l2(ragged->seqused_k + work->batch);
+  }
+  if (ragged->page_indptr != nullptr || ragged->kv_batch_idx != nullptr)
+    return;
+  Range blocks = {0, ceil_div(batch->fwd.seqlen_k, BLOCK_N)};
+  if (SPLIT)
+    blocks = split_own_blocks(blocks, work->split, batch->fwd.num_splits,
+                              batch->fwd.key_blocks_per_split);
+  const int last_key = min(blocks.end * BLOCK_N, batch->fwd.seqlen_k) - 1;
+  const Pages pages = {ragged->page_table + work->batch * ragged->page_table_stride, 0, last_key};
+  const int entry = place_of_key(&pages, ragged, blocks.begin * BLOCK_N).page + threadIdx.x * 32;
+  if (blocks.begin < blocks.end && entry <= place_of_key(&pages, ragged, last_key).page) {
+    prefetch_l2(pages.table + entry);
+    if (ragged->page_table_v != 0)
+      prefetch_l2(pages.table + entry + ragged->page_table_v);
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     flash_fwd_hdim128_bf16_paged_decode_sm80(
         const __grid_constant__ attnpress_fwd_ragged_args batch) {
@@ -502,11 +535,13 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const int lane = threadIdx.x % 32;
   const int warp_row = threadIdx.x / 32 % WARPS_M * M_TILES * 16;
   const int warp_k = threadIdx.x / RING_THREADS;
+  const Work work = find_work(&batch.fwd, blockIdx.x);
+  if (blockIdx.x < FIRST_THREAD_BLOCKS)
+    fetch_lengths(&batch, &work);
   // All memory is touched after what ran before has ended; what comes next may begin to wait too.
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
 
-  const Work work = find_work(&batch.fwd, blockIdx.x);
   const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, NO_BOUND);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
   if (work.row_begin >= rows) // the grid is laid out for the longest sequence

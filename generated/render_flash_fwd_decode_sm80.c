@@ -135,8 +135,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
-       "#include \"attnpress/device/ptx_mma.cuh\"\n"
-       "#include \"attnpress/device/ptx_sreg.cuh\"\n"
+       "#include \"attnpress/device/ptx_mma.cuh\"\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("#include \"attnpress/device/ptx_prefetch.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_sreg.cuh\"\n"
        "#include \"attnpress/device/score.cuh\"\n");
   if (mod_score || mod_mask) {
     TEXT("#include \"attnpress/device/score_mod.cuh\"\n");
@@ -1552,6 +1555,42 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("constexpr int FIRST_THREAD_BLOCKS = 264; // that may be there while other kernels end: two an SM\n"
+         "\n"
+         "// Asks for what a thread block reads first to come to the L2 cache: the lengths of its sequence\n"
+         "// and, as far as the bounds tell where, its entries of the page table. Nothing is read, so that it\n"
+         "// need not wait for what may yet write there.\n"
+         "__device__ __forceinline__ void fetch_lengths(const attnpress_fwd_ragged_args *batch,\n"
+         "                                              const Work *work) {\n"
+         "  const attnpress_ragged_args *ragged = &batch->ragged;\n"
+         "  if (threadIdx.x == 0) {\n"
+         "    if (ragged->cu_seqlens_q != nullptr)\n"
+         "      prefetch_l2(ragged->cu_seqlens_q + work->batch);\n"
+         "    if (ragged->cu_seqlens_k != nullptr)\n"
+         "      prefetch_l2(ragged->cu_seqlens_k + work->batch);\n"
+         "    if (ragged->seqused_k != nullptr)\n"
+         "      prefetch_l2(ragged->seqused_k + work->batch);\n"
+         "  }\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("  if (ragged->page_indptr != nullptr || ragged->kv_batch_idx != nullptr)\n"
+           "    return;\n"
+           "  Range blocks = {0, ceil_div(batch->fwd.seqlen_k, BLOCK_N)};\n"
+           "  if (SPLIT)\n"
+           "    blocks = split_own_blocks(blocks, work->split, batch->fwd.num_splits,\n"
+           "                              batch->fwd.key_blocks_per_split);\n"
+           "  const int last_key = min(blocks.end * BLOCK_N, batch->fwd.seqlen_k) - 1;\n"
+           "  const Pages pages = {ragged->page_table + work->batch * ragged->page_table_stride, 0, last_key};\n"
+           "  const int entry = place_of_key(&pages, ragged, blocks.begin * BLOCK_N).page + threadIdx.x * 32;\n"
+           "  if (blocks.begin < blocks.end && entry <= place_of_key(&pages, ragged, last_key).page) {\n"
+           "    prefetch_l2(pages.table + entry);\n"
+           "    if (ragged->page_table_v != 0)\n"
+           "      prefetch_l2(pages.table + entry + ragged->page_table_v);\n"
+           "  }\n");
+    }
+    TEXT("}\n"
+         "\n");
+  }
   TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
   STRING(stem);
@@ -1573,13 +1612,17 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   if (warps_k > 1) {
     TEXT("  const int warp_k = threadIdx.x / RING_THREADS;\n");
   }
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  const Work work = find_work(&batch.fwd, blockIdx.x);\n"
+         "  if (blockIdx.x < FIRST_THREAD_BLOCKS)\n"
+         "    fetch_lengths(&batch, &work);\n");
+  }
   TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
        "  griddepcontrol_wait();\n"
        "  griddepcontrol_launch_dependents();\n"
        "\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  const Work work = find_work(&batch.fwd, blockIdx.x);\n"
-         "  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, ");
+    TEXT("  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, ");
     STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch.fwd.seqlen_k");
     TEXT(");\n"
          "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"

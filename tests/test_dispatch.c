@@ -314,6 +314,27 @@ static void test_many_heads(void **state) {
   }
 }
 
+/** Splits of decode kernels where the model of time has a corner: full rounds of two thread blocks an
+ * SM, which leave nothing over, and thread blocks alone on their SMs at head dim 192. */
+static void test_decode_rounds(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, keys, hdim, splits;
+  } rows[] = {
+      {33, 32, 8, 8192, 128, 1}, {132, 16, 2, 3000, 128, 1}, {66, 8, 2, 1500, 64, 1},
+      {31, 5, 1, 34974, 192, 8}, {33, 5, 1, 34974, 192, 8},  {124, 5, 1, 8744, 192, 2},
+      {31, 5, 1, 34974, 128, 4}, {124, 5, 1, 8744, 128, 1},  {50, 8, 1, 3594, 192, 2},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv, 1,
+                                            rows[i].keys, rows[i].hdim);
+    ap_plan plan;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    if (plan.num_splits != rows[i].splits)
+      fail_msg("row %zu: %d splits", i, plan.num_splits);
+  }
+}
+
 /** Heads of a group share a tile where that takes less than nine tenths of the tiles. */
 static void test_packing(void **state) {
   (void)state;
@@ -993,6 +1014,7 @@ int main(void) {
       cmocka_unit_test(test_tiles_fit),
       cmocka_unit_test(test_rows),
       cmocka_unit_test(test_many_heads),
+      cmocka_unit_test(test_decode_rounds),
       cmocka_unit_test(test_packing),
       cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_num_splits),

@@ -414,7 +414,12 @@ static int is_decode_weighed(const ap_problem *problem, const ap_plan *plan, con
          problem->sequences == AP_ATTENTION_SEQUENCES_DENSE;
 }
 
-/** The least number of splits except those that take less time by NEXT_GAIN. */
+/* Between these sums of both head dims, as measured at 192 + 192, a thread block alone on its SM may get
+ * less than the model says; two on each do not. What is left then, at the least. */
+enum { ALONE_COLUMNS_MIN = 256, ALONE_COLUMNS_MAX = 512 };
+#define ALONE_SHARE 0.93
+
+/** The least number of splits except those that take less time by NEXT_GAIN; or twice as many. */
 static int32_t weigh_decode_splits(const ap_problem *problem, const ap_device *device,
                                    const ap_tile *tile, const extent *e) {
   ap_plan tried;
@@ -422,6 +427,7 @@ static int32_t weigh_decode_splits(const ap_problem *problem, const ap_device *d
     return 1;
   const double key_block_bytes = (double)tile->field[AP_ATTENTION_TILE_BLOCK_N] *
                                  (problem->hdim + problem->hdim_v) * (double)sizeof(uint16_t);
+  const int columns = problem->hdim + problem->hdim_v;
   int32_t best = 1;
   double best_us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, 1);
   for (int32_t n = 2; n <= e->most; ++n) {
@@ -434,7 +440,13 @@ static int32_t weigh_decode_splits(const ap_problem *problem, const ap_device *d
       best_us = us;
     }
   }
-  return best;
+  const int32_t twice = 2 * best;
+  if (columns <= ALONE_COLUMNS_MIN || columns >= ALONE_COLUMNS_MAX || twice > e->most ||
+      e->units * best > device->sm_count)
+    return best;
+  const double twice_us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, twice) +
+                          ap_parts_us(problem, device, &tried.combine_tile, twice);
+  return twice_us < best_us / ALONE_SHARE ? twice : best;
 }
 
 /** The number of splits, weighed once a shape, and then remembered. */

@@ -122,6 +122,8 @@ double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
   const double bytes = (double)per_split * key_block_bytes;
   const double rounds_us =
       (double)(blocks - left) * bytes / (SHARE_BYTES * (double)device->sm_count);
+  if (left == 0)
+    return DECODE_START_US + rounds_us;
   if (left > sms)
     return DECODE_START_US + rounds_us + read_us(device, sms, bytes, ALONE_BYTES) +
            read_us(device, left - sms, bytes, LATER_BYTES);

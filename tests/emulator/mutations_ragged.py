@@ -249,6 +249,25 @@ MUTATIONS = [
         "threadIdx.x >= BLOCK_M || row >= rows - 1)",
     ),
     Mutation(
+        "combine of sequences: the output of one of few splits without keys",
+        COMBINE,
+        "lse > -INF ? out : zero};",
+        "out};",
+    ),
+    Mutation(
+        "combine of sequences: few splits past the end",
+        COMBINE,
+        "if (split < args->num_splits) {",
+        "{",
+        place=2,
+    ),
+    Mutation(
+        "combine of sequences: a group with a row of its own has few splits",
+        COMBINE,
+        "      together && args->num_splits <= GROUPS",
+        "      args->num_splits <= GROUPS",
+    ),
+    Mutation(
         "combine of sequences: groups of rows past the last",
         COMBINE,
         "  if (own_row >= args.rows)\n    return;\n",
