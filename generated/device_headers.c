@@ -564,10 +564,12 @@ const ap_device_header ap_device_headers[] = {
      "  void *dweight;             /* (columns) or NULL */\n"
      "  void *dbias;               /* (columns) or NULL */\n"
      "  int32_t columns, parts;\n"
+     "  int32_t column_shift; /* 2^column_shift threads of a block have neighbouring columns, 4 each */\n"
+     "  int32_t reserved;\n"
      "} attnpress_layernorm_reduce_args;\n"
      "\n"
      "ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_reduce_args, columns, 32)\n"
-     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_reduce_args) == 40,\n"
+     "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_reduce_args) == 48,\n"
      "                        \"layout of attnpress_layernorm_reduce_args\");\n"},
     {"attnpress/args/matmul.h",
      "/* The arguments of the in-place matrix product's kernels: filled by the runtime, read by the kernels\n"
@@ -15478,4 +15480,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "36376caf9ea514f61b9c56511c2f3950e008f3115aa65fa15dc582a442bfecb0";
+    "2c78117a5e249a3cd72e50379b1017bb7046a7a740a7d1da66edee8d13e42a38";
