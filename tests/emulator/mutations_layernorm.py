@@ -167,6 +167,12 @@ MUTATIONS = [
     Mutation("a parameter's last column", NORM, "at + 1 < columns", "at + 2 < columns"),
     Mutation("an odd row's last element", NORM, "column + i < columns", "column + i + 1 < columns"),
     Mutation(
+        "vectors by elements do not move up",
+        NORM,
+        "vector[j] = vector[j + 1]",
+        "vector[j] = loaded",
+    ),
+    Mutation(
         "the long row's edge is left out",
         FWD_LONG,
         "if (has_edge)\n    part",
@@ -731,12 +737,23 @@ MUTATIONS = [
         "row * stride * SIZE",
         "(int)(row * stride * SIZE)",
     ),
-    Mutation("an absent weight is 0, cluster", CLUSTER_ROWS, "parameter ? 0.0f : absent", "0.0f"),
+    Mutation(
+        "an absent weight is 0, cluster", CLUSTER_ROWS, "filler[j] = absent", "filler[j] = 0.0f"
+    ),
     Mutation(
         "a parameter of the first columns, cluster",
         CLUSTER_ROWS,
-        "(i * ROW_THREADS + thread) * ELEMENTS",
-        "thread * ELEMENTS",
+        "ELEMENTS, thread, ROW_THREADS,",
+        "ELEMENTS, thread, 0,",
+    ),
+    Mutation(
+        "a parameter by elements does not move up", NORM, "word[j] = word[j + words]", "word[j] = 0"
+    ),
+    Mutation(
+        "a parameter's first vector by elements",
+        NORM,
+        "(first + i * stride) * elements, columns, elements, false",
+        "first * elements, columns, elements, false",
     ),
     Mutation(
         "all blocks of a row have the same columns",
