@@ -674,7 +674,8 @@ const ap_device_header ap_device_headers[] = {
      "  float *dy_parts; /* (batch, row_blocks, columns) or NULL: sums over the rows of a thread block */\n"
      "  int64_t x_stride, y_stride, dc_batch_stride, dc_row_stride, dx_stride;\n"
      "  int32_t rows, columns;\n"
-     "  int32_t row_blocks, reserved;\n"
+     "  int32_t row_blocks;\n"
+     "  int32_t column_shift;                         /* 2^column_shift lanes of a warp share a row */\n"
      "  uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]; /* as above */\n"
      "} attnpress_outer_bwd_args;\n"
      "\n"
@@ -3395,6 +3396,17 @@ const ap_device_header ap_device_headers[] = {
      "               \"}\" ::\"l\"(address),\n"
      "               \"r\"(vector.x), \"r\"(vector.y), \"r\"(vector.z), \"r\"(vector.w), \"r\"((int)condition)\n"
      "               : \"memory\");\n"
+     "}\n"
+     "\n"
+     "// st.global.cs.v4.u32: what nobody reads soon, so that caches give it up first.\n"
+     "__device__ __forceinline__ void stream_16_if(bool condition, void *address, uint4 vector) {\n"
+     "  asm volatile(\"{\\n\"\n"
+     "               \".reg .pred condition;\\n\"\n"
+     "               \"setp.ne.s32 condition, %5, 0;\\n\"\n"
+     "               \"@condition st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};\\n\"\n"
+     "               \"}\" ::\"l\"(address),\n"
+     "               \"r\"(vector.x), \"r\"(vector.y), \"r\"(vector.z), \"r\"(vector.w), \"r\"((int)condition)\n"
+     "               : \"memory\");\n"
      "}\n"},
     {"attnpress/device/ptx_griddepcontrol.cuh",
      "// Leaf header: the order of kernels that may overlap (programmatic dependent launch). One PTX\n"
@@ -3950,6 +3962,7 @@ const ap_device_header ap_device_headers[] = {
      "#include \"attnpress/device/lanes.cuh\"\n"
      "#include \"attnpress/device/ptx_address.cuh\"\n"
      "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
+     "#include \"attnpress/device/ptx_global.cuh\"\n"
      "#include \"attnpress/device/ptx_opaque.cuh\"\n"
      "#include \"attnpress/device/row_vector.cuh\"\n"
      "\n"
@@ -4192,6 +4205,16 @@ const ap_device_header ap_device_headers[] = {
      "    if (column + i < columns)\n"
      "      store_element(row, size, column + i,\n"
      "                    size == 2 ? word[i / 2] >> i % 2 * 16 & 0xffff : word[i]);\n"
+     "}\n"
+     "\n"
+     "// The same of what nobody reads soon.\n"
+     "__device__ __forceinline__ void stream_columns(void *row, int size, int columns, int index,\n"
+     "                                               uint4 vector) {\n"
+     "  const int elements = 16 / size, column = index * elements;\n"
+     "  if ((uint64_t)row % 16 == 0 && columns % elements == 0)\n"
+     "    stream_16_if(column < columns, (unsigned char *)row + (int64_t)column * size, vector);\n"
+     "  else\n"
+     "    store_columns(row, size, columns, index, vector);\n"
      "}\n"
      "\n"
      "// The same vectors, from which the compiler has made nothing yet: a row is kept as it is, and widened\n"
@@ -15533,4 +15556,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "613c3291066893cbeaeb06de8f280a53f8e3651105b8cfdecb04240a4293507a";
+    "181f5a186c780bfcb93a27f277e08bac03231626929e087558ece4f3dd01f1f7";

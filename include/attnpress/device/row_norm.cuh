@@ -6,6 +6,7 @@
 #include "attnpress/device/lanes.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
+#include "attnpress/device/ptx_global.cuh"
 #include "attnpress/device/ptx_opaque.cuh"
 #include "attnpress/device/row_vector.cuh"
 
@@ -248,6 +249,16 @@ __device__ __forceinline__ void store_columns(void *row, int size, int columns, 
     if (column + i < columns)
       store_element(row, size, column + i,
                     size == 2 ? word[i / 2] >> i % 2 * 16 & 0xffff : word[i]);
+}
+
+// The same of what nobody reads soon.
+__device__ __forceinline__ void stream_columns(void *row, int size, int columns, int index,
+                                               uint4 vector) {
+  const int elements = 16 / size, column = index * elements;
+  if ((uint64_t)row % 16 == 0 && columns % elements == 0)
+    stream_16_if(column < columns, (unsigned char *)row + (int64_t)column * size, vector);
+  else
+    store_columns(row, size, columns, index, vector);
 }
 
 // The same vectors, from which the compiler has made nothing yet: a row is kept as it is, and widened
