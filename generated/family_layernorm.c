@@ -33,17 +33,17 @@ static const int32_t values_15[] = {1, 2};
 static const ap_set where_16[] = {{6, 0, 0, 1, values_10, 1}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_15, 2}};
 static const int32_t values_17[] = {16384, 24576, 32768, 49152};
 static const int32_t values_18[] = {1};
-static const ap_set where_19[] = {{6, 0, 0, 1, values_10, 1}, {0, 0, 0, 1, values_18, 1}};
-static const int32_t values_20[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384};
-static const int32_t values_21[] = {80};
-static const ap_set where_22[] = {{6, 0, 0, 1, values_21, 1}, {0, 0, 0, 1, values_18, 1}};
-static const int32_t values_23[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288};
-static const int32_t values_24[] = {3};
-static const ap_set where_25[] = {{6, 0, 0, 1, values_21, 1}, {0, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, values_24, 1}};
+static const int32_t values_19[] = {3};
+static const ap_set where_20[] = {{6, 0, 0, 1, values_10, 1}, {0, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, values_19, 1}};
+static const int32_t values_21[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384};
+static const int32_t values_22[] = {80};
+static const ap_set where_23[] = {{6, 0, 0, 1, values_22, 1}, {0, 0, 0, 1, values_18, 1}};
+static const int32_t values_24[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288};
+static const ap_set where_25[] = {{6, 0, 0, 1, values_22, 1}, {0, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, values_19, 1}};
 static const int32_t values_26[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 131072};
-static const ap_set where_27[] = {{6, 0, 0, 1, values_21, 1}, {0, 0, 0, 1, values_12, 1}};
+static const ap_set where_27[] = {{6, 0, 0, 1, values_22, 1}, {0, 0, 0, 1, values_12, 1}};
 static const int32_t values_28[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 131072};
-static const ap_set where_29[] = {{6, 0, 0, 1, values_21, 1}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_24, 1}};
+static const ap_set where_29[] = {{6, 0, 0, 1, values_22, 1}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_19, 1}};
 static const int32_t values_30[] = {131072};
 static const int32_t values_31[] = {2, 3, 4};
 static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 3}};
@@ -51,25 +51,25 @@ static const ap_set where_33[] = {{2, 0, 0, 1, values_18, 1}};
 static const int32_t values_34[] = {32, 64, 96, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192};
 static const int32_t values_35[] = {32, 64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192};
 static const ap_set where_36[] = {{2, 0, 0, 1, values_18, 1}, {0, 0, 0, 1, values_18, 1}};
-static const ap_set where_37[] = {{0, 0, 0, 1, values_24, 1}};
+static const ap_set where_37[] = {{0, 0, 0, 1, values_19, 1}};
 static const int32_t values_38[] = {4};
 static const ap_set where_39[] = {{0, 0, 0, 1, values_38, 1}};
-static const ap_tile_part parts_40[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"p", 8, 1, -1}};
-static const ap_tile_part parts_41[] = {{"w", 0, 0, -1}, {"v", 9, 0, -1}};
-static const ap_set where_42[] = {{0, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_21, 1}};
+static const ap_tile_part parts_40[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"m", 8, 1, -1}, {"p", 9, 1, -1}};
+static const ap_tile_part parts_41[] = {{"w", 0, 0, -1}, {"v", 10, 0, -1}};
+static const ap_set where_42[] = {{0, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_22, 1}};
 static const ap_set where_43[] = {{0, 0, 0, 1, values_18, 1}, {6, 0, 0, 1, values_10, 1}};
 static const int32_t values_44[] = {2};
 static const ap_set where_45[] = {{0, 0, 0, 1, values_44, 1}};
 static const ap_set where_46[] = {{0, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_18, 1}};
 static const int32_t values_47[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
-static const ap_set where_48[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_21, 1}, {3, 0, 0, 1, values_47, 20}};
+static const ap_set where_48[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_22, 1}, {3, 0, 0, 1, values_47, 20}};
 static const ap_set where_49[] = {{0, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_10, 1}};
 static const ap_set where_50[] = {{0, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_30, 1}};
 static const ap_set where_51[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_18, 1}};
 static const ap_set where_52[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_14, 3}};
 static const int32_t values_53[] = {16384, 24576};
-static const ap_set where_54[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_53, 2}, {4, 0, 0, 1, values_24, 1}};
-static const ap_set where_55[] = {{0, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_17, 4}};
+static const ap_set where_54[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_53, 2}, {4, 0, 0, 1, values_19, 1}};
+static const ap_set where_55[] = {{0, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_13, 5}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -94,9 +94,9 @@ static const ap_rule rules[] = {
     {where_11, 1, {2, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_11, 1, {3, 0, 0, 1, values_13, 5}, -1, 0, 0},
     {where_16, 3, {3, 0, 0, 1, values_14, 3}, -1, 0, 0},
-    {where_19, 2, {3, 0, 0, 1, values_17, 4}, -1, 0, 0},
-    {where_22, 2, {3, 0, 0, 1, values_20, 18}, -1, 0, 0},
-    {where_25, 3, {3, 0, 0, 1, values_23, 17}, -1, 0, 0},
+    {where_20, 3, {3, 0, 0, 1, values_17, 4}, -1, 0, 0},
+    {where_23, 2, {3, 0, 0, 1, values_21, 18}, -1, 0, 0},
+    {where_25, 3, {3, 0, 0, 1, values_24, 17}, -1, 0, 0},
     {where_27, 2, {3, 0, 0, 1, values_26, 21}, -1, 0, 0},
     {where_29, 3, {3, 0, 0, 1, values_28, 19}, -1, 0, 0},
     {where_32, 1, {3, 0, 0, 1, values_30, 1}, -1, 0, 0},
@@ -104,9 +104,9 @@ static const ap_rule rules[] = {
     {where_33, 1, {4, 0, 0, 1, values_15, 2}, -1, 0, 0},
     {where_33, 1, {3, 0, 0, 1, values_34, 12}, -1, 0, 0},
     {where_36, 2, {3, 0, 0, 1, values_35, 11}, -1, 0, 0},
-    {where_37, 1, {5, 0, 0, 1, values_24, 1}, -1, 0, 0},
+    {where_37, 1, {5, 0, 0, 1, values_19, 1}, -1, 0, 0},
     {where_39, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_39, 1, {4, 0, 0, 1, values_24, 1}, -1, 0, 0},
+    {where_39, 1, {4, 0, 0, 1, values_19, 1}, -1, 0, 0},
 };
 static const char *const fields[] = {
     "warps",
@@ -117,11 +117,12 @@ static const char *const fields[] = {
     "weight_held",
     "sums_in_shared",
     "in_shared",
+    "weight_in_shared",
     "packed",
     "step",
 };
 static const ap_tile_form forms[] = {
-    {9, 0, parts_40, 9},
+    {10, 0, parts_40, 10},
     {-1, 0, parts_41, 2},
 };
 /* name, where, renderer */
@@ -161,7 +162,7 @@ const ap_family ap_family_layernorm = {
     {0x80000000, 0x40000000, 0x20000000, 0x800, 0x200, 0x80, 0x1},
     {~0x7u, ~0x1u, ~0x1u, ~0x3ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 17,
-    10, fields, forms, 2,
+    11, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,
     templates, 10, routes, 11,
     0, 0,

@@ -70,18 +70,12 @@ __device__ __forceinline__ void load_row(const attnpress_layernorm_bwd_args *arg
   load_columns(row_of(args->dy, row, args->dy_row_stride), SIZE, columns_of(args, row), thread,
                ROW_THREADS, VECTORS, part + VECTORS);
 }
-// The words of the weight of a vector's columns; 0 beyond the row. word: (WORDS)
+// The words of the weight of a thread's vectors `index`, `index` + ROW_THREADS ..., `count` of them; 0
+// beyond the row. word: (count, WORDS)
 __device__ __forceinline__ void load_weight(const attnpress_layernorm_bwd_args *args, int index,
-                                            uint32_t *word) {
-  const bool whole =
-      is_parameter_whole(args->weight, PARAMETER_SIZE, 0, args->columns, ELEMENTS) &&
-      args->columns % ELEMENTS == 0;
-#pragma unroll
-  for (int j = 0; j < WORDS; ++j)
-    word[j] = 0;
-  if (index * ELEMENTS < args->columns)
-    load_parameter_words(args->weight, PARAMETER_SIZE, index * ELEMENTS, args->columns, ELEMENTS,
-                         whole, word);
+                                            int count, uint32_t *word) {
+  load_parameter_vectors(args->weight, PARAMETER_SIZE, args->columns, ELEMENTS, index, ROW_THREADS,
+                         count, word);
 }
 
 // Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy; `weight`: the words
@@ -140,14 +134,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
       weight_sum[i][j] = bias_sum[i][j] = 0.0f;
   }
   uint32_t held[VECTORS][WORDS];
-#pragma unroll
-  for (int i = 0; i < VECTORS; ++i) {
-#pragma unroll
-    for (int j = 0; j < WORDS; ++j)
-      held[i][j] = 0;
-    if (has_weight)
-      load_weight(&args, i * ROW_THREADS + thread, held[i]);
-  }
+  if (has_weight)
+    load_weight(&args, thread, VECTORS, held[0]);
   constexpr int ROW_WARPS = ROW_THREADS / 32;
   __shared__ float2 warp_sums[2][THREADS / 32]; // in turn: one barrier a row is enough
   int turn = 0;

@@ -71,19 +71,6 @@ __device__ __forceinline__ float sum_squares(const uint4 *x) {
   }
   return sum;
 }
-// The words of a parameter of a vector's columns; 0 beyond the row. word: (WORDS)
-__device__ __forceinline__ void load_words(const void *parameter, int columns, int index,
-                                           uint32_t *word) {
-  const bool whole = is_parameter_whole(parameter, PARAMETER_SIZE, 0, columns, ELEMENTS) &&
-                     columns % ELEMENTS == 0;
-#pragma unroll
-  for (int j = 0; j < WORDS; ++j)
-    word[j] = 0;
-  if (index * ELEMENTS < columns)
-    load_parameter_words(parameter, PARAMETER_SIZE, index * ELEMENTS, columns, ELEMENTS, whole,
-                         word);
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     layernorm_fwd_rms_cols1024_bf16_wbf16_sm80(
         const __grid_constant__ attnpress_layernorm_fwd_args args) {
@@ -92,13 +79,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   griddepcontrol_launch_dependents();
   const int thread = threadIdx.x % ROW_THREADS;
   uint32_t weight_word[VECTORS][WORDS], bias_word[VECTORS][WORDS];
-#pragma unroll
-  for (int i = 0; i < VECTORS; ++i) {
-    if (args.weight)
-      load_words(args.weight, args.columns, i * ROW_THREADS + thread, weight_word[i]);
-    if (args.bias)
-      load_words(args.bias, args.columns, i * ROW_THREADS + thread, bias_word[i]);
-  }
+  if (args.weight)
+    load_parameter_vectors(args.weight, PARAMETER_SIZE, args.columns, ELEMENTS, thread, ROW_THREADS,
+                           VECTORS, weight_word[0]);
+  if (args.bias)
+    load_parameter_vectors(args.bias, PARAMETER_SIZE, args.columns, ELEMENTS, thread, ROW_THREADS,
+                           VECTORS, bias_word[0]);
   const int64_t step = (int64_t)gridDim.x * GROUPS;
   int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / ROW_THREADS;
   uint4 next[VECTORS];

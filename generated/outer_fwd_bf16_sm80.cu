@@ -15,12 +15,33 @@ constexpr int SIZE = 2; // bytes of an element
 constexpr int THREADS = 256;
 constexpr int ROWS = 8;     // of a thread
 constexpr int ELEMENTS = 16 / SIZE; // of a vector
+constexpr int AHEAD = 2048;         // thread blocks whose x and y come to the L2 cache at once
+constexpr int ENTRY_THREADS = 8;    // that bring an entry there
+
+// Brings x and y of the entries from `begin` on, before `end`, to the L2 cache.
+__device__ __forceinline__ void prefetch_entries(const attnpress_outer_fwd_args *args,
+                                                 int64_t begin, int64_t end) {
+  const int lane = threadIdx.x % ENTRY_THREADS;
+  for (int64_t entry = begin + threadIdx.x / ENTRY_THREADS; entry < end && entry < args->batch;
+       entry += THREADS / ENTRY_THREADS) {
+    prefetch_row((const unsigned char *)args->x + entry * args->x_stride * SIZE, SIZE, args->rows,
+                 lane, ENTRY_THREADS);
+    prefetch_row((const unsigned char *)args->y + entry * args->y_stride * SIZE, SIZE,
+                 args->columns, lane, ENTRY_THREADS);
+  }
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     outer_fwd_bf16_sm80(const __grid_constant__ attnpress_outer_fwd_args args) {
   // All memory is touched after what ran before has ended; what comes next may begin to wait too.
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
+  // A read among writes costs more than its bytes: what the thread blocks after the next AHEAD read
+  // comes at once, and the first one also brings what those before them do.
+  const int64_t each = (int64_t)args.column_blocks * args.row_blocks; // thread blocks of an entry
+  if (blockIdx.x % AHEAD == 0)
+    prefetch_entries(&args, blockIdx.x == 0 ? 0 : (blockIdx.x + AHEAD) / each,
+                     (blockIdx.x + 2 * AHEAD + each - 1) / each);
   const int column_threads = 1 << args.column_shift;
   const int groups = THREADS >> args.column_shift;
   const int beside = blockIdx.x % args.column_blocks;
@@ -51,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int j = 0; j < ELEMENTS; ++j)
       product[j] = factor[r] * y[j];
-    store_columns(c + row * args.c_row_stride * SIZE, SIZE, row < args.rows ? args.columns : 0,
-                  index, narrow_vector_bf16(product));
+    stream_columns(c + row * args.c_row_stride * SIZE, SIZE, row < args.rows ? args.columns : 0,
+                   index, narrow_vector_bf16(product));
   }
 }

@@ -155,18 +155,12 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
          "               ROW_THREADS, VECTORS, part + VECTORS);\n"
          "}\n");
   }
-  TEXT("// The words of the weight of a vector's columns; 0 beyond the row. word: (WORDS)\n"
+  TEXT("// The words of the weight of a thread's vectors `index`, `index` + ROW_THREADS ..., `count` of them; 0\n"
+       "// beyond the row. word: (count, WORDS)\n"
        "__device__ __forceinline__ void load_weight(const attnpress_layernorm_bwd_args *args, int index,\n"
-       "                                            uint32_t *word) {\n"
-       "  const bool whole =\n"
-       "      is_parameter_whole(args->weight, PARAMETER_SIZE, 0, args->columns, ELEMENTS) &&\n"
-       "      args->columns % ELEMENTS == 0;\n"
-       "#pragma unroll\n"
-       "  for (int j = 0; j < WORDS; ++j)\n"
-       "    word[j] = 0;\n"
-       "  if (index * ELEMENTS < args->columns)\n"
-       "    load_parameter_words(args->weight, PARAMETER_SIZE, index * ELEMENTS, args->columns, ELEMENTS,\n"
-       "                         whole, word);\n"
+       "                                            int count, uint32_t *word) {\n"
+       "  load_parameter_vectors(args->weight, PARAMETER_SIZE, args->columns, ELEMENTS, index, ROW_THREADS,\n"
+       "                         count, word);\n"
        "}\n"
        "\n"
        "// Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy; `weight`: the words\n"
@@ -264,14 +258,8 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   }
   if (weight_held) {
     TEXT("  uint32_t held[VECTORS][WORDS];\n"
-         "#pragma unroll\n"
-         "  for (int i = 0; i < VECTORS; ++i) {\n"
-         "#pragma unroll\n"
-         "    for (int j = 0; j < WORDS; ++j)\n"
-         "      held[i][j] = 0;\n"
-         "    if (has_weight)\n"
-         "      load_weight(&args, i * ROW_THREADS + thread, held[i]);\n"
-         "  }\n");
+         "  if (has_weight)\n"
+         "    load_weight(&args, thread, VECTORS, held[0]);\n");
   }
   if (row_threads > 32) {
     TEXT("  constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
@@ -327,7 +315,7 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
     TEXT("      renew_words(held[i], WORDS, weight);\n");
   } else {
     TEXT("      if (has_weight)\n"
-         "        load_weight(&args, i * ROW_THREADS + thread, weight);\n");
+         "        load_weight(&args, i * ROW_THREADS + thread, 1, weight);\n");
   }
   TEXT("      widen_row(part, i, moments, has_weight, weight, x, dy, g);\n"
        "#pragma unroll\n"
@@ -367,7 +355,7 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
     TEXT("      renew_words(held[i], WORDS, weight);\n");
   } else {
     TEXT("      if (has_weight)\n"
-         "        load_weight(&args, i * ROW_THREADS + thread, weight);\n");
+         "        load_weight(&args, i * ROW_THREADS + thread, 1, weight);\n");
   }
   TEXT("      widen_row(part, i, moments, has_weight, weight, x, dy, g);\n");
   if (sums_in_shared) {

@@ -22,6 +22,7 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
   const int32_t arch = in->axis[AP_LAYERNORM_ARCH];
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
+  const int32_t weight_in_shared = in->field[AP_LAYERNORM_TILE_WEIGHT_IN_SHARED];
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -36,11 +37,17 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT(", weight ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT(", fp32 inside. CLUSTER thread blocks share a row of x and dy and have it in\n"
-       "// shared memory: both are read once, dx may be either. Each thread keeps the weight of its columns,\n"
-       "// and its sums of dweight and dbias, in registers. A cluster walks over rows, gridDim.x / CLUSTER\n"
-       "// apart; another kernel then adds up the sums over the clusters.\n"
-       "//\n"
+  TEXT(", fp32 inside. CLUSTER thread blocks share a row of x and dy and have it in\n");
+  if (weight_in_shared) {
+    TEXT("// shared memory: both are read once, dx may be either. Each thread keeps its sums of dweight and\n"
+         "// dbias in registers, and the weight of its columns in shared memory. A cluster walks over rows,\n"
+         "// gridDim.x / CLUSTER apart; another kernel then adds up the sums over the clusters.\n");
+  } else {
+    TEXT("// shared memory: both are read once, dx may be either. Each thread keeps the weight of its columns,\n"
+         "// and its sums of dweight and dbias, in registers. A cluster walks over rows, gridDim.x / CLUSTER\n"
+         "// apart; another kernel then adds up the sums over the clusters.\n");
+  }
+  TEXT("//\n"
        "// What a row amounts to its warps tell each other. Meanwhile they add up the next row, and while\n"
        "// they write a row the next one's sums are on their way.\n"
        "//\n"
@@ -123,21 +130,20 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "// word: (VECTORS, WORDS)\n"
        "__device__ __forceinline__ void load_parameter(const void *parameter, int columns, int thread,\n"
        "                                               float absent, uint32_t (*word)[WORDS]) {\n"
-       "  const bool whole = is_parameter_whole(parameter, PARAMETER_SIZE, 0, columns, ELEMENTS) &&\n"
-       "                     columns % ELEMENTS == 0;\n"
        "  float filler[ELEMENTS];\n"
+       "  if (parameter) {\n"
+       "    load_parameter_vectors(parameter, PARAMETER_SIZE, columns, ELEMENTS, thread, ROW_THREADS,\n"
+       "                           VECTORS, word[0]);\n"
+       "    return;\n"
+       "  }\n"
        "#pragma unroll\n"
        "  for (int j = 0; j < ELEMENTS; ++j)\n"
-       "    filler[j] = parameter ? 0.0f : absent;\n"
+       "    filler[j] = absent;\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    const int column = (i * ROW_THREADS + thread) * ELEMENTS;\n"
+       "  for (int i = 0; i < VECTORS; ++i)\n"
        "    narrow_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(filler, ELEMENTS, word[i]);\n"
-       "    if (parameter && column < columns)\n"
-       "      load_parameter_words(parameter, PARAMETER_SIZE, column, columns, ELEMENTS, whole, word[i]);\n"
-       "  }\n"
        "}\n"
        "\n"
        "// What the warps of a cluster have of a row, in each block's shared memory, and the barrier that\n"
@@ -187,10 +193,14 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
   TEXT("constexpr int ROW = 2 * VECTORS * THREADS; // vectors of a block in a row of x and of dy\n"
        "constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
-  TEXT(";\n"
-       "static_assert(SMEM_BYTES == SLOTS * ROW * 16, \"the generator has another formula\");\n"
-       "\n"
-       "// What the forward pass wrote of a row.\n"
+  TEXT(";\n");
+  if (weight_in_shared) {
+    TEXT("static_assert(SMEM_BYTES == SLOTS * ROW * 16 + VECTORS * THREADS * WORDS * 4,\n"
+         "              \"the generator has another formula\");\n");
+  } else {
+    TEXT("static_assert(SMEM_BYTES == SLOTS * ROW * 16, \"the generator has another formula\");\n");
+  }
+  TEXT("// What the forward pass wrote of a row.\n"
        "struct RowMoments {\n"
        "  float mean, rstd;\n"
        "};\n"
@@ -214,11 +224,44 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "               ROW_THREADS, VECTORS, slot + VECTORS * THREADS, THREADS);\n"
        "  cp_async_commit();\n"
        "}\n"
-       "\n"
-       "// Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy; `weight`: the words\n"
-       "// of its weights.\n"
+       "\n");
+  if (weight_in_shared) {
+    TEXT("// A thread's weights are its own places in shared memory, THREADS apart.\n"
+         "typedef uint4 Weight;\n"
+         "\n"
+         "// The words of the weights of vector number `index`. weight: (VECTORS, WORDS / 4)\n"
+         "__device__ __forceinline__ void find_weight(const Weight *weight, int index, uint32_t *word) {\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < WORDS / 4; ++i) {\n"
+         "    const uint4 four = weight[(index * (WORDS / 4) + i) * THREADS];\n"
+         "    word[4 * i] = four.x;\n"
+         "    word[4 * i + 1] = four.y;\n"
+         "    word[4 * i + 2] = four.z;\n"
+         "    word[4 * i + 3] = four.w;\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Puts a thread's weights there. words: (VECTORS, WORDS), weight: (VECTORS, WORDS / 4)\n"
+         "__device__ __forceinline__ void keep_weight(const uint32_t (*words)[WORDS], Weight *weight) {\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS * WORDS / 4; ++i) {\n"
+         "    const uint32_t *const from = words[i * 4 / WORDS] + i * 4 % WORDS;\n"
+         "    const uint4 four = {from[0], from[1], from[2], from[3]};\n"
+         "    weight[i * THREADS] = four;\n"
+         "  }\n"
+         "}\n");
+  } else {
+    TEXT("// A thread's weights are in registers.\n"
+         "typedef uint32_t Weight[WORDS];\n"
+         "\n"
+         "// The words of the weights of vector number `index`. weight: (VECTORS)\n"
+         "__device__ __forceinline__ void find_weight(const Weight *weight, int index, uint32_t *word) {\n"
+         "  renew_words(weight[index], WORDS, word);\n"
+         "}\n");
+  }
+  TEXT("// Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy.\n"
        "__device__ __forceinline__ void widen_row(const uint4 *part, int index, RowMoments moments,\n"
-       "                                          const uint32_t *weight, float *x, float *dy, float *g) {\n"
+       "                                          const Weight *weight, float *x, float *dy, float *g) {\n"
        "  uint32_t word[WORDS];\n"
        "  float factor[ELEMENTS];\n"
        "  widen_vector_");
@@ -227,7 +270,7 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(part[(VECTORS + index) * THREADS], dy);\n"
-       "  renew_words(weight, WORDS, word);\n"
+       "  find_weight(weight, index, word);\n"
        "  widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(word, ELEMENTS, factor);\n"
@@ -240,12 +283,12 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "\n"
        "// The sums of g and of g x^ of the warp's part of a row. part: x, then dy\n"
        "__device__ __forceinline__ float2 add_up(const uint4 *part, RowMoments moments,\n"
-       "                                         const uint32_t (*weight)[WORDS]) {\n"
+       "                                         const Weight *weight) {\n"
        "  float2 all = {0.0f, 0.0f};\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
-       "    widen_row(part, i, moments, weight[i], x, dy, g);\n"
+       "    widen_row(part, i, moments, weight, x, dy, g);\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < ELEMENTS; ++j) {\n"
        "      all.x += g[j];\n"
@@ -293,15 +336,23 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  const int thread = row_warp() * 32 + threadIdx.x % 32; // of the row\n"
        "  const int64_t step = gridDim.x / CLUSTER;\n"
        "  int64_t row = blockIdx.x / CLUSTER;\n"
+       "  RowMoments moments = load_moments(&args, row), next_moments = load_moments(&args, row + step);\n"
        "  // Each thread has its own places: nobody else reads them.\n"
        "  uint4 *const slots = (uint4 *)smem + threadIdx.x;\n"
+       "  // What the first row is added up with comes before the rows that follow it.\n"
+       "  send_row(&args, row, thread, slots);\n"
+       "  uint32_t words[VECTORS][WORDS];\n"
+       "  load_parameter(args.weight, args.columns, thread, 1.0f, words);\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < SLOTS; ++i)\n"
-       "    send_row(&args, row + i * step, thread, slots + i * ROW);\n"
-       "  uint32_t weight[VECTORS][WORDS];\n"
-       "  load_parameter(args.weight, args.columns, thread, 1.0f, weight);\n"
-       "  RowMoments moments = load_moments(&args, row), next_moments = load_moments(&args, row + step);\n"
-       "  float weight_sum[VECTORS][ELEMENTS], bias_sum[VECTORS][ELEMENTS];\n"
+       "  for (int i = 1; i < SLOTS; ++i)\n"
+       "    send_row(&args, row + i * step, thread, slots + i * ROW);\n");
+  if (weight_in_shared) {
+    TEXT("  Weight *const weight = slots + SLOTS * ROW;\n"
+         "  keep_weight(words, weight);\n");
+  } else {
+    TEXT("  const Weight *const weight = words;\n");
+  }
+  TEXT("  float weight_sum[VECTORS][ELEMENTS], bias_sum[VECTORS][ELEMENTS];\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "#pragma unroll\n"
@@ -344,7 +395,7 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "    for (int i = 0; i < VECTORS; ++i) {\n"
        "      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
-       "      widen_row(x_and_dy, i, moments, weight[i], x, dy, g);\n"
+       "      widen_row(x_and_dy, i, moments, weight, x, dy, g);\n"
        "#pragma unroll\n"
        "      for (int j = 0; j < ELEMENTS; ++j) {\n"
        "        weight_sum[i][j] += dy[j] * x[j];\n"

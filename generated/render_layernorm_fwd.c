@@ -207,20 +207,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
          "  return sum;\n"
          "}\n");
   }
-  TEXT("// The words of a parameter of a vector's columns; 0 beyond the row. word: (WORDS)\n"
-       "__device__ __forceinline__ void load_words(const void *parameter, int columns, int index,\n"
-       "                                           uint32_t *word) {\n"
-       "  const bool whole = is_parameter_whole(parameter, PARAMETER_SIZE, 0, columns, ELEMENTS) &&\n"
-       "                     columns % ELEMENTS == 0;\n"
-       "#pragma unroll\n"
-       "  for (int j = 0; j < WORDS; ++j)\n"
-       "    word[j] = 0;\n"
-       "  if (index * ELEMENTS < columns)\n"
-       "    load_parameter_words(parameter, PARAMETER_SIZE, index * ELEMENTS, columns, ELEMENTS, whole,\n"
-       "                         word);\n"
-       "}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+  TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
        "    ");
   STRING(stem);
   TEXT("(\n"
@@ -231,13 +218,12 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "  const int thread = threadIdx.x % ROW_THREADS;\n");
   if (weight_held) {
     TEXT("  uint32_t weight_word[VECTORS][WORDS], bias_word[VECTORS][WORDS];\n"
-         "#pragma unroll\n"
-         "  for (int i = 0; i < VECTORS; ++i) {\n"
-         "    if (args.weight)\n"
-         "      load_words(args.weight, args.columns, i * ROW_THREADS + thread, weight_word[i]);\n"
-         "    if (args.bias)\n"
-         "      load_words(args.bias, args.columns, i * ROW_THREADS + thread, bias_word[i]);\n"
-         "  }\n");
+         "  if (args.weight)\n"
+         "    load_parameter_vectors(args.weight, PARAMETER_SIZE, args.columns, ELEMENTS, thread, ROW_THREADS,\n"
+         "                           VECTORS, weight_word[0]);\n"
+         "  if (args.bias)\n"
+         "    load_parameter_vectors(args.bias, PARAMETER_SIZE, args.columns, ELEMENTS, thread, ROW_THREADS,\n"
+         "                           VECTORS, bias_word[0]);\n");
   }
   if (row_threads > 32) {
     TEXT("  constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
@@ -363,7 +349,8 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   if (weight_held) {
     TEXT("        renew_words(weight_word[i], WORDS, word);\n");
   } else {
-    TEXT("        load_words(args.weight, args.columns, index, word);\n");
+    TEXT("        load_parameter_vectors(args.weight, PARAMETER_SIZE, args.columns, ELEMENTS, index, 0, 1,\n"
+         "                               word);\n");
   }
   TEXT("        widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
@@ -377,7 +364,8 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   if (weight_held) {
     TEXT("        renew_words(bias_word[i], WORDS, word);\n");
   } else {
-    TEXT("        load_words(args.bias, args.columns, index, word);\n");
+    TEXT("        load_parameter_vectors(args.bias, PARAMETER_SIZE, args.columns, ELEMENTS, index, 0, 1,\n"
+         "                               word);\n");
   }
   TEXT("        widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);

@@ -62,6 +62,21 @@ void ap_render_outer_fwd(ap_text *out, const ap_render_input *in) {
   INTEGER(rows);
   TEXT(";     // of a thread\n"
        "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
+       "constexpr int AHEAD = 2048;         // thread blocks whose x and y come to the L2 cache at once\n"
+       "constexpr int ENTRY_THREADS = 8;    // that bring an entry there\n"
+       "\n"
+       "// Brings x and y of the entries from `begin` on, before `end`, to the L2 cache.\n"
+       "__device__ __forceinline__ void prefetch_entries(const attnpress_outer_fwd_args *args,\n"
+       "                                                 int64_t begin, int64_t end) {\n"
+       "  const int lane = threadIdx.x % ENTRY_THREADS;\n"
+       "  for (int64_t entry = begin + threadIdx.x / ENTRY_THREADS; entry < end && entry < args->batch;\n"
+       "       entry += THREADS / ENTRY_THREADS) {\n"
+       "    prefetch_row((const unsigned char *)args->x + entry * args->x_stride * SIZE, SIZE, args->rows,\n"
+       "                 lane, ENTRY_THREADS);\n"
+       "    prefetch_row((const unsigned char *)args->y + entry * args->y_stride * SIZE, SIZE,\n"
+       "                 args->columns, lane, ENTRY_THREADS);\n"
+       "  }\n"
+       "}\n"
        "\n");
   if (mod) {
     TEXT("// The caller's function of an element of x and one of y.\n"
@@ -75,6 +90,12 @@ void ap_render_outer_fwd(ap_text *out, const ap_render_input *in) {
        "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
        "  griddepcontrol_wait();\n"
        "  griddepcontrol_launch_dependents();\n"
+       "  // A read among writes costs more than its bytes: what the thread blocks after the next AHEAD read\n"
+       "  // comes at once, and the first one also brings what those before them do.\n"
+       "  const int64_t each = (int64_t)args.column_blocks * args.row_blocks; // thread blocks of an entry\n"
+       "  if (blockIdx.x % AHEAD == 0)\n"
+       "    prefetch_entries(&args, blockIdx.x == 0 ? 0 : (blockIdx.x + AHEAD) / each,\n"
+       "                     (blockIdx.x + 2 * AHEAD + each - 1) / each);\n"
        "  const int column_threads = 1 << args.column_shift;\n"
        "  const int groups = THREADS >> args.column_shift;\n"
        "  const int beside = blockIdx.x % args.column_blocks;\n"
@@ -118,8 +139,8 @@ void ap_render_outer_fwd(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("      product[j] = factor[r] * y[j];\n");
   }
-  TEXT("    store_columns(c + row * args.c_row_stride * SIZE, SIZE, row < args.rows ? args.columns : 0,\n"
-       "                  index, narrow_vector_");
+  TEXT("    stream_columns(c + row * args.c_row_stride * SIZE, SIZE, row < args.rows ? args.columns : 0,\n"
+       "                   index, narrow_vector_");
   STRING(in->word[AP_OUTER_DTYPE]);
   TEXT("(product));\n");
   if (mod) {

@@ -323,6 +323,8 @@ static void test_long_rows(void) {
       {300, 20000, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1},
       {150, 49152, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0},
       {150, 32768, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0},
+      {100, 65536, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1},
+      {100, 60000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
     test_shape(&shapes[i], "long rows");

@@ -554,6 +554,21 @@ static void test_launch_backward(void **state) {
   attnpress_destroy(handle);
 }
 
+/* Threads beside each other: as many as leave a thread no more parts than it loads at once, 32
+ * columns at least and no more than there are. */
+static void test_sum_shift(void **state) {
+  (void)state;
+  const ap_tile tile = {.threads = 256, .field[AP_LAYERNORM_TILE_STEP] = 8};
+  static const struct {
+    int64_t columns, parts;
+    int32_t shift;
+  } cases[] = {{4096, 264, 3}, {4096, 256, 3}, {16384, 66, 4}, {16384, 64, 5},
+               {32768, 29, 6}, {32768, 1, 8},  {100, 1, 5},    {1000, 0, 8}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
+    assert_int_equal(ap_layernorm_sum_shift(&tile, cases[i].columns, cases[i].parts),
+                     cases[i].shift);
+}
+
 /* Rows that the blocks of a cluster share: whole clusters, each of which has a part of the sums. */
 static void test_launch_clusters(void **state) {
   (void)state;
@@ -775,6 +790,7 @@ int main(void) {
       TEST(test_odd_steps),
       TEST(test_workspace_of_odd_rows),
       TEST(test_launch_backward),
+      cmocka_unit_test(test_sum_shift),
       TEST(test_launch_clusters),
       cmocka_unit_test(test_few_sms),
       TEST(test_launch_long),

@@ -133,7 +133,7 @@ static attnpress_outer_backward_args legal_backward(void) {
   args.columns = 1000;
   args.dtype = ATTNPRESS_FP16;
   args.workspace = (void *)0x2000000;
-  args.workspace_bytes = 10 * 2 * 1000 * 4;
+  args.workspace_bytes = 10 * 4 * 1000 * 4;
   return args;
 }
 
@@ -402,18 +402,25 @@ static void test_launch_backward(void **state) {
   memcpy(&sums, cuda->launch[1].args, sizeof sums);
   assert_string_equal(cuda->launch[0].symbol, "outer_bwd_fp16_sm80");
   assert_string_equal(cuda->launch[1].symbol, "outer_bwd_reduce_fp16_sm80");
-  assert_int_equal(cuda->launch[0].grid, 10 * 2);
+  assert_int_equal(cuda->launch[0].grid, 10 * 4);
   assert_true(cuda->launch[0].overlaps && cuda->launch[1].overlaps);
   assert_ptr_equal(given.dy_parts, args.workspace);
   assert_ptr_equal(sums.dy_parts, args.workspace);
   assert_int_equal(sums.elements, 10000);
-  assert_int_equal(sums.row_blocks, 2);
+  assert_int_equal(sums.row_blocks, 4);
+  assert_int_equal(given.column_shift, 5);
   args.dy = NULL;
   args.workspace_bytes = 0;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
   memcpy(&given, cuda->launch[2].args, sizeof given);
   assert_null(given.dy_parts);
-  assert_int_equal(cuda->launches, 3);
+  /* 12 vectors a row: 16 lanes have one, and a warp twice as many rows. */
+  args.columns = 96;
+  assert_ok(attnpress_outer_backward(handle, &args, NULL));
+  memcpy(&given, cuda->launch[3].args, sizeof given);
+  assert_int_equal(given.column_shift, 4);
+  assert_int_equal(given.row_blocks, 2);
+  assert_int_equal(cuda->launches, 4);
   attnpress_destroy(handle);
 }
 

@@ -140,6 +140,34 @@ def test_autograd(device, summed, dtype, shape):
 
 
 @needs_torch
+@pytest.mark.parametrize("device", DEVICES)
+def test_signatures_that_were_seen(device):
+    """A call like one before takes a shorter way, with its own tensors; another does not."""
+    shape, square = (3, 4, 6), (3, 5, 5)
+    for rows, columns in (shape[1:], shape[1:], square[1:], square[1:]):
+        x, y, c = (
+            torch.randn(3, *n, device=device) for n in ((rows,), (columns,), (rows, columns))
+        )
+        layouts = {
+            "as before": (x, y, c),
+            "parameters": (torch.nn.Parameter(x), y, c),
+            "x apart": (torch.stack([x, x], -1)[..., 0], y, c),
+            "dc across": (x, y, c.mT.contiguous().mT),
+            "a part": (x[1:], y[1:], c[1:]),
+        }
+        for name, (a, b, dc) in layouts.items():
+            for needs in ((True, True), (False, True), (True, False)):
+                with torch.no_grad():
+                    dx, dy = o.backward(dc, a, b, False, needs)
+                    wanted = torch.einsum("nij,nj->ni", dc, b), torch.einsum("nij,ni->nj", dc, a)
+                for got, exact, is_there in zip((dx, dy), wanted, needs):
+                    assert (got is not None) == is_there, name
+                    assert got is None or torch.allclose(got, exact, atol=1e-5), name
+    with pytest.raises(ValueError, match="dc has shape"):
+        o.backward(c, x, y, True)
+
+
+@needs_torch
 @pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
 def test_fp64_is_the_cpu_s():
     x = torch.zeros(2, 3, device="cuda", dtype=torch.float64)

@@ -32,7 +32,7 @@ LONG_TILES = {
     "fwd": {"warps": 32, "step": 4},
     "bwd_dx": {"warps": 32, "step": 1},
     "bwd_params": {"warps": 8, "step": 2},
-    "bwd_reduce": {"warps": 16, "step": 8},
+    "bwd_reduce": {"warps": 8, "step": 8},
 }
 
 
@@ -85,7 +85,8 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     groups, matrices = threads(tile) // tile.row_threads, 2 if variant["pass"] == "bwd" else 1
     row_bytes = variant.cols * element_bytes(variant)
     if is_shared(variant):
-        return tile.slots * matrices * row_bytes // cluster(tile)
+        weight = tile.weight_in_shared * variant.cols * (4 if variant.params == "fp32" else 2)
+        return (tile.slots * matrices * row_bytes + weight) // cluster(tile)
     return tile.slots * matrices * groups * row_bytes + tile.sums_in_shared * 2 * variant.cols * 4
 
 
@@ -112,7 +113,8 @@ def held_registers(variant: Variant, tile: Tile) -> int:
     elements = VECTOR_BYTES // element_bytes(variant)
     if is_shared(variant):
         words = elements * (4 if variant.params == "fp32" else 2) // 4
-        return vectors * (2 * words if variant["pass"] == "fwd" else 2 * elements + words)
+        kept = words * (1 - tile.weight_in_shared)
+        return vectors * (2 * words if variant["pass"] == "fwd" else 2 * elements + kept)
     words = tile.weight_held * elements * (4 if variant.params == "fp32" else 2) // 4
     if variant["pass"] == "fwd":
         return vectors * (4 * (1 + tile.ahead - tile.in_shared) + 2 * words)
@@ -158,6 +160,7 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         (vectors % tile.row_threads == 0, f"row_threads does not divide {vectors} vectors"),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (not tile.packed, "pieces are of rows that begin at any element"),
+        (not tile.weight_in_shared, "a cluster has its weight in shared memory"),
         (backward or not tile.sums_in_shared, "sums are of the backward pass"),
         (not tile.slots or not tile.ahead, "rows are loaded ahead to one place"),
         (
@@ -190,7 +193,13 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (tile.slots > 0, "rows that begin at any element wait in shared memory"),
         (
-            not (tile.ahead or tile.weight_held or tile.sums_in_shared or tile.in_shared),
+            not (
+                tile.ahead
+                or tile.weight_held
+                or tile.sums_in_shared
+                or tile.in_shared
+                or tile.weight_in_shared
+            ),
             "rows that begin at any element keep their parameters and sums in any case",
         ),
         (
@@ -229,7 +238,15 @@ def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
                 or tile.in_shared
                 or tile.packed
             ),
-            "a cluster has rows in shared memory, parameters and sums in registers in any case",
+            "a cluster has rows in shared memory, and sums in registers, in any case",
+        ),
+        (
+            not tile.weight_in_shared
+            or (
+                variant["pass"] == "bwd"
+                and not (variant.dtype == "fp32" and variant.params != "fp32")
+            ),
+            "the weight in shared memory is of the backward pass, 16 bytes of it a vector",
         ),
         (registers_left(variant, tile) >= 0, "a thread has too few registers"),
         (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
@@ -240,20 +257,28 @@ def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
 
 def _cluster_tile(variant: Variant) -> Tile:
     """A pair of blocks of 512 threads, one an SM, where that is four vectors a thread at most and
-    leaves room for a row on its way; else four blocks."""
+    leaves room for a row on its way; else four blocks; else four that have the weight in shared
+    memory."""
     vectors = row_vectors(variant)
-    for slots in (3, 2):
-        for cluster in (2, 4):
-            row_threads = cluster * CLUSTER_WARPS * WARP
-            tile = make_tile(family(), warps=CLUSTER_WARPS, row_threads=row_threads, slots=slots)
-            tile = sized(variant, tile)
-            few = cluster == 4 or vectors // row_threads <= CLUSTER_VECTORS
-            if (
-                few
-                and registers_left(variant, tile) >= CLUSTER_SPARE
-                and not problems(variant, tile)
-            ):
-                return tile
+    for slots, cluster, shared in (
+        (3, 2, 0),
+        (3, 4, 0),
+        (2, 2, 0),
+        (2, 4, 0),
+        (3, 4, 1),
+        (2, 4, 1),
+    ):
+        tile = make_tile(
+            family(),
+            warps=CLUSTER_WARPS,
+            row_threads=cluster * CLUSTER_WARPS * WARP,
+            slots=slots,
+            weight_in_shared=shared,
+        )
+        tile = sized(variant, tile)
+        few = cluster == 4 or vectors // tile.row_threads <= CLUSTER_VECTORS
+        if few and registers_left(variant, tile) >= CLUSTER_SPARE and not problems(variant, tile):
+            return tile
     return tile
 
 

@@ -11,10 +11,10 @@ WARP = 32
 TILES = {
     "fwd": {"warps": 8, "rows": 8},
     "sum": {"warps": 8, "rows": 4},
-    "bwd": {"warps": 8, "rows": 8},
+    "bwd": {"warps": 4, "rows": 8},
     "bwd_reduce": {"warps": 4, "rows": 8},
 }
-MOD_ROWS = {"fwd": 8, "sum": 4, "bwd": 4}
+MOD_TILES = {"fwd": {}, "sum": {}, "bwd": {"warps": 8, "rows": 4}}
 """Where a snippet takes registers too."""
 
 
@@ -48,5 +48,5 @@ def fill(variant: Variant) -> Tile:
     """The rule's tile."""
     tile = dict(TILES[variant["pass"]])
     if variant["mod"]:
-        tile["rows"] = MOD_ROWS[variant["pass"]]
+        tile |= MOD_TILES[variant["pass"]]
     return make_tile(family(), **tile)

@@ -71,12 +71,11 @@ _workspaces: dict[tuple[Any, ...], int] = {}  # bytes, by what they depend on
 _WORKSPACES_MAX = 1024
 
 
-def workspace_bytes(plan_function: Any, args: Structure, key: tuple[Any, ...]) -> int:
-    """What a call on the current GPU needs. key: all of `args` that it depends on."""
-    import torch  # only its tensors are on GPUs
-
+def workspace_bytes(plan_function: Any, args: Structure, device: int, key: tuple[Any, ...]) -> int:
+    """What a call on the current GPU, number `device`, needs. key: all of `args` that it depends
+    on."""
     handle = handle_of(c.CUDA)
-    key = (plan_function.__name__, handle, torch.cuda.current_device(), *key)
+    key = (plan_function.__name__, handle, device, *key)
     size = _workspaces.get(key)
     if size is None:
         plan, found = c_void_p(), c_size_t()
@@ -98,20 +97,57 @@ def run_with_workspace(
     args: Structure,
     value: Any,
     key: tuple[Any, ...] | None,
-) -> None:
-    """library.run() with the workspace that the call needs on a GPU. key: as in workspace_bytes();
-    None: the call needs no workspace."""
+) -> int:
+    """library.run() with the workspace that the call needs on a GPU; its bytes. key: as in
+    workspace_bytes(); None: the call needs no workspace."""
     with library.on_device(value) as backend:
         size = 0
         if backend == c.CUDA and key is not None:
-            size = workspace_bytes(plan_function, args, key)
+            size = workspace_bytes(plan_function, args, value.get_device(), key)
         workspace = library.workspace(value, size)
         if workspace is not None:
             args.workspace, args.workspace_bytes = library.address(workspace), size
         library.run(function, args, value)
+    return size
+
+
+class Signatures:
+    """Calls that were made before, of PyTorch tensors without gaps: of each signature the bytes of
+    the call's struct, whose pointers are another call's, and those of the workspace that it
+    needs."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], tuple[bytes, int]] = {}
+
+    def key(self, options: tuple[Any, ...], *values: Any) -> tuple[Any, ...] | None:
+        """Of a call with these tensors; None: it has to go the whole way. All that the struct and
+        the workspace depend on is in it or in `options`."""
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return None
+        for value in values:
+            kind = value.__class__
+            if kind is not torch.Tensor and kind is not torch.nn.Parameter:
+                return None
+            if not value.is_contiguous():
+                return None
+        return (*options, *((x.shape, x.dtype, x.device) for x in values))
+
+    def find(self, key: tuple[Any, ...] | None) -> tuple[bytes, int] | None:
+        return None if key is None else self._known.get(key)
+
+    def keep(self, key: tuple[Any, ...] | None, args: Structure, workspace_bytes: int) -> None:
+        """What find() gives from now on."""
+        if key is None:
+            return
+        if len(self._known) >= _WORKSPACES_MAX:
+            self._known.clear()
+        self._known[key] = bytes(args), workspace_bytes
 
 
 # ---- The two libraries --------------------------------------------------------------------------
+
+_libraries: dict[str, Library] = {}  # by name, made when first asked for
 
 
 def library_of(name: str, value: Any) -> Library:
@@ -119,9 +155,9 @@ def library_of(name: str, value: Any) -> Library:
     torch = sys.modules.get("torch")
     numpy = sys.modules.get("numpy")
     if torch is not None and isinstance(value, torch.Tensor):
-        return Torch(torch)
+        return _libraries.get("torch") or _libraries.setdefault("torch", Torch(torch))
     if numpy is not None and isinstance(value, numpy.ndarray):
-        return NumPy(numpy)
+        return _libraries.get("numpy") or _libraries.setdefault("numpy", NumPy(numpy))
     raise TypeError(
         f"{name} is {type(value).__name__}; PyTorch tensors and NumPy arrays are supported"
     )
@@ -147,9 +183,30 @@ def check_same(
             )
 
 
+class _Here:
+    """Of a value on the CPU, or on the current device: nothing is to be entered."""
+
+    def __init__(self, backend: int) -> None:
+        self.backend = backend
+
+    def __enter__(self) -> int:
+        return self.backend
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+_ON_CPU, _ON_GPU = _Here(c.CPU), _Here(c.CUDA)
+
+
 class Torch:
     def __init__(self, torch: Any) -> None:
+        from . import _torch
+
         self.torch = torch
+        self.has_context = _torch._has_context
+        self.current_device = _torch._get_device
+        self.raw_stream = _torch._raw_stream
         self.kind = torch.Tensor
         self.dtypes = {torch.float16: c.FP16, torch.bfloat16: c.BF16, torch.float32: c.FP32}
 
@@ -209,24 +266,25 @@ class Torch:
     def contiguous_if_not(self, value: Any) -> Any:
         return value.contiguous()
 
-    @contextlib.contextmanager
-    def on_device(self, value: Any) -> Iterator[int]:
+    def on_device(self, value: Any) -> contextlib.AbstractContextManager[int]:
         """The backend of a tensor, whose device is the current one meanwhile."""
         if not value.is_cuda:
-            yield c.CPU
-            return
-        from ._torch import _has_context
+            return _ON_CPU
+        known = self.has_context()
+        if known and value.get_device() == self.current_device():
+            return _ON_GPU
+        return self._entered(value, known)
 
+    @contextlib.contextmanager
+    def _entered(self, value: Any, known: bool) -> Iterator[int]:
         with self.torch.cuda.device(value.device):
-            if not _has_context():
+            if not known:
                 self.torch.cuda.mem_get_info(value.device)  # binds the context to this thread
             yield c.CUDA
 
     def run(self, function: Callable[..., int], args: Structure, value: Any) -> None:
         with self.on_device(value) as backend:
-            stream = None
-            if backend == c.CUDA:
-                stream = self.torch.cuda.current_stream().cuda_stream
+            stream = self.raw_stream(value.get_device()) if backend == c.CUDA else None
             call(backend, function, args, stream)
 
 
@@ -286,9 +344,8 @@ class NumPy:
         flags = value.flags
         return value if flags.c_contiguous and flags.aligned else self.contiguous(value)
 
-    @contextlib.contextmanager
-    def on_device(self, value: Any) -> Iterator[int]:
-        yield c.CPU
+    def on_device(self, value: Any) -> contextlib.AbstractContextManager[int]:
+        return _ON_CPU
 
     def run(self, function: Callable[..., int], args: Structure, value: Any) -> None:
         call(c.CPU, function, args, None)

@@ -61,7 +61,8 @@ attnpress_status ap_layernorm_validate(ap_layernorm_problem *problem, ap_check h
  * that one of its calls may take. */
 typedef struct ap_layernorm_plan {
   ap_launches base;
-  int32_t parts; /* of dweight and dbias */
+  int32_t parts;     /* of dweight and dbias */
+  int32_t sum_shift; /* bwd_reduce: 2^sum_shift threads of a block are beside each other */
 } ap_layernorm_plan;
 
 attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *problem,
@@ -72,6 +73,9 @@ attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *problem,
 int32_t ap_layernorm_cluster(const ap_tile *tile);
 /** Rows that a thread block, or a cluster, has at a time. */
 int64_t ap_layernorm_block_rows(const ap_tile *tile);
+/** How many threads of bwd_reduce have neighbouring columns, as a power of two: as many as leave
+ * each thread no more parts than it loads at once. */
+int32_t ap_layernorm_sum_shift(const ap_tile *tile, int64_t columns, int64_t parts);
 
 /* ---- cpu.c ----------------------------------------------------------------------------------- */
 

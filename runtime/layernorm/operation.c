@@ -159,30 +159,32 @@ static attnpress_layernorm_bwd_args backward_block(const layernorm_call *call, i
   return block;
 }
 
-static attnpress_layernorm_reduce_args reduce_block(const layernorm_call *call, int32_t parts) {
+static attnpress_layernorm_reduce_args reduce_block(const layernorm_call *call,
+                                                    const ap_layernorm_plan *plan) {
   float *weight, *bias;
-  find_parts(call, parts, &weight, &bias);
+  find_parts(call, plan->parts, &weight, &bias);
   return (attnpress_layernorm_reduce_args){.weight_parts = weight,
                                            .bias_parts = bias,
                                            .dweight = call->problem.dweight,
                                            .dbias = call->problem.dbias,
                                            .columns = (int32_t)call->problem.columns,
-                                           .parts = parts};
+                                           .parts = plan->parts,
+                                           .column_shift = plan->sum_shift};
 }
 
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   layernorm_run *run = (layernorm_run *)base;
   const int32_t pass = launches->launch[index].variant.axis[AP_LAYERNORM_PASS];
-  const int32_t parts = ((const ap_layernorm_plan *)launches)->parts;
+  const ap_layernorm_plan *plan_of_call = (const ap_layernorm_plan *)launches;
   (void)driver;
   *block = &run->block;
   if (pass == AP_LAYERNORM_PASS_FWD)
     run->block.forward = forward_block(&run->call.problem);
   else if (pass == AP_LAYERNORM_PASS_BWD_REDUCE)
-    run->block.reduce = reduce_block(&run->call, parts);
+    run->block.reduce = reduce_block(&run->call, plan_of_call);
   else
-    run->block.backward = backward_block(&run->call, pass, parts);
+    run->block.backward = backward_block(&run->call, pass, plan_of_call->parts);
   return ATTNPRESS_OK;
 }
 

@@ -8,7 +8,8 @@
 #include "press/target.h"
 
 enum {
-  SUM_BLOCK_COLUMNS = 32,      /* of a thread block of bwd_reduce */
+  SUM_VECTOR_COLUMNS = 4,      /* of a thread of bwd_reduce */
+  SUM_SHIFT_MIN = 3,           /* of its neighbouring threads: 128 bytes of a part at once */
   PARAMS_BLOCKS_OF_SM = 4,     /* thread blocks of bwd_params that an SM is given */
   OVERLAP_CAPABILITY_MIN = 90, /* where kernels can wait for those before them */
   PARTS_ALIGNMENT_BYTES = 16,  /* of weight_parts and bias_parts */
@@ -191,12 +192,23 @@ static size_t parts_bytes(const ap_layernorm_problem *p, int64_t parts_columns) 
   return aligned * (size_t)((p->dweight != NULL) + (p->dbias != NULL));
 }
 
+int32_t ap_layernorm_sum_shift(const ap_tile *tile, int64_t columns, int64_t parts) {
+  const int32_t step = tile->field[AP_LAYERNORM_TILE_STEP];
+  const int64_t vectors = ap_divide_up(columns, SUM_VECTOR_COLUMNS);
+  int32_t shift = SUM_SHIFT_MIN;
+  while (2 << shift <= tile->threads && 1 << shift < vectors &&
+         (int64_t)(tile->threads >> (shift + 1)) * step >= parts)
+    ++shift;
+  return shift;
+}
+
 /** bwd_reduce, behind what makes the parts. */
 static attnpress_status plan_reduce(const ap_layernorm_problem *p, const ap_device *device,
                                     ap_layernorm_plan *plan) {
   ap_launch *launch = &plan->base.launch[plan->base.count++];
   FORWARD_IF(find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_REDUCE, launch));
-  launch->grid = (uint32_t)(ap_divide_up(p->columns, SUM_BLOCK_COLUMNS) *
+  plan->sum_shift = ap_layernorm_sum_shift(&launch->tile, p->columns, plan->parts);
+  launch->grid = (uint32_t)(ap_divide_up(p->columns, SUM_VECTOR_COLUMNS << plan->sum_shift) *
                             ((p->dweight != NULL) + (p->dbias != NULL)));
   plan->base.workspace_bytes = parts_bytes(p, plan->parts * p->columns);
   return ATTNPRESS_OK;
@@ -325,7 +337,7 @@ attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *p, const ap_
                                         int32_t range, ap_layernorm_plan *plan) {
   plan->base.count = 0;
   plan->base.workspace_bytes = 0;
-  plan->parts = 0;
+  plan->parts = plan->sum_shift = 0;
   FORWARD_IF(ap_check_capability(device->capability));
   if (range == ATTNPRESS_UP_TO)
     return plan_range(p, device, &plan->base);

@@ -140,7 +140,8 @@ static attnpress_outer_bwd_args backward_block(const outer_call *call, const ap_
                                     .dx_stride = p->dx_stride,
                                     .rows = (int32_t)p->rows,
                                     .columns = (int32_t)p->columns,
-                                    .row_blocks = plan->row_blocks};
+                                    .row_blocks = plan->row_blocks,
+                                    .column_shift = plan->column_shift};
 }
 
 static attnpress_outer_reduce_args reduce_block(const outer_call *call, const ap_outer_plan *plan) {

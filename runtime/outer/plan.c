@@ -6,7 +6,7 @@
 
 #include "press/target.h"
 
-enum { VECTOR_BYTES = 16, OVERLAP_CAPABILITY_MIN = 90 };
+enum { VECTOR_BYTES = 16, OVERLAP_CAPABILITY_MIN = 90, WARP_SHIFT = 5, WARP = 1 << WARP_SHIFT };
 
 static attnpress_status find_kernel(const ap_outer_problem *p, const ap_device *device,
                                     int32_t pass, ap_launch *launch) {
@@ -36,12 +36,23 @@ static attnpress_status set_grid(const ap_outer_problem *p, int64_t batch, int64
   return ATTNPRESS_OK;
 }
 
-/** As many threads share a row as it has vectors, at most those of a block. */
+static int64_t vectors_of(const ap_outer_problem *p) {
+  return ap_divide_up(p->columns, VECTOR_BYTES / ap_outer_bytes(p));
+}
+
+/** As many threads share a row as it has vectors, at most `most`, a power of two; of it, the
+ * exponent. */
+static int32_t shift_of(const ap_outer_problem *p, int32_t most) {
+  int32_t shift = 0;
+  while (1 << shift < vectors_of(p) && 1 << shift < most)
+    ++shift;
+  return shift;
+}
+
 static attnpress_status plan_product(const ap_outer_problem *p, ap_outer_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
-  const int64_t vectors = ap_divide_up(p->columns, VECTOR_BYTES / ap_outer_bytes(p));
-  while (1 << plan->column_shift < vectors && 1 << plan->column_shift < launch->tile.threads)
-    ++plan->column_shift;
+  const int64_t vectors = vectors_of(p);
+  plan->column_shift = shift_of(p, launch->tile.threads);
   const int64_t groups = launch->tile.threads >> plan->column_shift;
   plan->column_blocks = (int32_t)ap_divide_up(vectors, 1 << plan->column_shift);
   plan->row_blocks =
@@ -66,14 +77,20 @@ static attnpress_status plan_forward(const ap_outer_problem *p, const ap_device 
   return p->summed ? plan_sum(p, plan) : plan_product(p, plan);
 }
 
+/** Rows of a thread block of bwd, where 2^shift lanes share one. */
+static int64_t backward_rows(const ap_launch *launch, int32_t shift) {
+  return (int64_t)(launch->tile.threads >> shift) * launch->tile.field[AP_OUTER_TILE_ROWS];
+}
+
 /** Without rows or columns there is one block of them all the same: sums of nothing are 0. */
 static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device *device,
                                       ap_outer_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   plan->base.count = 1;
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD, launch));
-  const int64_t rows = (int64_t)launch->tile.threads / 32 * launch->tile.field[AP_OUTER_TILE_ROWS];
-  plan->row_blocks = (int32_t)ap_divide_up(p->rows > 0 ? p->rows : 1, rows);
+  plan->column_shift = shift_of(p, WARP);
+  plan->row_blocks =
+      (int32_t)ap_divide_up(p->rows > 0 ? p->rows : 1, backward_rows(launch, plan->column_shift));
   FORWARD_IF(set_grid(p, p->batch, plan->row_blocks, 1, launch));
   if (p->dy == NULL || p->columns == 0)
     return ATTNPRESS_OK;
@@ -94,9 +111,8 @@ static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *d
   if (!p->backward || p->dy == NULL)
     return ATTNPRESS_OK;
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, &base->launch[base->count++]));
-  const int64_t rows =
-      (int64_t)base->launch[0].tile.threads / 32 * base->launch[0].tile.field[AP_OUTER_TILE_ROWS];
-  int64_t elements = ap_divide_up(p->rows, rows);
+  /* Rows of fewer columns have larger blocks, and so fewer parts. */
+  int64_t elements = ap_divide_up(p->rows, backward_rows(&base->launch[0], WARP_SHIFT));
   if (p->batch == 0 || p->rows == 0 || p->columns == 0 ||
       __builtin_mul_overflow(elements, p->batch, &elements) ||
       __builtin_mul_overflow(elements, p->columns, &elements) ||

@@ -43,6 +43,7 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
                     .smem_bytes = source_constant(source, "SMEM_BYTES")};
   tile->field[AP_LAYERNORM_TILE_WARPS] = tile->threads / 32;
   tile->field[AP_LAYERNORM_TILE_ROW_THREADS] = source_constant(source, "ROW_THREADS");
+  tile->field[AP_LAYERNORM_TILE_STEP] = source_constant(source, "STEP");
 }
 
 static int is_odd(const kernel *k) {
@@ -312,12 +313,14 @@ static int launch(const kernel *k, const call *c, char *report) {
                                                  .columns = (int32_t)c->c.columns,
                                                  .per_column = 1.0f / (float)c->c.columns,
                                                  .parts = c->parts};
+  const int32_t sum_shift = ap_layernorm_sum_shift(&k->tile, c->c.columns, c->parts);
   const attnpress_layernorm_reduce_args reduce = {.weight_parts = c->vector[WEIGHT_PARTS],
                                                   .bias_parts = c->vector[BIAS_PARTS],
                                                   .dweight = c->vector[WEIGHT],
                                                   .dbias = c->vector[BIAS],
                                                   .columns = (int32_t)c->c.columns,
-                                                  .parts = c->parts};
+                                                  .parts = c->parts,
+                                                  .column_shift = sum_shift};
   const int64_t each = ap_layernorm_block_rows(&k->tile), by_rows = (c->c.rows + each - 1) / each;
   const int64_t lane_columns = 32 * 16 / ap_element_bytes(c->c.dtype);
   emulated_tensor tensors[MATRICES + VECTORS];
@@ -339,7 +342,8 @@ static int launch(const kernel *k, const call *c, char *report) {
   } else if (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE) {
     l.args = &reduce;
     l.call = call_reduce;
-    l.blocks = (unsigned)((c->c.columns + 31) / 32 * 2);
+    const int64_t columns = (int64_t)4 << sum_shift; /* of a block */
+    l.blocks = (unsigned)((c->c.columns + columns - 1) / columns * 2);
   } else if (c->pass == AP_LAYERNORM_PASS_BWD) {
     l.blocks = (unsigned)c->parts * cluster;
   } else if (c->pass == AP_LAYERNORM_PASS_BWD_PARAMS) {

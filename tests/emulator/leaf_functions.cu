@@ -77,6 +77,15 @@ KERNEL(leaf_global_if) {
   store_2_if(in[4] / 32 % 2 != 0, out + 13, in[13]);
 }
 
+// Bit 0 of word 4 of the input says whether there is a store.
+KERNEL(leaf_stream_if) {
+  const uint32_t *in = args.in + LANE_OFFSET;
+  uint32_t *out = args.out + LANE_OFFSET;
+  for (int i = 0; i < 4; ++i)
+    out[i] = 0;
+  stream_16_if(in[4] % 2 != 0, out, *(const uint4 *)(in + 8));
+}
+
 // ---- Matrices ----
 
 // Row r of the matrices is words 0 to 3 of lane r; lane l gives the address of row (l + 5 b) % 32.

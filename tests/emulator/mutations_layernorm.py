@@ -43,6 +43,7 @@ KERNELS = [
     ("layernorm_fwd_cols32768_fp32_wfp16_sm90", "w16t2048c2"),
     ("layernorm_bwd_cols32768_bf16_wfp16_sm90", "w16t2048c2"),
     ("layernorm_bwd_rms_cols24576_fp16_wfp32_sm90", "w8t512c3"),
+    ("layernorm_bwd_cols16384_bf16_wfp32_sm90", "w8t512c2m"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -166,6 +167,12 @@ MUTATIONS = [
     Mutation("a parameter's last column", NORM, "at + 1 < columns", "at + 2 < columns"),
     Mutation("an odd row's last element", NORM, "column + i < columns", "column + i + 1 < columns"),
     Mutation(
+        "vectors by elements do not move up",
+        NORM,
+        "vector[j] = vector[j + 1]",
+        "vector[j] = loaded",
+    ),
+    Mutation(
         "the long row's edge is left out",
         FWD_LONG,
         "if (has_edge)\n    part",
@@ -257,12 +264,15 @@ MUTATIONS = [
         "the columns of the first block", PARAMS, "blockIdx.x / args.parts * 32 +", "0 * 32 +"
     ),
     Mutation("dbias in place of dweight", REDUCE, "(int)blockIdx.x < tiles", "(int)blockIdx.x < 0"),
-    Mutation("a part too few", REDUCE, "if (part < args.parts)", "if (part < args.parts - 1)"),
+    Mutation("a part too few", REDUCE, "part < count && column", "part < count - 1 && column"),
+    Mutation("a part by elements too few", REDUCE, "part < count ?", "part < count - 1 ?"),
+    Mutation("the parts of all groups", REDUCE, "first = group;", "first = 0;"),
+    Mutation("columns past the end, reduce", REDUCE, "column < columns,", "true,"),
     Mutation(
         "the parts are not waited for by a warp",
         REDUCE,
-        "other < WARPS; ++other",
-        "other < WARPS - 1; ++other",
+        "other < groups; ++other",
+        "other < groups - 1; ++other",
     ),
     Mutation(
         "kept in shared memory: the next row is another",
@@ -674,6 +684,21 @@ MUTATIONS = [
     Mutation(
         "the moments of the row after that, cluster", BWD_CLUSTER, "row + 2 * step", "row + step"
     ),
+    Mutation(
+        "every vector's weight is the first's, cluster",
+        BWD_CLUSTER,
+        "weight[(index * (WORDS / 4) + i) * THREADS]",
+        "weight[i * THREADS]",
+    ),
+    Mutation(
+        "the weight is where a row is, cluster", BWD_CLUSTER, "slots + SLOTS * ROW;", "slots + ROW;"
+    ),
+    Mutation(
+        "half of a vector's weight, cluster",
+        BWD_CLUSTER,
+        "words[i * 4 / WORDS] + i * 4 % WORDS",
+        "words[i * 4 / WORDS]",
+    ),
     Mutation("dx without dsum, cluster", BWD_CLUSTER, "g[j] += more[j]", "g[j] += 0 * more[j]"),
     Mutation(
         "dx without the dot product, cluster", BWD_CLUSTER, "g[j] - sum - x[j] * dot", "g[j] - sum"
@@ -712,12 +737,23 @@ MUTATIONS = [
         "row * stride * SIZE",
         "(int)(row * stride * SIZE)",
     ),
-    Mutation("an absent weight is 0, cluster", CLUSTER_ROWS, "parameter ? 0.0f : absent", "0.0f"),
+    Mutation(
+        "an absent weight is 0, cluster", CLUSTER_ROWS, "filler[j] = absent", "filler[j] = 0.0f"
+    ),
     Mutation(
         "a parameter of the first columns, cluster",
         CLUSTER_ROWS,
-        "(i * ROW_THREADS + thread) * ELEMENTS",
-        "thread * ELEMENTS",
+        "ELEMENTS, thread, ROW_THREADS,",
+        "ELEMENTS, thread, 0,",
+    ),
+    Mutation(
+        "a parameter by elements does not move up", NORM, "word[j] = word[j + words]", "word[j] = 0"
+    ),
+    Mutation(
+        "a parameter's first vector by elements",
+        NORM,
+        "(first + i * stride) * elements, columns, elements, false",
+        "first * elements, columns, elements, false",
     ),
     Mutation(
         "all blocks of a row have the same columns",

@@ -41,8 +41,20 @@ MUTATIONS = [
     Mutation(
         "columns past the end", SUM, "row < args.rows && column < args.columns", "row < args.rows"
     ),
-    Mutation("no barrier: the step before", BWD, "      __syncthreads();\n", "", 1),
-    Mutation("no barrier: warps' sums", BWD, "      __syncthreads();\n", "", 2),
+    Mutation("one place for the sums of two steps", BWD, "turn ^= 1", "turn ^= 0"),
+    Mutation("no barrier: warps' sums", BWD, "      __syncthreads();\n", ""),
+    Mutation("the same step again", BWD, "index += row_lanes", "index += 0"),
+    Mutation("a warp's first group alone", BWD, "group < groups; ++group", "group < 1; ++group"),
+    Mutation("the rows of a group lie together", BWD, "first + r * apart", "first + r", 1),
+    Mutation("x of rows that lie together", BWD, "first + r * groups", "first + r", 1),
+    Mutation("dx of rows that lie together", BWD, "first + r * groups", "first + r", 3),
+    Mutation("one group's dx", BWD, "(lane & (row_lanes - 1)) == 0", "lane == 0"),
+    Mutation("any strides are whole vectors", BWD, "args.dc_row_stride % ELEMENTS == 0 &&", ""),
+    Mutation("columns past the end are read", BWD, "&& index * ELEMENTS < args->columns", ""),
+    Mutation("whole rows past the end are read", BWD, "row < args->rows && ", ""),
+    Mutation(
+        "rows by elements do not move up", BWD, "vector[i] = vector[i + 1]", "vector[i] = loaded", 1
+    ),
     Mutation(
         "dx of the first warp's rows",
         BWD,
@@ -52,8 +64,8 @@ MUTATIONS = [
     Mutation(
         "rows past the end are read",
         BWD,
-        "first + r < args.rows ? args.columns : 0",
-        "args.columns",
+        "row < args->rows ? args->columns : 0",
+        "args->columns",
     ),
     Mutation(
         "the last warp is left out", BWD, "other < WARPS; ++other", "other < WARPS - 1; ++other"
@@ -64,7 +76,12 @@ MUTATIONS = [
         "(int64_t)blockIdx.x * args.columns",
         "(int64_t)batch * args.columns",
     ),
-    Mutation("half the lanes of dx", BWD, "sum_lanes(dx[r], 32)", "sum_lanes(dx[r], 16)"),
+    Mutation(
+        "half the lanes of dx",
+        BWD,
+        "sum_lanes(dx[r], row_lanes)",
+        "sum_lanes(dx[r], row_lanes / 2)",
+    ),
     Mutation(
         "dc of another entry", BWD, "batch * args.dc_batch_stride", "batch * args.dc_row_stride"
     ),

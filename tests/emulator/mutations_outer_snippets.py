@@ -36,13 +36,13 @@ MUTATIONS = [
     Mutation(
         "function: rows past the end count",
         BWD,
-        "first + r >= args.rows || index * ELEMENTS + j >= args.columns",
+        "first + r * groups >= args.rows || index * ELEMENTS + j >= args.columns",
         "index * ELEMENTS + j >= args.columns",
     ),
     Mutation(
         "function: columns past the end count",
         BWD,
-        "first + r >= args.rows || index * ELEMENTS + j >= args.columns",
+        "first + r * groups >= args.rows || index * ELEMENTS + j >= args.columns",
         "first + r >= args.rows",
     ),
     Mutation("function: a row's x stays", FWD, "= factor[i + 1];", "= factor[i];"),

@@ -58,8 +58,10 @@ typedef struct attnpress_layernorm_reduce_args {
   void *dweight;             /* (columns) or NULL */
   void *dbias;               /* (columns) or NULL */
   int32_t columns, parts;
+  int32_t column_shift; /* 2^column_shift threads of a block have neighbouring columns, 4 each */
+  int32_t reserved;
 } attnpress_layernorm_reduce_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_reduce_args, columns, 32)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_reduce_args) == 40,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_reduce_args) == 48,
                         "layout of attnpress_layernorm_reduce_args");

@@ -80,3 +80,14 @@ __device__ __forceinline__ void store_16_if(bool condition, void *address, uint4
                "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w), "r"((int)condition)
                : "memory");
 }
+
+// st.global.cs.v4.u32: what nobody reads soon, so that caches give it up first.
+__device__ __forceinline__ void stream_16_if(bool condition, void *address, uint4 vector) {
+  asm volatile("{\n"
+               ".reg .pred condition;\n"
+               "setp.ne.s32 condition, %5, 0;\n"
+               "@condition st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};\n"
+               "}" ::"l"(address),
+               "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w), "r"((int)condition)
+               : "memory");
+}

@@ -6,6 +6,7 @@
 #include "attnpress/device/lanes.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
+#include "attnpress/device/ptx_global.cuh"
 #include "attnpress/device/ptx_opaque.cuh"
 #include "attnpress/device/row_vector.cuh"
 
@@ -92,6 +93,40 @@ __device__ __forceinline__ bool is_parameter_whole(const void *parameter, int si
   return ((uint64_t)parameter + (int64_t)column * size) % bytes == 0 && column + count <= columns;
 }
 
+// The words of a thread's part of a parameter: of vectors number `first`, `first` + stride ... of
+// `elements` columns, `count` of them; 0 beyond the row. word: (count, elements * size / 4)
+__device__ __forceinline__ void load_parameter_vectors(const void *parameter, int size, int columns,
+                                                       int elements, int first, int stride,
+                                                       int count, uint32_t *word) {
+  const int words = elements * size / 4;
+  if (is_parameter_whole(parameter, size, 0, columns, elements) && columns % elements == 0) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int column = (first + i * stride) * elements;
+#pragma unroll
+      for (int j = 0; j < words; ++j)
+        word[i * words + j] = 0;
+      if (column < columns)
+        load_parameter_words(parameter, size, column, columns, elements, true, word + i * words);
+    }
+    return;
+  }
+  // Elsewhere one vector after the other, as a loop, so that this takes little code: they come in at
+  // the end, and those before move up.
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    uint32_t loaded[8];
+    load_parameter_words(parameter, size, (first + i * stride) * elements, columns, elements, false,
+                         loaded);
+#pragma unroll
+    for (int j = 0; j < (count - 1) * words; ++j)
+      word[j] = word[j + words];
+#pragma unroll
+    for (int j = 0; j < words; ++j)
+      word[(count - 1) * words + j] = loaded[j];
+  }
+}
+
 // Their values. value: (count)
 __device__ __forceinline__ void widen_words_fp16(const uint32_t *word, int count, float *value) {
 #pragma unroll
@@ -121,6 +156,16 @@ __device__ __forceinline__ void renew_words(const uint32_t *word, int count, uin
 
 // ---- Rows whose vector number i begins at column i * (16 / size), at any address -------------------
 
+// Vector number `index` of a row, by elements; those that the row does not have are 0.
+__device__ __forceinline__ uint4 load_column_elements(const void *row, int size, int columns,
+                                                      int index) {
+  const int elements = 16 / size;
+  uint32_t word[4];
+  load_parameter_words(row, size, index * elements, columns, elements, false, word);
+  const uint4 vector = {word[0], word[1], word[2], word[3]};
+  return vector;
+}
+
 // Vectors `first`, `first` + stride ... of a row, `count` of them; elements that the row does not
 // have are 0. vector: (count)
 __device__ __forceinline__ void load_columns(const void *row, int size, int columns, int first,
@@ -137,14 +182,23 @@ __device__ __forceinline__ void load_columns(const void *row, int size, int colu
     }
     return;
   }
+  if (size == 2) {
+    // One vector after the other, as a loop, so that this takes little code: they come in at the
+    // end, and those before move up.
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      const uint4 loaded = load_column_elements(row, size, columns, first + i * stride);
 #pragma unroll
-  for (int i = 0; i < count; ++i) {
-    const int column = (first + i * stride) * elements;
-    uint32_t word[4];
-    load_parameter_words(row, size, column, columns, elements, false, word);
-    const uint4 loaded = {word[0], word[1], word[2], word[3]};
-    vector[i] = loaded;
+      for (int j = 0; j < count - 1; ++j)
+        vector[j] = vector[j + 1];
+      vector[count - 1] = loaded;
+    }
+    return;
   }
+  // Odd rows of 32 bits have no kernels of their own: all elements are on their way at once.
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    vector[i] = load_column_elements(row, size, columns, first + i * stride);
 }
 
 // The elements that `lanes` threads from number `first` on have of a row that `stride` threads
@@ -195,6 +249,16 @@ __device__ __forceinline__ void store_columns(void *row, int size, int columns, 
     if (column + i < columns)
       store_element(row, size, column + i,
                     size == 2 ? word[i / 2] >> i % 2 * 16 & 0xffff : word[i]);
+}
+
+// The same of what nobody reads soon.
+__device__ __forceinline__ void stream_columns(void *row, int size, int columns, int index,
+                                               uint4 vector) {
+  const int elements = 16 / size, column = index * elements;
+  if ((uint64_t)row % 16 == 0 && columns % elements == 0)
+    stream_16_if(column < columns, (unsigned char *)row + (int64_t)column * size, vector);
+  else
+    store_columns(row, size, columns, index, vector);
 }
 
 // The same vectors, from which the compiler has made nothing yet: a row is kept as it is, and widened

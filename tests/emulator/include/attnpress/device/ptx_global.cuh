@@ -37,3 +37,7 @@ __device__ __forceinline__ void store_16_if(bool condition, void *address, uint4
   if (condition)
     *(uint4 *)address = vector;
 }
+
+__device__ __forceinline__ void stream_16_if(bool condition, void *address, uint4 vector) {
+  store_16_if(condition, address, vector);
+}
