@@ -587,7 +587,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "      mask_scores_by_bits(score, S_TILES, half, walk->rows[half],\n"
        "                          walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n"
        "  }\n"
-       "  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n"
+       "  take_rows_by_floats(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
        "}\n"
        "\n"
        "// out = O / row sum, lse = scale * reference + log(row sum), of the left columns; hands the factors\n"

@@ -131,18 +131,33 @@ __device__ __forceinline__ void row_maxima(float maximum[2], const float *score,
 // The same for both rows of a thread, with a reference that lags behind the maximum by at most 8 /
 // c: a maximum that grows by less than a factor of 2^8 is not followed, so that most key blocks
 // have nothing to rescale, while P stays small and sums keep their precision.
+__device__ __forceinline__ void take_rows_behind(float *score, int tiles, const float maximum[2],
+                                                 float reference[2], float row_sum[2],
+                                                 float rescale[2], float scale_log2) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const bool follows = !((maximum[half] - reference[half]) * scale_log2 <= 8.0f);
+    rescale[half] =
+        take_row(score, tiles, half, follows ? maximum[half] : reference[half], &reference[half],
+                 &row_sum[half], scale_log2, true);
+  }
+}
+
 __device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float reference[2],
                                                  float row_sum[2], float rescale[2],
                                                  float scale_log2, Dtype dtype) {
   float maximum[2];
   row_maxima(maximum, score, tiles, reference, scale_log2, dtype);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if ((maximum[half] - reference[half]) * scale_log2 <= 8.0f)
-      maximum[half] = reference[half];
-    rescale[half] = take_row(score, tiles, half, maximum[half], &reference[half], &row_sum[half],
-                             scale_log2, true);
-  }
+  take_rows_behind(score, tiles, maximum, reference, row_sum, rescale, scale_log2);
+}
+
+// The same with maxima of floats, for kernels that have no registers to spare.
+__device__ __forceinline__ void take_rows_by_floats(float *score, int tiles, float reference[2],
+                                                    float row_sum[2], float rescale[2],
+                                                    float scale_log2) {
+  const float maximum[2] = {row_maximum(score, tiles, 0, reference[0]),
+                            row_maximum(score, tiles, 1, reference[1])};
+  take_rows_behind(score, tiles, maximum, reference, row_sum, rescale, scale_log2);
 }
 
 // The same of capped scores, -1 to 1, of which no maximum is needed once a row has a reference:
