@@ -4,9 +4,9 @@
 #include "attention/defaults.h"
 #include "cuda/tensor_map.h"
 
-/* Decode kernels read K and V once for each block of their rows, of which all but the first find them
- * in the L2 cache. So many bytes in all, at most, and a quarter above some columns: from there on products
- * over more rows are faster. */
+/* Decode kernels read K and V once for each block of their rows, of which all after the first find
+ * them in the L2 cache. So many bytes in all, at most, and a quarter above some columns: from there on
+ * products over more rows are faster. */
 #define BLOCKS_BYTES 40e6
 enum { BLOCKS_COLUMNS = 128 };
 
