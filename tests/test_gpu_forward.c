@@ -1404,6 +1404,34 @@ static void run_large(const gpu_case *c, stem_row *row) {
     run_case(c);
 }
 
+/* One query with more heads a key head than the tile of a decode kernel has rows, over few bytes of K
+ * and V and over many: runtime/attention/heads.c has three ways to run it. */
+static void test_many_heads(void) {
+  static const struct {
+    int64_t batch, heads_kv, group, seqlen_k;
+  } shapes[] = {{3, 1, 71, 500}, {1, 2, 40, 333}, {2, 1, 71, 17000}, {1, 2, 142, 17000}};
+  static const int hdims[] = {64, 128, 256};
+  static const int splits[] = {0, 1, 3};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+    for (int h = 0; h < 3; ++h)
+      for (int layout = 0; layout < LAYOUTS; ++layout)
+        for (int n = 0; n < 3; ++n) {
+          const gpu_case c = {{hdims[h], hdims[h], ATTNPRESS_BF16, ATTNPRESS_CAUSAL,
+                               layout == BHSD && n == 0 ? NO_MAPS : BEST, 0},
+                              shapes[i].batch,
+                              shapes[i].heads_kv,
+                              shapes[i].group,
+                              1,
+                              shapes[i].seqlen_k,
+                              layout,
+                              1,
+                              splits[n],
+                              0.0f,
+                              UNMODIFIED};
+          (void)run_case(&c);
+        }
+}
+
 static void test_large_tensors(void) {
   static const gpu_case cases[] = {
       /* the offset of a batch passes 2^31 */
@@ -1912,6 +1940,8 @@ int main(int argc, char **argv) {
     timed("dropout's decisions", test_decisions);
     timed("dropout's mask", test_dropout_mask);
   }
+  if (!g.list && !g.scores_only)
+    timed("many heads of one query", test_many_heads);
   if (!g.quick && !g.list)
     timed("tensors past 2^31 elements", test_large_tensors);
   if (!g.list && !g.scores_only) {

@@ -4,9 +4,9 @@
 #include "attention/defaults.h"
 #include "cuda/tensor_map.h"
 
-/* Decode kernels read K and V once for each block of their rows, of which all but the first find them
- * in the L2 cache. So many bytes in all, at most, and half above some columns: from there on products
- * over more rows are faster. */
+/* Decode kernels read K and V once for each block of their rows, of which all after the first find
+ * them in the L2 cache. So many bytes in all, at most, and a quarter above some columns: from there on
+ * products over more rows are faster. */
 #define BLOCKS_BYTES 40e6
 enum { BLOCKS_COLUMNS = 128 };
 
@@ -29,7 +29,7 @@ int32_t ap_choose_heads(const ap_problem *p) {
     return p->heads;
   const double bytes = (double)p->batch * p->heads_kv * p->seqlen_k * (p->hdim + p->hdim_v) *
                        (double)sizeof(uint16_t);
-  const double most = p->hdim_v > BLOCKS_COLUMNS ? BLOCKS_BYTES / 2 : BLOCKS_BYTES;
+  const double most = p->hdim_v > BLOCKS_COLUMNS ? BLOCKS_BYTES / 4 : BLOCKS_BYTES;
   if ((double)ceil_div(ap_group_of(p), AP_ATTENTION_DECODE_ROWS) * bytes <= most)
     return AP_HEADS_IN_BLOCKS;
   return p->head_rows ? AP_HEADS_AS_ROWS : AP_HEADS_AS_GIVEN;
