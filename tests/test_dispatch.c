@@ -589,6 +589,49 @@ static void test_decode_splits_by_time(void **state) {
   }
 }
 
+/** The row block for long sequences, where it was measured to be faster; where the other was; and in a
+ * plan for any length both. */
+static void test_long_rows(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, queries, keys, hdim, mask, want;
+  } rows[] = {
+      {1, 16, 16, 16384, 16384, 128, 0, 1}, {1, 20, 20, 18262, 18262, 128, 0, 1},
+      {2, 16, 16, 8192, 8192, 128, 0, 1},   {4, 16, 16, 4096, 4096, 128, 0, 1},
+      {16, 16, 16, 1024, 1024, 128, 0, 0},  {32, 16, 16, 512, 512, 128, 0, 0},
+      {1, 16, 16, 16384, 16384, 128, 1, 1}, {2, 16, 16, 8192, 8192, 128, 1, 1},
+      {4, 16, 16, 4096, 4096, 128, 1, 0},   {2, 16, 1, 6461, 19085, 128, 1, 1},
+      {1, 32, 32, 16384, 16384, 64, 0, 0},  {1, 16, 16, 64, 64, 128, 0, 0},
+  };
+  ap_memo memo = {0};
+  ap_device remembering = h200;
+  remembering.memo = &memo;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv,
+                                      rows[i].queries, rows[i].keys, rows[i].hdim);
+    ap_plan plan, other;
+    problem.mask = rows[i].mask;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    if (plan.variant.axis[AP_ATTENTION_LONG_ROWS] != rows[i].want)
+      fail_msg("row %zu: %d", i, plan.variant.axis[AP_ATTENTION_LONG_ROWS]);
+    assert_true(ap_variant_is_legal(&plan.variant));
+    assert_int_equal(plan.variant_key, ap_variant_key(&plan.variant));
+    for (int pass = 0; pass < 2; ++pass) { /* worked out, then remembered */
+      assert_ok(ap_choose(&problem, &remembering, &other));
+      assert_memory_equal(&other, &plan, sizeof plan);
+    }
+    ap_launches range;
+    int found[2] = {0, 0};
+    assert_ok(ap_choose_range(&problem, &h200, &range));
+    for (int n = 0; n < range.count; ++n)
+      if (range.launch[n].variant.axis[AP_ATTENTION_ARCH] == 90 &&
+          !range.launch[n].variant.axis[AP_ATTENTION_SPLIT])
+        found[range.launch[n].variant.axis[AP_ATTENTION_LONG_ROWS]] = 1;
+    assert_int_equal(found[0], 1);
+    assert_int_equal(found[1], rows[i].hdim == 128);
+  }
+}
+
 /** Long queries over few keys: parts would take longer than what splits even out. */
 static void test_splits_that_do_not_pay(void **state) {
   (void)state;
@@ -899,6 +942,7 @@ int main(void) {
       cmocka_unit_test(test_small_sections),
       cmocka_unit_test(test_sections_everywhere),
       cmocka_unit_test(test_hopper_splits),
+      cmocka_unit_test(test_long_rows),
       cmocka_unit_test(test_splits_that_do_not_pay),
       cmocka_unit_test(test_split_plan),
       cmocka_unit_test(test_combine_rows),

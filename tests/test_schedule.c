@@ -295,7 +295,8 @@ static double time_of_splits(const ap_problem *p, int splits, ap_plan *plan) {
   ap_problem problem = *p;
   problem.num_splits = splits;
   assert_ok(ap_choose(&problem, &h200, plan));
-  return ap_scheduled_us(&problem, &h200, plan) +
+  return (plan->variant.axis[AP_ATTENTION_LONG_ROWS] ? ap_long_us(&problem, &h200, plan)
+                                                     : ap_scheduled_us(&problem, &h200, plan)) +
          ap_parts_us(&problem, &h200, &plan->combine_tile, plan->num_splits);
 }
 

@@ -230,6 +230,8 @@ static void say_rows(explanation *e, const ap_variant *v) {
   if (v->axis[AP_ATTENTION_DECODE])
     say(e, "decode: %d queries x %d heads a key head are at most %d rows", (int)s->seqlen_q,
         (int)group, AP_ATTENTION_DECODE_ROWS);
+  if (v->axis[AP_ATTENTION_LONG_ROWS])
+    say(e, "long: a larger row block, with which the model expects less time");
   if (s->causal && s->seqlen_q == 1 && v->axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_FULL)
     say(e, "full: a single query sees every key under the causal mask as well");
 }

@@ -61,9 +61,10 @@ int64_t ap_count_combine_blocks(const ap_problem *problem, const ap_tile *combin
  * them up; */
 double ap_parts_us(const ap_problem *problem, const ap_device *device, const ap_tile *combine,
                    int32_t num_splits);
-/** what a kernel whose thread blocks stay takes of a plan with an order, and what it takes in no order
- * less than; both up to as many row blocks and SMs as ap_schedule_cost(). */
+/** what a kernel whose thread blocks stay takes of a plan with an order, one of those for long sequences,
+ * and what it takes in no order less than; all up to as many row blocks and SMs as ap_schedule_cost(). */
 double ap_scheduled_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
+double ap_long_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
 double ap_least_us(const ap_problem *problem, const ap_device *device, int32_t units,
                    const ap_plan *plan);
 /** What a kernel takes whose thread blocks each compute a row block, of so many key blocks in equal
@@ -77,6 +78,10 @@ double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
 
 /* ---- choose_splits.c ------------------------------------------------------------------------- */
 
+/** The head dim, of K and V, that has kernels for long sequences beside the others; 1 where a plan's
+ * kernel is one of the others, and then the key and the tile of that for long sequences. */
+enum { AP_ATTENTION_LONG_HDIM = 128 };
+int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile);
 /** With fewer key blocks, keys are not split where the number of splits is chosen. */
 int64_t ap_least_key_blocks(const ap_tile *tile);
 

@@ -1,6 +1,7 @@
 /* All that may be chosen for forward calls whose batch and lengths are at most some. Which kernels
- * these are depends on the batch and the lengths of the keys through splitting alone, and on the length
- * of the queries at a few points: a single query, the decode rows, a warpgroup's rows. */
+ * these are depends on the batch and the lengths of the keys through splitting and the row block alone,
+ * and on the length of the queries there, and at a few points: a single query, the decode rows, a
+ * warpgroup's rows. */
 #include "attention/choose_parts.h"
 #include "attention/score_mod.h"
 
@@ -59,6 +60,21 @@ static attnpress_status add_workspace(const ap_problem *maxima, size_t rows, siz
   return ATTNPRESS_OK;
 }
 
+/** Adds the kernel for other lengths of the sequences, where a plan's has such a counterpart. */
+static attnpress_status add_long(const ap_plan *plan, ap_launches *range) {
+  ap_plan other = *plan;
+  if (other.variant.axis[AP_ATTENTION_LONG_ROWS]) {
+    other.variant.axis[AP_ATTENTION_LONG_ROWS] = 0;
+    other.variant_key = ap_variant_key(&other.variant);
+    FORWARD_IF(ap_find_tile_by_key(&other.variant, other.variant_key, other.target, &other.tile));
+  } else if (ap_find_long(plan, &other.variant_key, &other.tile)) {
+    other.variant.axis[AP_ATTENTION_LONG_ROWS] = 1;
+  } else {
+    return ATTNPRESS_OK;
+  }
+  return add_launch(&other.variant, other.variant_key, &other.tile, other.target, 0, range);
+}
+
 /** Adds what one problem launches. */
 static attnpress_status add_choice(const ap_problem *problem, const ap_problem *maxima,
                                    const ap_device *device, ap_launches *range) {
@@ -87,6 +103,7 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   }
   FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target,
                         problem->mod_score || problem->mod_mask, range));
+  FORWARD_IF(add_long(&plan, range));
   size_t rows = 0;
   if (ap_needs_combine(&plan))
     FORWARD_IF(add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target,

@@ -185,23 +185,23 @@ static int32_t try_splits(const ap_problem *problem, const ap_device *device, co
   return (int32_t)units;
 }
 
-/** What is weighed: the call, the tiles without splits and with, and the best that was found. */
+/** What is weighed: the call, the tiles without splits, for long sequences (NULL: none), and with splits,
+ * and the best that was found. */
 typedef struct weighing {
   const ap_problem *problem;
   const ap_device *device;
-  const ap_tile *whole, *split;
+  const ap_tile *whole, *long_rows, *split;
   ap_plan tried;
   double best_us;
   int32_t best, best_packing; /* splits, heads that share a tile */
 } weighing;
 
-/** The time of a number of splits; or, where that must be `enough` or more, such a time. */
-static double time_of_splits(weighing *w, int32_t splits, double enough) {
+/** The time of a number of splits with a tile; or, where that must be `enough` or more, such a time. */
+static double time_of_tile(weighing *w, const ap_tile *tile, int32_t splits, double enough) {
   ap_plan *plan = &w->tried;
   const double parts_us = ap_parts_us(w->problem, w->device, &plan->combine_tile, splits);
   if (parts_us >= enough)
     return parts_us;
-  const ap_tile *tile = splits > 1 ? w->split : w->whole;
   const int32_t units = try_splits(w->problem, w->device, tile, splits, plan);
   if ((int64_t)plan->row_blocks * splits > AP_SCHEDULE_ROW_BLOCKS)
     return INFINITY;
@@ -209,7 +209,15 @@ static double time_of_splits(weighing *w, int32_t splits, double enough) {
   if (least_us >= enough)
     return least_us;
   ap_schedule(w->problem, NULL, units, plan);
-  return parts_us + ap_scheduled_us(w->problem, w->device, plan);
+  return parts_us + (tile == w->long_rows ? ap_long_us(w->problem, w->device, plan)
+                                          : ap_scheduled_us(w->problem, w->device, plan));
+}
+
+static double time_of_splits(weighing *w, int32_t splits, double enough) {
+  if (splits > 1)
+    return time_of_tile(w, w->split, splits, enough);
+  const double us = time_of_tile(w, w->whole, 1, enough);
+  return w->long_rows != NULL ? fmin(us, time_of_tile(w, w->long_rows, 1, INFINITY)) : us;
 }
 
 /** Takes a number of splits if it is better than the best by NEXT_GAIN. */
@@ -298,7 +306,13 @@ static int32_t choose_by_time(const ap_problem *problem, const ap_device *device
   const uint64_t key = key_of_weighing(problem, plan);
   uint16_t known = device->memo != NULL ? ap_memo_find(device->memo, key) : 0;
   if (known == 0) {
-    weighing w = {problem, device, &plan->tile, tile, *plan, INFINITY, 1, plan->heads_per_tile};
+    uint64_t long_key;
+    ap_tile long_rows;
+    weighing w = {problem,  device, &plan->tile,         NULL, tile, *plan,
+                  INFINITY, 1,      plan->heads_per_tile};
+    w.tried.variant.axis[AP_ATTENTION_SPLIT] = 0;
+    if (ap_find_long(&w.tried, &long_key, &long_rows))
+      w.long_rows = &long_rows;
     known = 1;
     if (ap_find_combine(problem, device, &w.tried) == ATTNPRESS_OK) {
       weigh_all(&w);
@@ -313,6 +327,83 @@ static int32_t choose_by_time(const ap_problem *problem, const ap_device *device
   const int32_t splits = known % OTHER_PACKING;
   const extent chosen = extent_of(problem, device, plan, tile);
   return splits < chosen.most ? splits : (int32_t)chosen.most;
+}
+
+/* ---- Long sequences -------------------------------------------------------------------------- */
+
+/** 1 where a kernel has a counterpart for long sequences, as family.toml has it. */
+static int has_long(const ap_variant *v) {
+  const int32_t *axis = v->axis;
+  const int32_t modified = axis[AP_ATTENTION_SOFTCAP] | axis[AP_ATTENTION_ALIBI] |
+                           axis[AP_ATTENTION_BIAS] | axis[AP_ATTENTION_DROPOUT] |
+                           axis[AP_ATTENTION_MOD_SCORE] | axis[AP_ATTENTION_MOD_MASK];
+  return axis[AP_ATTENTION_ARCH] == 90 && axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_HDIM &&
+         axis[AP_ATTENTION_HDIM_V] == AP_ATTENTION_LONG_HDIM && !modified &&
+         axis[AP_ATTENTION_MASK] != AP_ATTENTION_MASK_WINDOW &&
+         axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_DENSE &&
+         !axis[AP_ATTENTION_SPLIT] && !axis[AP_ATTENTION_LONG_ROWS];
+}
+
+int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile) {
+  if (!has_long(&plan->variant))
+    return 0;
+  ap_variant with = plan->variant;
+  with.axis[AP_ATTENTION_LONG_ROWS] = 1;
+  *key = plan->variant_key + ap_families[AP_FAMILY_ATTENTION]->key_unit[AP_ATTENTION_LONG_ROWS];
+  return ap_find_tile_by_key(&with, *key, plan->target, tile) == ATTNPRESS_OK;
+}
+
+/** Orders the plan's units with a tile and no splits; 0: they are so many that no order is looked at. */
+static int order_tile(const ap_problem *problem, const ap_device *device, const ap_tile *tile,
+                      ap_plan *plan) {
+  const int32_t units = try_splits(problem, device, tile, 1, plan);
+  if (plan->row_blocks > AP_SCHEDULE_ROW_BLOCKS)
+    return 0;
+  ap_schedule(problem, NULL, units, plan);
+  return 1;
+}
+
+/** Heads that share a tile for long sequences: what that tile asks for, unless it was weighed. */
+static int32_t long_packing(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
+  return plan->heads_per_tile == ap_choose_packing(problem, &plan->tile)
+             ? ap_choose_packing(problem, tile)
+             : plan->heads_per_tile;
+}
+
+/** 1 where the kernel for long sequences, with its tile, takes less time. */
+static int long_pays(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
+                     const ap_tile *tile) {
+  ap_plan other = *plan, with_long = *plan;
+  with_long.heads_per_tile = long_packing(problem, plan, tile);
+  return !order_tile(problem, device, &plan->tile, &other) ||
+         !order_tile(problem, device, tile, &with_long) ||
+         ap_long_us(problem, device, &with_long) < ap_scheduled_us(problem, device, &other);
+}
+
+/** Takes the kernel for long sequences where that pays, which is weighed once a shape, and then
+ * remembered. */
+static void choose_long(const ap_problem *problem, const ap_device *device, ap_plan *plan) {
+  enum { SHORT = 1, LONG = 2 };
+  uint64_t long_key;
+  ap_tile tile;
+  if (device->sm_count > AP_SCHEDULE_BLOCKS ||
+      ap_count_tiles(problem, plan, &plan->tile) <= device->sm_count ||
+      !ap_find_long(plan, &long_key, &tile))
+    return;
+  const uint64_t shape_key = ap_memo_key(key_of_weighing(problem, plan), plan->heads_per_tile);
+  const uint64_t key = ap_memo_kind(shape_key, 2);
+  uint16_t known = device->memo != NULL ? ap_memo_find(device->memo, key) : 0;
+  if (known == 0) {
+    known = long_pays(problem, device, plan, &tile) ? LONG : SHORT;
+    if (device->memo != NULL)
+      ap_memo_put(device->memo, key, known);
+  }
+  if (known != LONG)
+    return;
+  plan->heads_per_tile = long_packing(problem, plan, &tile);
+  plan->variant.axis[AP_ATTENTION_LONG_ROWS] = 1;
+  plan->variant_key = long_key;
+  plan->tile = tile;
 }
 
 /* ---- By time, decoding ----------------------------------------------------------------------- */
@@ -425,6 +516,8 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     plan->tile = tile;
   }
   plan->num_splits = count;
+  if (count == 1)
+    choose_long(problem, device, plan);
   const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   plan->key_blocks_per_split = problem->sequences == AP_ATTENTION_SEQUENCES_DENSE
                                    ? (int32_t)ceil_div(key_blocks, count)

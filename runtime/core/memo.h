@@ -20,10 +20,10 @@ static inline uint64_t ap_memo_key(uint64_t key, uint64_t number) {
   return key ^ key >> 32;
 }
 
-/** The key of an answer of one of two kinds, 0 and 1: with it, none takes the place of one of the
- * other kind. Calls that ask for both would forget one over the other each time. */
+/** The key of an answer of one of four kinds, 0 to 3: with it, none takes the place of one of another
+ * kind. Calls that ask for several would forget one over the other each time. */
 static inline uint64_t ap_memo_kind(uint64_t key, unsigned kind) {
-  return (key & ~(uint64_t)1) | kind;
+  return (key & ~(uint64_t)3) | kind;
 }
 
 static inline _Atomic(uint64_t) *ap_memo_entry(ap_memo *memo, uint64_t key) {

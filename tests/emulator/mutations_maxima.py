@@ -21,10 +21,22 @@ MUTATIONS = [
         "  return;\n",
     ),
     Mutation(
+        "maxima: of negative scores in a warp's other rows",
+        SOFTMAX,
+        "    if (bits[half] < 0)\n",
+        "",
+    ),
+    Mutation(
         "maxima: zero, however far below",
         SOFTMAX,
-        "    if (maximum[half] < 0.0f && maximum[half] * scale_log2 > least_zero(dtype))\n",
-        "    if (maximum[half] < 0.0f)\n",
+        "    if (bits[half] < 0 && maximum[half] * scale_log2 > least_raised(dtype))\n",
+        "    if (bits[half] < 0)\n",
+    ),
+    Mutation(
+        "maxima: raised to zero, and P of the maximum is rounded",
+        SOFTMAX,
+        "  const float units = ceilf(-maximum * scale_log2);\n",
+        "  const float units = -maximum * scale_log2;\n",
     ),
     Mutation(
         "maxima: fp16 has bf16's exponents",

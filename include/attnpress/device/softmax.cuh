@@ -35,10 +35,10 @@ __device__ __forceinline__ float row_maximum(const float *score, int tiles, int 
   return quad_max(x);
 }
 
-// The same as bits of a float, or, where all of these are negative, a negative number: the order of
-// negative floats is the reverse of that of their bits. The hardware compares three integers in one
-// instruction, and two floats.
-__device__ __forceinline__ int row_maximum_bits(const float *score, int tiles, int half, float x) {
+// The greatest of the bits of `x` and the scores of row `half`, as integers; those of the maximum
+// where it is not negative, as floats that are not have the order of their bits. The hardware
+// compares three integers in one instruction, and two floats.
+__device__ __forceinline__ int greatest_bits(const float *score, int tiles, int half, float x) {
   int most[2] = {__builtin_bit_cast(int, x), __builtin_bit_cast(int, x)};
 #pragma unroll
   for (int tile = 0; tile < tiles; ++tile)
@@ -47,6 +47,19 @@ __device__ __forceinline__ int row_maximum_bits(const float *score, int tiles, i
   int all = max(most[0], most[1]);
   all = max(all, __shfl_xor_sync(0xffffffff, all, 1));
   return max(all, __shfl_xor_sync(0xffffffff, all, 2));
+}
+
+// The least of them: those of the maximum where all are negative, whose order is the reverse.
+__device__ __forceinline__ int least_bits(const float *score, int tiles, int half, float x) {
+  int least[2] = {__builtin_bit_cast(int, x), __builtin_bit_cast(int, x)};
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile)
+    least[tile % 2] =
+        min(min(least[tile % 2], __builtin_bit_cast(int, score[tile * 4 + half * 2])),
+            __builtin_bit_cast(int, score[tile * 4 + half * 2 + 1]));
+  int all = min(least[0], least[1]);
+  all = min(all, __shfl_xor_sync(0xffffffff, all, 1));
+  return min(all, __shfl_xor_sync(0xffffffff, all, 2));
 }
 
 // Makes P of the scores of row `half`, and returns this thread's sum of them.
@@ -81,19 +94,25 @@ __device__ __forceinline__ float take_row(float *score, int tiles, int half, flo
   return rescale;
 }
 
-// Negative maxima that are greater than this count as 0, in units of log2: a reference like any
-// other, by which the row's next maxima are found by their bits. P and its sums stay far enough from
-// the least numbers.
-__device__ __forceinline__ float least_zero(Dtype dtype) {
+// Negative maxima that are greater than this, in units of log2, are raised to 0 or a little more: a
+// reference like any other, by which the row's next maxima are found by their bits. P and its sums
+// stay far enough from the least numbers.
+__device__ __forceinline__ float least_raised(Dtype dtype) {
   return dtype == BF16 ? -64.0f : -4.0f;
+}
+
+// By whole units of log2, so that P of the maximum is a power of two, which is not rounded.
+__device__ __forceinline__ float raised(float maximum, float scale_log2) {
+  const float units = ceilf(-maximum * scale_log2);
+  return fmaxf(maximum + units * reciprocal_approx(scale_log2), 0.0f);
 }
 
 // Maxima of both rows of a thread and their references.
 __device__ __forceinline__ void row_maxima(float maximum[2], const float *score, int tiles,
                                            const float reference[2], float scale_log2,
                                            Dtype dtype) {
-  const int bits[2] = {row_maximum_bits(score, tiles, 0, reference[0]),
-                       row_maximum_bits(score, tiles, 1, reference[1])};
+  const int bits[2] = {greatest_bits(score, tiles, 0, reference[0]),
+                       greatest_bits(score, tiles, 1, reference[1])};
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     maximum[half] = __builtin_bit_cast(float, bits[half]);
@@ -101,9 +120,11 @@ __device__ __forceinline__ void row_maxima(float maximum[2], const float *score,
     return;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    maximum[half] = row_maximum(score, tiles, half, reference[half]);
-    if (maximum[half] < 0.0f && maximum[half] * scale_log2 > least_zero(dtype))
-      maximum[half] = 0.0f;
+    const int least = least_bits(score, tiles, half, reference[half]);
+    if (bits[half] < 0)
+      maximum[half] = __builtin_bit_cast(float, least);
+    if (bits[half] < 0 && maximum[half] * scale_log2 > least_raised(dtype))
+      maximum[half] = raised(maximum[half], scale_log2);
   }
 }
 
