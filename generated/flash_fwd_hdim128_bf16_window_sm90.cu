@@ -12,7 +12,7 @@
 // blocks are one stream: where a consumer's rows see a unit's first block, its product runs with
 // the last one of the unit before.
 //
-// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m192n80s2 by
+// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m192n80s3 by
 //   python -m generator --hdim 128 --dtype bf16 --window --arch sm90
 
 #include "attnpress/args/attention.h"
@@ -38,8 +38,8 @@ constexpr bool SPLIT = false;
 constexpr bool DROPOUT = false;
 constexpr int BLOCK_M = 192; // query rows of a thread block
 constexpr int BLOCK_N = 80; // keys of a key block
-constexpr int STAGES = 2; // key blocks of K, and of V, in shared memory
-constexpr int SMEM_BYTES = 131184;
+constexpr int STAGES = 3; // key blocks of K, and of V, in shared memory
+constexpr int SMEM_BYTES = 172176;
 constexpr int PRODUCER_REGISTERS = 32; // of a thread
 constexpr int CONSUMER_REGISTERS = 160;
 
