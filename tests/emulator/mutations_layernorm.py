@@ -167,12 +167,6 @@ MUTATIONS = [
     Mutation("a parameter's last column", NORM, "at + 1 < columns", "at + 2 < columns"),
     Mutation("an odd row's last element", NORM, "column + i < columns", "column + i + 1 < columns"),
     Mutation(
-        "vectors by elements do not move up",
-        NORM,
-        "vector[j] = vector[j + 1]",
-        "vector[j] = loaded",
-    ),
-    Mutation(
         "the long row's edge is left out",
         FWD_LONG,
         "if (has_edge)\n    part",

@@ -156,16 +156,6 @@ __device__ __forceinline__ void renew_words(const uint32_t *word, int count, uin
 
 // ---- Rows whose vector number i begins at column i * (16 / size), at any address -------------------
 
-// Vector number `index` of a row, by elements; those that the row does not have are 0.
-__device__ __forceinline__ uint4 load_column_elements(const void *row, int size, int columns,
-                                                      int index) {
-  const int elements = 16 / size;
-  uint32_t word[4];
-  load_parameter_words(row, size, index * elements, columns, elements, false, word);
-  const uint4 vector = {word[0], word[1], word[2], word[3]};
-  return vector;
-}
-
 // Vectors `first`, `first` + stride ... of a row, `count` of them; elements that the row does not
 // have are 0. vector: (count)
 __device__ __forceinline__ void load_columns(const void *row, int size, int columns, int first,
@@ -182,23 +172,14 @@ __device__ __forceinline__ void load_columns(const void *row, int size, int colu
     }
     return;
   }
-  if (size == 2) {
-    // One vector after the other, as a loop, so that this takes little code: they come in at the
-    // end, and those before move up.
-#pragma unroll 1
-    for (int i = 0; i < count; ++i) {
-      const uint4 loaded = load_column_elements(row, size, columns, first + i * stride);
 #pragma unroll
-      for (int j = 0; j < count - 1; ++j)
-        vector[j] = vector[j + 1];
-      vector[count - 1] = loaded;
-    }
-    return;
+  for (int i = 0; i < count; ++i) {
+    const int column = (first + i * stride) * elements;
+    uint32_t word[4];
+    load_parameter_words(row, size, column, columns, elements, false, word);
+    const uint4 loaded = {word[0], word[1], word[2], word[3]};
+    vector[i] = loaded;
   }
-  // Odd rows of 32 bits have no kernels of their own: all elements are on their way at once.
-#pragma unroll
-  for (int i = 0; i < count; ++i)
-    vector[i] = load_column_elements(row, size, columns, first + i * stride);
 }
 
 // The elements that `lanes` threads from number `first` on have of a row that `stride` threads
