@@ -37,6 +37,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t fixed_splits = (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t unit_streams = (fixed_splits && ((hdim_v > 128) || (mask == AP_ATTENTION_MASK_WINDOW))) ? 1 : 0;
   int32_t alibi_product = ((alibi && !softcap) && (hdim_v <= 128)) ? 1 : 0;
+  int32_t bias_map = ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -234,10 +235,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("constexpr int O_TILES = HEAD_DIM_V / 8; // of 8 columns\n"
        "\n");
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("// Shared memory: Q of each consumer | ring of K | ring of V | bias of a key block, each warp's rows\n"
-         "// its own | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte\n"
-         "// swizzle; columns past the head dim are zeros. Rows of bias are padded.\n");
+  if (bias_map) {
+    TEXT("// Shared memory: Q of each consumer | ring of K | ring of V | ring of the bias | barriers. Matrices\n"
+         "// are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns past the\n"
+         "// head dim are zeros. The columns of the bias are keys.\n");
   } else {
     TEXT("// Shared memory: Q of each consumer | ring of K | ring of V | barriers. Matrices are stored as\n"
          "// slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns past the head dim are\n"
@@ -262,15 +263,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("constexpr int K_OFFSET = CONSUMERS * Q_BYTES;\n"
        "constexpr int V_OFFSET = K_OFFSET + STAGES * K_BYTES;\n");
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("constexpr int BIAS_ROW_BYTES = tile_row_bytes(BLOCK_N);\n"
+  if (bias_map) {
+    TEXT("constexpr int BIAS_SLABS = ceil_div(BLOCK_N, 64);\n"
+         "constexpr int BIAS_SLAB_BYTES = BLOCK_M * 128;\n"
+         "constexpr int BIAS_BYTES = BIAS_SLABS * BIAS_SLAB_BYTES; // of one key block\n"
          "constexpr int BIAS_OFFSET = V_OFFSET + STAGES * V_BYTES;\n"
-         "constexpr int BARRIER_OFFSET = BIAS_OFFSET + BLOCK_M * BIAS_ROW_BYTES;\n");
+         "constexpr int OTHER_BYTES = BIAS_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES);\n"
+         "constexpr int BIAS_PLACES = (SMEM_BYTES - OTHER_BYTES) / (BIAS_BYTES + 16); // key blocks\n"
+         "constexpr int BARRIER_OFFSET = BIAS_OFFSET + BIAS_PLACES * BIAS_BYTES;\n"
+         "static_assert(SMEM_BYTES == OTHER_BYTES + BIAS_PLACES * (BIAS_BYTES + 16), \"shared memory\");\n"
+         "static_assert(BIAS_PLACES > 0 && BLOCK_M <= 256, \"a key block of the bias is slabs of one copy\");\n");
   } else {
-    TEXT("constexpr int BARRIER_OFFSET = V_OFFSET + STAGES * V_BYTES;\n");
+    TEXT("constexpr int BARRIER_OFFSET = V_OFFSET + STAGES * V_BYTES;\n"
+         "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n");
   }
-  TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n"
-       "static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
+  TEXT("static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
        "static_assert(KEY_SLAB_BYTES % 1024 == 0, \"atoms of the swizzle\");\n"
        "\n");
   if (alibi_product) {
@@ -282,6 +289,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// times zeros.\n"
          "constexpr int NUMBER_BYTES = ceil_div(BLOCK_N, 64) * 1024;\n"
          "__shared__ __align__(1024) unsigned char key_numbers[NUMBER_BYTES];\n"
+         "\n");
+  }
+  if (bias_map) {
+    TEXT("// The tensor map of the bias stands behind the kernel's other arguments.\n"
+         "__device__ __forceinline__ const attnpress_tensor_map *\n"
+         "bias_map(const attnpress_fwd_sm90_args *args) {\n"
+         "  return &((const attnpress_fwd_sm90_bias_args *)args)->bias;\n"
+         "}\n"
+         "\n"
+         "// Whether there is one; else consumers load the bias.\n"
+         "__device__ __forceinline__ bool has_bias_map(const attnpress_fwd_args *fwd) {\n"
+         "  return fwd->score.bias_alignment == 2;\n"
+         "}\n"
          "\n");
   }
   if (mod_score || mod_mask) {
@@ -307,35 +327,52 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("// Whether the snippet lets query row see key `k`.\n"
            "__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *mod, SnippetRow row, int k,\n"
            "                                              int q_len, int k_len);\n"
-           "\n"
-           "// Scores that it takes out become -inf; `key` is this thread's first key. What it says of a key to\n"
-           "// both rows of a thread is asked at once, in a loop that keeps the code small: a bit a score.\n"
-           "__device__ __forceinline__ void mask_by_snippet(float *score, const attnpress_mod_args *mod,\n"
-           "                                                int q_len, int k_len, const SnippetRow rows[2],\n"
-           "                                                int key) {\n"
-           "  uint32_t seen[2][ceil_div(S_TILES, 16)] = {};\n"
-           "#pragma unroll\n"
-           "  for (int first = 0; first < S_TILES; first += 16) {\n"
-           "#pragma unroll 4\n"
-           "    for (int tile = 0; tile < min_int(S_TILES - first, 16); ++tile) {\n"
-           "#pragma unroll\n"
-           "      for (int i = 0; i < 4; ++i) {\n"
-           "        const bool keeps =\n"
-           "            snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2, q_len, k_len);\n"
-           "        seen[i / 2][first / 16] |= (uint32_t)keeps << tile * 2 + i % 2;\n"
-           "      }\n"
-           "    }\n"
-           "  }\n"
-           "#pragma unroll\n"
-           "  for (int half = 0; half < 2; ++half) {\n"
-           "#pragma unroll\n"
-           "    for (int i = 0; i < S_TILES * 2; ++i) {\n"
-           "      if (!(seen[half][i / 32] & 1u << i % 32))\n"
-           "        score[i / 2 * 4 + half * 2 + i % 2] = -INF;\n"
-           "    }\n"
-           "  }\n"
-           "}\n"
            "\n");
+      if ((((arch == 90) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && (hdim_v <= 128)) && !mod_score) {
+        TEXT("// Scores that it takes out become -inf; `key` is this thread's first key.\n"
+             "__device__ __forceinline__ void mask_by_snippet(float *score, const attnpress_mod_args *mod,\n"
+             "                                                int q_len, int k_len, const SnippetRow rows[2],\n"
+             "                                                int key) {\n"
+             "#pragma unroll\n"
+             "  for (int tile = 0; tile < S_TILES; ++tile) {\n"
+             "#pragma unroll\n"
+             "    for (int i = 0; i < 4; ++i) {\n"
+             "      if (!snippet_keeps(mod, rows[i / 2], key + tile * 8 + i % 2, q_len, k_len))\n"
+             "        score[tile * 4 + i] = -INF;\n"
+             "    }\n"
+             "  }\n"
+             "}\n"
+             "\n");
+      } else {
+        TEXT("// Scores that it takes out become -inf; `key` is this thread's first key. What it says of a key to\n"
+             "// both rows of a thread is asked at once, in a loop that keeps the code small: a bit a score.\n"
+             "__device__ __forceinline__ void mask_by_snippet(float *score, const attnpress_mod_args *mod,\n"
+             "                                                int q_len, int k_len, const SnippetRow rows[2],\n"
+             "                                                int key) {\n"
+             "  uint32_t seen[2][ceil_div(S_TILES, 16)] = {};\n"
+             "#pragma unroll\n"
+             "  for (int first = 0; first < S_TILES; first += 16) {\n"
+             "#pragma unroll 4\n"
+             "    for (int tile = 0; tile < min_int(S_TILES - first, 16); ++tile) {\n"
+             "#pragma unroll\n"
+             "      for (int i = 0; i < 4; ++i) {\n"
+             "        const bool keeps =\n"
+             "            snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2, q_len, k_len);\n"
+             "        seen[i / 2][first / 16] |= (uint32_t)keeps << tile * 2 + i % 2;\n"
+             "      }\n"
+             "    }\n"
+             "  }\n"
+             "#pragma unroll\n"
+             "  for (int half = 0; half < 2; ++half) {\n"
+             "#pragma unroll\n"
+             "    for (int i = 0; i < S_TILES * 2; ++i) {\n"
+             "      if (!(seen[half][i / 32] & 1u << i % 32))\n"
+             "        score[i / 2 * 4 + half * 2 + i % 2] = -INF;\n"
+             "    }\n"
+             "  }\n"
+             "}\n"
+             "\n");
+      }
     }
     TEXT("// What it is given stands behind the kernel's own arguments.\n"
          "__device__ __forceinline__ const attnpress_mod_args *\n"
@@ -368,6 +405,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  return k_full(shared, 3 * STAGES + stage);\n"
        "}\n"
        "\n");
+  if (bias_map) {
+    TEXT("__device__ __forceinline__ uint32_t bias_full(uint32_t shared, int place) {\n"
+         "  return k_full(shared, 4 * STAGES + place);\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t bias_empty(uint32_t shared, int place) {\n"
+         "  return bias_full(shared, BIAS_PLACES + place);\n"
+         "}\n"
+         "\n");
+  }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     if (split) {
       TEXT("enum { FIRST_SPLIT = 1, LAST_SPLIT = 2 };\n"
@@ -1194,6 +1240,27 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "}\n"
          "\n");
+    if (bias_map) {
+      TEXT("// Loads the bias of the key block that begins at `key`, for all rows of the unit, once its place is\n"
+           "// free; nothing where consumers load it. Heads do not share tiles here: rows are positions.\n"
+           "__device__ __forceinline__ void load_block_bias(const attnpress_fwd_sm90_args *args,\n"
+           "                                                uint32_t shared, Stage *stage, const Unit *unit,\n"
+           "                                                int key) {\n"
+           "  if (!has_bias_map(&args->fwd))\n"
+           "    return;\n"
+           "  // The consumers' warps arrived; hands over the space of the bias that was here a round ago.\n"
+           "  wait_for_phase(bias_empty(shared, stage->index), stage->parity ^ 1);\n"
+           "  const uint32_t full = bias_full(shared, stage->index);\n"
+           "  mbarrier_arrive_expect(full, BIAS_BYTES);\n"
+           "#pragma unroll\n"
+           "  for (int slab = 0; slab < BIAS_SLABS; ++slab)\n"
+           "    tma_load_4d(shared + BIAS_OFFSET + stage->index * BIAS_BYTES + slab * BIAS_SLAB_BYTES,\n"
+           "                bias_map(args), full, key + slab * 64, unit->position_begin, unit->tile_head,\n"
+           "                unit->batch);\n"
+           "  *stage = next_stage(*stage, BIAS_PLACES);\n"
+           "}\n"
+           "\n");
+    }
     if (has_map) {
       TEXT("// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
            "// their use, K of one block before V of the block before.\n"
@@ -1251,12 +1318,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
     } else {
-      TEXT("// The producer's one thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
-           "// their use, K of one block before V of the block before.\n"
-           "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
+      if (bias_map) {
+        TEXT("// The producer's one thread: loads each unit's Q, and K, bias and V of its key blocks in the order\n"
+             "// of their use, K of one block before V of the block before.\n");
+      } else {
+        TEXT("// The producer's one thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
+             "// their use, K of one block before V of the block before.\n");
+      }
+      TEXT("__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
-           "  Stage k_stage = {0, 0}, v_stage = {0, 0};\n"
+           "  Stage k_stage = {0, 0}, v_stage = {0, 0}");
+      STRING(bias_map ? ", bias_stage = {0, 0}" : "");
+      TEXT(";\n"
            "  int q_parity = 0;\n"
            "  for (int round = 0; round < args->rounds; ++round) {\n"
            "    Unit unit;\n"
@@ -1267,17 +1341,36 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       STRING(own_blocks ? "unit.key_begin, " : "");
       TEXT("unit.blocks.end - 1, kv_head, unit.batch);\n"
            "    load_q(args, shared, q_parity, &unit);\n"
-           "    q_parity ^= 1;\n"
-           "    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
-           "      if (n > unit.blocks.begin)\n"
-           "        load_k(args, shared, &k_stage, ");
-      STRING(own_blocks ? "unit.key_begin, " : "");
-      TEXT("n - 1, kv_head, unit.batch);\n"
-           "      load_v(args, shared, &v_stage, ");
-      STRING(own_blocks ? "unit.key_begin, " : "");
-      TEXT("n, kv_head, unit.batch);\n"
-           "    }\n"
-           "  }\n"
+           "    q_parity ^= 1;\n");
+      if (bias_map) {
+        TEXT("    load_block_bias(args, shared, &bias_stage, &unit, block_key(&unit, unit.blocks.end - 1));\n"
+             "    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
+             "      // In one place there is room for the next bias later than for V.\n"
+             "      if (n > unit.blocks.begin) {\n"
+             "        load_k(args, shared, &k_stage, ");
+        STRING(own_blocks ? "unit.key_begin, " : "");
+        TEXT("n - 1, kv_head, unit.batch);\n"
+             "        if (BIAS_PLACES > 1)\n"
+             "          load_block_bias(args, shared, &bias_stage, &unit, block_key(&unit, n - 1));\n"
+             "      }\n"
+             "      load_v(args, shared, &v_stage, ");
+        STRING(own_blocks ? "unit.key_begin, " : "");
+        TEXT("n, kv_head, unit.batch);\n"
+             "      if (n > unit.blocks.begin && BIAS_PLACES == 1)\n"
+             "        load_block_bias(args, shared, &bias_stage, &unit, block_key(&unit, n - 1));\n"
+             "    }\n");
+      } else {
+        TEXT("    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
+             "      if (n > unit.blocks.begin)\n"
+             "        load_k(args, shared, &k_stage, ");
+        STRING(own_blocks ? "unit.key_begin, " : "");
+        TEXT("n - 1, kv_head, unit.batch);\n"
+             "      load_v(args, shared, &v_stage, ");
+        STRING(own_blocks ? "unit.key_begin, " : "");
+        TEXT("n, kv_head, unit.batch);\n"
+             "    }\n");
+      }
+      TEXT("  }\n"
            "}\n"
            "\n");
     }
@@ -1317,8 +1410,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (mod_score || mod_mask) {
     TEXT("  SnippetRow snippet_rows[2]; // this thread's\n");
   }
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("  const uint16_t *bias_column; // this lane's, of the warp's rows; NULL where not all are there\n");
+  if (bias_map) {
+    TEXT("  Stage bias_stage; // of the bias of the key block\n");
   }
   if (alibi) {
     TEXT("  Range centers; // where the consumer's first and last row stand");
@@ -1437,17 +1530,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  }\n");
   }
-  if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-    TEXT("  // Heads do not share tiles here: rows are positions.\n"
-         "  const int first_row = position_begin + threadIdx.x / 32 % 4 * 16;\n"
-         "  walk->bias_column = nullptr;\n"
-         "  if (has_bias_columns(BLOCK_N) && first_row + 16 <= fwd->seqlen_q)\n"
-         "    walk->bias_column = bias_column(\n"
-         "        (const uint16_t *)fwd->score.bias + walk->unit.batch * fwd->score.bias_batch_stride +\n"
-         "            walk->unit.tile_head * fwd->score.bias_head_stride +\n"
-         "            first_row * fwd->score.bias_row_stride,\n"
-         "        fwd->score.bias_row_stride, BLOCK_N, threadIdx.x % 32);\n");
-  }
   if (alibi) {
     TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q");
     STRING(own_blocks ? " - key_begin" : "");
@@ -1516,14 +1598,35 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Lets a key block pass that no row of this consumer sees.\n"
-       "__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage) {\n"
-       "  // The wait keeps this warp's arrivals within one phase of the barriers.\n"
+  if (bias_map) {
+    TEXT("// Hands the bias of the walk's key block back, and moves on to the next.\n"
+         "__device__ __forceinline__ void return_bias(Walk *walk, uint32_t shared) {\n"
+         "  // All lanes arrive and wait: they have read it.\n"
+         "  __syncwarp();\n"
+         "  arrive_once(bias_empty(shared, walk->bias_stage.index));\n"
+         "  walk->bias_stage = next_stage(walk->bias_stage, BIAS_PLACES);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Lets a key block pass that no row of this consumer sees.\n");
+  if (bias_map) {
+    TEXT("__device__ __forceinline__ void skip_block(Walk *walk, bool mapped, uint32_t shared, int consumer,\n"
+         "                                           Stage stage) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage) {\n");
+  }
+  TEXT("  // The wait keeps this warp's arrivals within one phase of the barriers.\n"
        "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
        "  arrive_once(k_empty(shared, stage.index));\n");
   if (block_m > 64) {
     TEXT("  begin_turn(consumer);\n"
          "  end_turn(consumer);\n");
+  }
+  if (bias_map) {
+    TEXT("  if (mapped) {\n"
+         "    wait_for_phase(bias_full(shared, walk->bias_stage.index), walk->bias_stage.parity);\n"
+         "    return_bias(walk, shared);\n"
+         "  }\n");
   }
   TEXT("  wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
        "  arrive_once(v_empty(shared, stage.index));\n"
@@ -1689,60 +1792,26 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "              key + threadIdx.x % 4 * 2, fwd->seqlen_k, key + BLOCK_N <= fwd->seqlen_k);\n"
          "}\n"
          "\n");
-  } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("// Where this warp's bias of a key block is copied to.\n"
-         "__device__ __forceinline__ uint32_t bias_rows(uint32_t shared, int consumer) {\n"
-         "  return shared + BIAS_OFFSET + (consumer * 64 + threadIdx.x / 32 % 4 * 16) * BIAS_ROW_BYTES;\n"
-         "}\n"
-         "\n"
-         "// Starts the copy of the bias of key block `n` of the walk's unit. Heads do not share tiles here:\n"
-         "// rows are positions.\n"
-         "__device__ __forceinline__ void start_block_bias(const Walk *walk, const attnpress_fwd_args *fwd,\n"
-         "                                                 uint32_t shared, int consumer, int n) {\n"
-         "  const attnpress_score_args *score = &fwd->score;\n"
-         "  if (score->bias_alignment < 2)\n"
-         "    return;\n"
-         "  const int key = block_key(&walk->unit, n), lane = threadIdx.x % 32;\n"
-         "  // All lanes arrive and wait: the bias that was here has been read.\n"
-         "  __syncwarp();\n"
-         "  if (walk->bias_column && key + BLOCK_N <= fwd->seqlen_k) {\n"
-         "    copy_bias_column_async(bias_rows(shared, consumer), BIAS_ROW_BYTES, walk->bias_column,\n"
-         "                           score->bias_row_stride, key, BLOCK_N, lane);\n"
-         "    return;\n"
-         "  }\n"
-         "  const int position = walk->unit.position_begin + consumer * 64 + threadIdx.x / 32 % 4 * 16;\n"
-         "  const int first = min(position, fwd->seqlen_q - 1);\n"
-         "  const uint16_t *bias = (const uint16_t *)score->bias +\n"
-         "                         walk->unit.batch * score->bias_batch_stride +\n"
-         "                         walk->unit.tile_head * score->bias_head_stride +\n"
-         "                         first * score->bias_row_stride;\n"
-         "  copy_bias_async(bias_rows(shared, consumer), BIAS_ROW_BYTES, bias, score->bias_row_stride,\n"
-         "                  fwd->seqlen_q - first, key, BLOCK_N, fwd->seqlen_k, lane);\n"
-         "}\n"
-         "\n"
-         "// Adds the bias of the walk's key block to its scores, and starts the copy of the next one's.\n"
+  } else if (bias_map) {
+    TEXT("// Adds the bias of the walk's key block to its scores. `mapped`: the copy engine brings it.\n"
          "__device__ __forceinline__ void add_block_bias(float score[S_TILES * 4], const Walk *walk,\n"
          "                                               const attnpress_fwd_args *fwd, uint32_t shared,\n"
-         "                                               int consumer) {\n"
+         "                                               int consumer, bool mapped) {\n"
          "  const float units = fwd->score.units_per_natural;\n"
-         "  if (fwd->score.bias_alignment == 2) {\n"
-         "    // All lanes arrive and wait: hands over what each has copied.\n"
-         "    cp_async_wait(0);\n"
-         "    __syncwarp();\n"
-         "    add_copied_bias(score, bias_rows(shared, consumer), BIAS_ROW_BYTES, BIAS, S_TILES,\n"
-         "                    threadIdx.x % 32, units);\n"
-         "    if (walk->n > ");
-    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk->block_begin" : "walk->unit.blocks.begin");
-    TEXT(")\n"
-         "      start_block_bias(walk, fwd, shared, consumer, walk->n - 1);\n"
+         "  if (mapped) {\n"
+         "    // The copy engine hands over the bias.\n"
+         "    wait_for_phase(bias_full(shared, walk->bias_stage.index), walk->bias_stage.parity);\n"
+         "    const int row = consumer * 64 + threadIdx.x / 32 % 4 * 16; // the warp's first\n"
+         "    add_bias_slabs(score, shared + BIAS_OFFSET + walk->bias_stage.index * BIAS_BYTES + row * 128,\n"
+         "                   BIAS_SLAB_BYTES, BIAS, S_TILES, threadIdx.x % 32, units);\n"
          "    return;\n"
          "  }\n"
-         "  const int key = block_key(&walk->unit, walk->n);\n"
+         "  const int key = block_key(&walk->unit, walk->n), this_key = key + threadIdx.x % 4 * 2;\n"
          "#pragma unroll\n"
          "  for (int half = 0; half < 2; ++half) {\n"
          "    uint32_t bias[bias_words(BIAS, S_TILES)];\n"
-         "    load_bias(bias, BIAS, S_TILES, &fwd->score, walk->score_rows[half].bias,\n"
-         "              key + threadIdx.x % 4 * 2, fwd->seqlen_k, key + BLOCK_N <= fwd->seqlen_k);\n"
+         "    load_bias(bias, BIAS, S_TILES, &fwd->score, walk->score_rows[half].bias, this_key,\n"
+         "              fwd->seqlen_k, key + BLOCK_N <= fwd->seqlen_k);\n"
          "    add_bias(score, bias, BIAS, S_TILES, half, units);\n"
          "  }\n"
          "}\n"
@@ -1806,14 +1875,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// them.\n");
   }
   TEXT("__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
-       "                                            float row_sum[2], float rescale[2], const Walk *walk,\n");
+       "                                            float row_sum[2], float rescale[2], ");
+  STRING(bias_map ? "" : "const ");
+  TEXT("Walk *walk,\n");
   if (mod_score || mod_mask) {
     TEXT("                                            const attnpress_mod_args *mod,\n");
   }
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("                                            const uint32_t bias[2][BIAS_WORDS],\n");
-  } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("                                            uint32_t shared, int consumer,\n");
+  } else if (bias_map) {
+    TEXT("                                            uint32_t shared, int consumer, bool mapped,\n");
   }
   if (((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
     TEXT("                                            const attnpress_fwd_args *fwd) {\n"
@@ -1845,8 +1916,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("  add_bias(score, bias[0], BIAS, S_TILES, 0, fwd->score.units_per_natural);\n"
          "  add_bias(score, bias[1], BIAS, S_TILES, 1, fwd->score.units_per_natural);\n");
-  } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("  add_block_bias(score, walk, fwd, shared, consumer);\n");
+  } else if (bias_map) {
+    TEXT("  add_block_bias(score, walk, fwd, shared, consumer, mapped);\n");
   }
   if (alibi) {
     TEXT("  // Beside the diagonal the distance is no absolute value, and what all of a row's scores share of\n"
@@ -1892,6 +1963,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   } else {
     TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
+  }
+  if (bias_map) {
+    TEXT("  // What was read has become probabilities.\n"
+         "  if (mapped)\n"
+         "    return_bias(walk, shared);\n");
   }
   TEXT("}\n"
        "\n");
@@ -2124,6 +2200,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, unsigned char *smem,\n"
          "                                        uint32_t shared, int consumer) {\n"
          "  clear_other_rows(args, smem, consumer);\n");
+  } else if (bias_map) {
+    TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+         "                                        int consumer, bool mapped) {\n");
   } else {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
          "                                        int consumer) {\n");
@@ -2145,6 +2224,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  walk.place = {-1, 0};\n");
   } else {
     TEXT("  walk.round = -1;\n");
+  }
+  if (bias_map) {
+    TEXT("  walk.bias_stage = {0, 0};\n");
   }
   if (alibi_product) {
     TEXT("  walk.slope_side = threadIdx.x % 4 < 2 ? 1 : -1;\n"
@@ -2168,7 +2250,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    for (; walk.n >= walk.block_end && has_keys; --walk.n) {\n");
   }
-  TEXT("      skip_block(shared, consumer, stage);\n"
+  TEXT("      skip_block(");
+  STRING(bias_map ? "&walk, mapped, " : "");
+  TEXT("shared, consumer, stage);\n"
        "      stage = next_stage(stage, STAGES);\n"
        "    }\n"
        "    if (walk.n < ");
@@ -2209,8 +2293,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("    uint32_t bias[2][BIAS_WORDS];\n");
-  } else if (bias != AP_ATTENTION_BIAS_NONE) {
-    TEXT("    start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
   }
   if (alibi_product) {
     TEXT("    uint32_t slopes[4];\n"
@@ -2248,7 +2330,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("    take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "\n");
   if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
@@ -2313,7 +2395,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("        take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "        // As above.\n"
        "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
@@ -2353,9 +2435,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("      last = stage;\n"
          "      stage = next_stage(stage, STAGES);\n");
-    if ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) {
-      TEXT("      start_block_bias(&walk, fwd, shared, consumer, walk.n);\n");
-    }
     if (alibi_product) {
       TEXT("      take_slopes(slopes, &walk);\n");
     }
@@ -2384,7 +2463,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      }\n"
          "      take_scores(score, reference, row_sum, rescale, &walk, ");
     STRING((mod_score || mod_mask) ? "mod, " : "");
-    STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+    STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
     TEXT(");\n"
          "    }\n"
          "\n");
@@ -2401,7 +2480,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("    for (; unseen > 0; --unseen) {\n"
-         "      skip_block(shared, consumer, stage);\n"
+         "      skip_block(");
+    STRING(bias_map ? "&walk, mapped, " : "");
+    TEXT("shared, consumer, stage);\n"
          "      stage = next_stage(stage, STAGES);\n"
          "    }\n");
   }
@@ -2421,6 +2502,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("        const __grid_constant__ attnpress_fwd_sm90_ragged_args given) {\n"
          "  const attnpress_fwd_sm90_args &args = given.sm90;\n");
+  } else if (bias_map) {
+    TEXT("        const __grid_constant__ attnpress_fwd_sm90_bias_args given) {\n"
+         "  const attnpress_fwd_sm90_args &args = given.sm90;\n");
   } else {
     TEXT("        const __grid_constant__ attnpress_fwd_sm90_args args) {\n");
   }
@@ -2429,8 +2513,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  if (threadIdx.x == 0) {\n"
        "    prefetch_tensor_map(&args.q);\n"
        "    prefetch_tensor_map(&args.k);\n"
-       "    prefetch_tensor_map(&args.v);\n"
-       "    for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
+       "    prefetch_tensor_map(&args.v);\n");
+  if (bias_map) {
+    TEXT("    if (has_bias_map(&args.fwd))\n"
+         "      prefetch_tensor_map(&given.bias);\n");
+  }
+  TEXT("    for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
        "      mbarrier_init(q_full(shared, consumer), 1);\n"
        "      mbarrier_init(q_empty(shared, consumer), 4);\n"
        "    }\n"
@@ -2454,6 +2542,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
          "      mbarrier_init(unit_full(place), 1);\n"
          "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + 1);\n"
+         "    }\n");
+  }
+  if (bias_map) {
+    TEXT("    for (int place = 0; place < BIAS_PLACES; ++place) {\n"
+         "      mbarrier_init(bias_full(shared, place), 1);\n"
+         "      mbarrier_init(bias_empty(shared, place), 4 * CONSUMERS);\n"
          "    }\n");
   }
   TEXT("    fence_mbarrier_init();\n"
@@ -2503,10 +2597,24 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  } else {\n"
        "    increase_registers(CONSUMER_REGISTERS);\n"
-       "    // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-       "    consume(&args, ");
-  STRING(q_in_regs ? "smem, " : "");
-  TEXT("shared, __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1);\n"
-       "  }\n"
+       "    // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n");
+  if (bias_map) {
+    TEXT("    const int consumer = __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1;\n");
+    if (alibi) {
+      TEXT("    // In one loop, as the registers of two are not enough.\n"
+           "    consume(&args, shared, consumer, has_bias_map(&args.fwd));\n");
+    } else {
+      TEXT("    // Two loops, as what is not run between the products of one slows it down all the same.\n"
+           "    if (has_bias_map(&args.fwd))\n"
+           "      consume(&args, shared, consumer, true);\n"
+           "    else\n"
+           "      consume(&args, shared, consumer, false);\n");
+    }
+  } else {
+    TEXT("    consume(&args, ");
+    STRING(q_in_regs ? "smem, " : "");
+    TEXT("shared, __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1);\n");
+  }
+  TEXT("  }\n"
        "}\n");
 }

@@ -39,6 +39,9 @@ static UNUSED size_t attention_args_bytes(const char *symbol) {
     return sm90 ? sizeof(attnpress_fwd_sm90_ragged_args) : sizeof(attnpress_fwd_ragged_args);
   if (mod)
     return sm90 ? sizeof(attnpress_fwd_sm90_mod_args) : sizeof(attnpress_fwd_mod_args);
+  const int bias = strstr(symbol, "_biasfp16") != NULL || strstr(symbol, "_biasbf16") != NULL;
+  if (sm90 && bias)
+    return sizeof(attnpress_fwd_sm90_bias_args);
   return sm90 ? sizeof(attnpress_fwd_sm90_args) : sizeof(attnpress_fwd_args);
 }
 

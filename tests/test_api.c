@@ -858,6 +858,60 @@ static void test_many_heads_launch(void **state) {
   attnpress_destroy(handle);
 }
 
+/** The copy engine is told of a bias of 16 bits where it can bring it; consumers load any other. */
+static void test_bias_map(void **state) {
+  (void)state;
+  enum { ROW = (SEQLEN_K + 7) / 8 * 8 };
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  attnpress_bias bias = ATTNPRESS_BIAS_INIT;
+  bias.data = (void *)0x60000;
+  bias.dtype = ATTNPRESS_BF16;
+  const int64_t shape[4] = {1, HEADS_Q, SEQLEN_Q, SEQLEN_K};
+  const int64_t stride[4] = {3, SEQLEN_Q * ROW, ROW, 1};
+  memcpy(bias.shape, shape, sizeof shape);
+  memcpy(bias.stride, stride, sizeof stride);
+  args.bias = &bias;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[0].symbol, "flash_fwd_hdim72_bf16_biasbf16_sm90");
+  assert_int_equal(cuda->maps, 4);
+  attnpress_fwd_sm90_bias_args k;
+  memcpy(&k, cuda->launch[0].args, sizeof k);
+  const uint16_t block_m = map_of(&k.bias).box[1];
+  assert_int_equal(k.sm90.fwd.score.bias_alignment, 2);
+  assert_int_equal(block_m % 64, 0);
+  check_map(&k.bias, bias.data, EXTENTS(SEQLEN_K, SEQLEN_Q, HEADS_Q, BATCH),
+            EXTENTS(ROW, SEQLEN_Q * ROW, 0), BOX(64, block_m, 1, 1), 4);
+
+  bias.stride[2] = 0; /* every query the same */
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  memcpy(&k, cuda->launch[1].args, sizeof k);
+  assert_int_equal(k.sm90.fwd.score.bias_alignment, 2);
+  assert_int_equal(map_of(&k.bias).strides_bytes[0], 0);
+  assert_int_equal(cuda->maps, 8);
+
+  static const struct {
+    int64_t address, row, head, key;
+    int alignment;
+  } others[] = {
+      {0x60004, ROW, SEQLEN_Q * ROW, 1, 1},     {0x60002, ROW, SEQLEN_Q * ROW, 1, 0},
+      {0x60000, ROW + 2, SEQLEN_Q * ROW, 1, 1}, {0x60000, 2 * ROW, 2 * SEQLEN_Q * ROW, 2, 0},
+      {0x60000, ROW, INT64_C(1) << 40, 1, 1}, /* too far apart for a map */
+  };
+  for (size_t i = 0; i < sizeof others / sizeof *others; ++i) {
+    bias.data = (void *)(uintptr_t)others[i].address;
+    bias.stride[1] = others[i].head;
+    bias.stride[2] = others[i].row;
+    bias.stride[3] = others[i].key;
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    memcpy(&k, cuda->launch[2 + i].args, sizeof k);
+    assert_int_equal(k.sm90.fwd.score.bias_alignment, others[i].alignment);
+    assert_int_equal(cuda->maps, 8 + 3 * ((int)i + 1));
+    assert_int_equal(map_of(&k.bias).rank, 0);
+  }
+  attnpress_destroy(handle);
+}
+
 /** What cannot be described runs the sm80 kernel, and describe says so. */
 static void test_no_maps(void **state) {
   (void)state;
@@ -1468,6 +1522,10 @@ int main(void) {
       TEST(test_hopper_launch),
       TEST(test_packed_launch),
       TEST(test_many_heads_launch),
+  attnpress_destroy(handle);
+}
+
+      TEST(test_bias_map),
       TEST(test_no_maps),
       TEST(test_launch_failure),
       TEST(test_contexts),

@@ -227,14 +227,29 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
 
 
 def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
-    """Q of each consumer, rings of K and V, and the barriers: two a consumer and four a stage."""
+    """Q of each consumer, rings of K and V, and the barriers: two a consumer and four a stage; and
+    of a bias of 16 bits two key blocks, or one where there is no room, with two barriers each."""
     k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
     v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
     row_bytes_ = 2 * SLAB_COLUMNS  # of a slab; the 128-byte swizzle needs no padding
     q_bytes = consumers(tile) * CONSUMER_ROWS * k_slabs * row_bytes_
     ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
-    bias_bytes = tile.block_m * row_bytes(tile.block_n) if variant.bias in ("fp16", "bf16") else 0
-    return q_bytes + ring_bytes + bias_bytes + 8 * (2 * consumers(tile) + 4 * tile.stages)
+    bytes_ = q_bytes + ring_bytes + 8 * (2 * consumers(tile) + 4 * tile.stages)
+    if variant.bias not in ("fp16", "bf16"):
+        return bytes_
+    place_bytes = tile.block_m * _ceil_div(tile.block_n, SLAB_COLUMNS) * row_bytes_ + 16
+    two = bytes_ + 2 * place_bytes
+    return two if two <= _producer_smem_limit(variant, tile) else two - place_bytes
+
+
+def _producer_smem_limit(variant: Variant, tile: Tile) -> int:
+    """What static shared memory leaves."""
+    limit = limits(variant).block_smem_bytes
+    if variant.sequences != "dense" or variant.mod_mask:
+        return limit - FOUND_UNIT_BYTES
+    if variant.hdim_v <= 128 and family().tile_class(variant.values):  # some have ALiBi
+        return limit - NUMBER_ATOM_BYTES * _ceil_div(tile.block_n, SLAB_COLUMNS)
+    return limit
 
 
 def _wide_smem_bytes(variant: Variant, tile: Tile) -> int:
@@ -524,11 +539,7 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     plain = producer_tile(
         variant, tile.block_m, tile.block_n, tile.stages, q_in_regs=tile.q_in_regs
     )
-    limit = limits(variant).block_smem_bytes
-    if variant.sequences != "dense" or variant.mod_mask:
-        limit -= FOUND_UNIT_BYTES
-    elif variant.hdim_v <= 128 and family().tile_class(variant.values):  # some have ALiBi
-        limit -= NUMBER_ATOM_BYTES * _ceil_div(tile.block_n, SLAB_COLUMNS)
+    limit = _producer_smem_limit(variant, tile)
     needed, budget = registers(variant, tile), register_budget(tile)
     checks = (
         (

@@ -247,6 +247,14 @@ int32_t ap_page_head_step(const attnpress_tensor *t);
 /** Writes the maps of a call whose problem has `tma` and whose output is not empty. */
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args);
+/** Whether an sm90 kernel has one of the bias. */
+static inline int ap_has_bias_map(const ap_variant *v) {
+  return v->axis[AP_ATTENTION_BIAS] == AP_ATTENTION_BIAS_FP16 ||
+         v->axis[AP_ATTENTION_BIAS] == AP_ATTENTION_BIAS_BF16;
+}
+/** Writes the map of a bias of 16 bits; where there can be none, bias_alignment says so. */
+attnpress_status ap_bias_map_encode(const ap_driver *driver, const attnpress_forward_args *args,
+                                    const ap_tile *tile, attnpress_fwd_sm90_bias_args *out);
 /** The same of a backward call, of Q, K, V and dO. */
 int ap_backward_maps_fit(const attnpress_backward_args *args, int64_t batch, int64_t seqlen_q,
                          int64_t seqlen_k);

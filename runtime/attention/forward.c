@@ -27,8 +27,12 @@ typedef struct forward_plan {
 /** A call that is run: its argument blocks, beside what it was checked to be. */
 typedef struct forward_run {
   forward_call call;
-  attnpress_fwd_sm90_mod_args main; /* of which most kernels take a part: sm90, or its `fwd` */
-  attnpress_fwd_mod_args with_mod;  /* sm80's, with a snippet */
+  union { /* of which most kernels take a part: sm90, or its `fwd` */
+    attnpress_fwd_sm90_args sm90;
+    attnpress_fwd_sm90_bias_args with_bias;
+    attnpress_fwd_sm90_mod_args with_mod;
+  } main;
+  attnpress_fwd_mod_args with_mod; /* sm80's, with a snippet */
   /* sm80's and sm90's, of sequences; those without a snippet take the first part. */
   attnpress_fwd_ragged_mod_args ragged;
   attnpress_fwd_sm90_ragged_mod_args main_ragged;
@@ -328,9 +332,12 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   }
   if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
     if (base->has_snippet)
-      ap_score_mod_fill(&run->call.args, how, &run->main.mod);
+      ap_score_mod_fill(&run->call.args, how, &run->main.with_mod.mod);
     *block = &run->main;
-    return fill_sm90(driver, &run->call, how, &run->main.sm90);
+    FORWARD_IF(fill_sm90(driver, &run->call, how, &run->main.sm90));
+    if (!ap_has_bias_map(&how->variant))
+      return ATTNPRESS_OK;
+    return ap_bias_map_encode(driver, &run->call.args, &how->tile, &run->main.with_bias);
   }
   if (base->has_snippet) {
     run->with_mod.fwd = *fwd;

@@ -1,6 +1,9 @@
 /* The tensor maps of Q, K and V: which tensors can have one, from extents and strides alone, and the
  * views that the kernels read. */
+#include <string.h>
+
 #include "attention/attention.h"
+#include "attention/defaults.h"
 #include "core/error.h"
 #include "cuda/tensor_map.h"
 
@@ -149,6 +152,34 @@ attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_
   FORWARD_IF(ap_view_encode(driver, &q, "q", &kernel_args->q));
   FORWARD_IF(ap_view_encode(driver, &k, "k", &kernel_args->k));
   return ap_view_encode(driver, &v, "v", &kernel_args->v);
+}
+
+/** What one serves all of has a stride of 0. Nothing is loaded where there are no keys. */
+static int bias_fits(const attnpress_bias *bias, const int64_t extents[3]) {
+  for (int i = 0; i < 3; ++i)
+    if (!ap_view_stride_fits(extents[i], ap_bias_stride(bias, i), 1))
+      return 0;
+  return bias->shape[3] > 0;
+}
+
+attnpress_status ap_bias_map_encode(const ap_driver *driver, const attnpress_forward_args *args,
+                                    const ap_tile *tile, attnpress_fwd_sm90_bias_args *out) {
+  attnpress_score_args *score = &out->sm90.fwd.score;
+  const attnpress_bias *bias = args->bias;
+  const int64_t extents[3] = {args->q.shape[BATCH], args->q.shape[HEADS], bias->shape[2]};
+  if (score->bias_alignment == 2 && !bias_fits(bias, extents))
+    score->bias_alignment = 1;
+  if (score->bias_alignment < 2) {
+    memset(&out->bias, 0, sizeof out->bias);
+    return ATTNPRESS_OK;
+  }
+  const int data_type = bias->dtype == ATTNPRESS_FP16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                      : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  ap_view v = ap_view_begin((void *)(uintptr_t)bias->data, data_type, bias->shape[3], SLAB_COLUMNS);
+  ap_view_add(&v, extents[2], ap_bias_stride(bias, 2), tile->field[AP_ATTENTION_TILE_BLOCK_M]);
+  ap_view_add(&v, extents[1], ap_bias_stride(bias, 1), 1);
+  ap_view_add(&v, extents[0], ap_bias_stride(bias, 0), 1);
+  return ap_view_encode(driver, &v, "bias", &out->bias);
 }
 
 /* ---- Backward -------------------------------------------------------------------------------- */

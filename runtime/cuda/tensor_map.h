@@ -36,7 +36,7 @@ static inline ap_view ap_view_begin(void *data, int data_type, int64_t extent, i
  * apart; stride in elements, ignored where the extent is 1. */
 static inline void ap_view_add_steps(ap_view *view, int64_t extent, int64_t stride, int32_t count,
                                      int32_t step) {
-  const uint64_t row_bytes = view->extents[0] * AP_VIEW_ELEMENT_BYTES;
+  const uint64_t row_bytes = (view->extents[0] * AP_VIEW_ELEMENT_BYTES + 15) / 16 * 16;
   view->strides_bytes[view->rank - 1] =
       extent > 1 ? (uint64_t)stride * AP_VIEW_ELEMENT_BYTES : row_bytes;
   view->extents[view->rank] = (uint64_t)extent;

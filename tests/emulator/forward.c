@@ -137,6 +137,10 @@ static void call_fwd_sm90(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_sm90_args))function)(*(const attnpress_fwd_sm90_args *)args);
 }
 
+static void call_fwd_sm90_bias(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_sm90_bias_args))function)(*(const attnpress_fwd_sm90_bias_args *)args);
+}
+
 static void call_fwd_mod(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_mod_args))function)(*(const attnpress_fwd_mod_args *)args);
 }
@@ -268,13 +272,15 @@ static CUresult no_words(CUresult result, const char **words) {
 }
 
 /* The library describes the tensors to what stands in for the driver. */
-static int encode_maps(const call *c, const kernel *k, attnpress_fwd_sm90_args *args,
+static int encode_maps(const call *c, const kernel *k, attnpress_fwd_sm90_bias_args *args,
                        char *report) {
   const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
                             .get_error_name = no_words,
                             .get_error_string = no_words};
-  const ap_plan plan = {.heads_per_tile = args->fwd.heads_per_tile, .tile = k->tile};
-  if (ap_tensor_maps_encode(&driver, &c->args, &plan, args) == ATTNPRESS_OK)
+  const ap_plan plan = {.heads_per_tile = args->sm90.fwd.heads_per_tile, .tile = k->tile};
+  if (ap_tensor_maps_encode(&driver, &c->args, &plan, &args->sm90) == ATTNPRESS_OK &&
+      (!ap_has_bias_map(&k->variant) ||
+       ap_bias_map_encode(&driver, &c->args, &k->tile, args) == ATTNPRESS_OK))
     return 0;
   snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
   return -1;
@@ -446,18 +452,20 @@ static int launch_fwd(const kernel *k, const kernel *map, call *c, unsigned used
 static int launch_fwd_sm90(const kernel *k, const kernel *map, call *c, unsigned used,
                            char *report) {
   const int blocks = c->s->blocks > 0 ? c->s->blocks : 2;
-  attnpress_fwd_sm90_args args = sm90_args(c, k, blocks);
+  attnpress_fwd_sm90_bias_args args = {.sm90 = sm90_args(c, k, blocks)};
   if (c->rows == 0)
     return 0;
   if (encode_maps(c, k, &args, report) != 0)
     return -1;
   if (k->mod != NULL) {
-    attnpress_fwd_sm90_mod_args with_mod = {.sm90 = args};
-    if (launch_map(map, k, c, &args.fwd, &with_mod.mod, report) != 0)
+    attnpress_fwd_sm90_mod_args with_mod = {.sm90 = args.sm90};
+    if (launch_map(map, k, c, &args.sm90.fwd, &with_mod.mod, report) != 0)
       return -1;
     return launch(k, (unsigned)blocks, &with_mod, call_fwd_sm90_mod, c, used, report);
   }
-  return launch(k, (unsigned)blocks, &args, call_fwd_sm90, c, used, report);
+  if (ap_has_bias_map(&k->variant))
+    return launch(k, (unsigned)blocks, &args, call_fwd_sm90_bias, c, used, report);
+  return launch(k, (unsigned)blocks, &args.sm90, call_fwd_sm90, c, used, report);
 }
 
 /* `by_groups`: a group of threads a row; else a thread block. */

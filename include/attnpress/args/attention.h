@@ -18,7 +18,8 @@ typedef struct attnpress_score_args {
   uint64_t dropout_seed, dropout_offset;
   int32_t sinks_dtype;    /* 1 fp16, 2 bf16, 3 fp32 */
   int32_t bias_alignment; /* 1: the bias of keys 2 n and 2 n + 1 is one aligned load; 2: of 16 bits,
-                             that of keys 8 n to 8 n + 7; 0: neither */
+                             that of keys 8 n to 8 n + 7, and sm90 kernels have a tensor map of it;
+                             0: neither */
   float units_per_natural;    /* 1 / scale, or 1 / softcap: what bias and slopes are scaled by */
   float softcap_scale;        /* scale / softcap */
   uint32_t dropout_threshold; /* 65536 * probability: smaller decisions of 16 bits drop */
@@ -104,6 +105,17 @@ typedef struct attnpress_fwd_sm90_args {
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_args, fwd, 384)
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_sm90_args) == 896,
                         "layout of attnpress_fwd_sm90_args");
+
+/* Of those with a bias of 16 bits. Where bias_alignment is not 2 the map is not read. */
+typedef struct attnpress_fwd_sm90_bias_args {
+  attnpress_fwd_sm90_args sm90;
+  attnpress_tensor_map bias; /* (batch, heads_q, seqlen_q, seqlen_k),
+                                boxes of (1, 1, BLOCK_M, 64) */
+} attnpress_fwd_sm90_bias_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_bias_args, bias, 896)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_sm90_bias_args) == 1024,
+                        "layout of attnpress_fwd_sm90_bias_args");
 
 typedef struct attnpress_fwd_combine_args {
   const float *out_partial; /* (num_splits, rows, HEAD_DIM_V) contiguous, rows = batch * heads_q *

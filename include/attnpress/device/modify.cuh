@@ -7,7 +7,6 @@
 
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
-#include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_math.cuh"
 #include "attnpress/device/tile.cuh"
@@ -115,60 +114,17 @@ __device__ __forceinline__ void add_bias(float *score, const uint32_t *bias, Bia
   }
 }
 
-// The same of 16 bits by way of shared memory, where the bias lies in vectors of 16 bytes: a warp's
-// 16 rows, each `row_bytes` long there, of `keys` keys from `key` on. `bias` is the first row's; rows
-// from `rows` on are the last one again, and keys from `seqlen_k` on zeros. Starts the copies of this
-// lane as a group of their own.
-__device__ __forceinline__ void copy_bias_async(uint32_t shared, int row_bytes,
-                                                const uint16_t *bias, int64_t row_stride, int rows,
-                                                int key, int keys, int seqlen_k, int lane) {
-  const int chunks = keys / 8;
-#pragma unroll
-  for (int first = 0; first < 16 * chunks; first += 32) {
-    const int row = (first + lane) / chunks, chunk = (first + lane) % chunks;
-    const int there = min(max(seqlen_k - key - chunk * 8, 0), 8);
-    const uint16_t *from =
-        bias + min(row, rows - 1) * row_stride + key + (there > 0 ? chunk * 8 : 0);
-    cp_async_16(shared + row * row_bytes + chunk * 16, from, there * 2);
-  }
-  cp_async_commit();
-}
-
-// The same where all rows and keys are there and a row's vectors divide a warp: a lane's vectors are
-// one column of them, and addresses are sums. `from` is the first of them, at key 0.
-__device__ constexpr bool has_bias_columns(int keys) {
-  return 32 % (keys / 8) == 0;
-}
-
-__device__ __forceinline__ const uint16_t *bias_column(const uint16_t *bias, int64_t row_stride,
-                                                       int keys, int lane) {
-  return bias + lane / (keys / 8) * row_stride + lane % (keys / 8) * 8;
-}
-
-__device__ __forceinline__ void copy_bias_column_async(uint32_t shared, int row_bytes,
-                                                       const uint16_t *from, int64_t row_stride,
-                                                       int key, int keys, int lane) {
-  const int chunks = keys / 8, rows = 32 / chunks;
-  shared += lane / chunks * row_bytes + lane % chunks * 16;
-  from += key;
-#pragma unroll
-  for (int row = 0; row < 16; row += rows) {
-    cp_async_16(shared + row * row_bytes, from, 16);
-    from += rows * row_stride;
-  }
-  cp_async_commit();
-}
-
-// Adds what copy_bias_async() brought, to both rows of a thread. An ldmatrix gives each lane the
-// keys whose scores it has.
-__device__ __forceinline__ void add_copied_bias(float *score, uint32_t shared, int row_bytes,
-                                                BiasDtype dtype, int tiles, int lane, float units) {
+// The same of 16 bits in shared memory, as the copy engine brings it: a warp's 16 rows of 128 bytes
+// in the 128-byte swizzle, slabs of 64 keys `slab_bytes` apart; both rows of a thread. An ldmatrix
+// gives each lane the keys whose scores it has.
+__device__ __forceinline__ void add_bias_slabs(float *score, uint32_t shared, int slab_bytes,
+                                               BiasDtype dtype, int tiles, int lane, float units) {
   const Dtype narrow = dtype == BIAS_FP16 ? FP16 : BF16;
-  const uint32_t from = shared + ldmatrix_rows_first(lane, row_bytes);
+  const uint32_t from = shared + lane % 16 * 128 + (lane / 16 ^ lane % 8) * 16;
 #pragma unroll
   for (int tile = 0; tile < tiles; tile += 2) {
     uint32_t word[4];
-    ldmatrix_x4(word, from + tile * 16);
+    ldmatrix_x4(word, (from ^ tile % 8 * 16) + tile / 8 * slab_bytes);
 #pragma unroll
     for (int i = 0; i < 4; ++i) { // a tile and a half
       float *pair = score + (tile + i / 2) * 4 + i % 2 * 2;
