@@ -299,8 +299,9 @@ const ap_device_header ap_device_headers[] = {
      "\n"
      "/* The grids of the backward kernels are one-dimensional. bwd and bwd_dkv: key block (fastest), of bwd\n"
      " * on 9.0 part of the group, key head, batch; bwd_dq: row block (fastest), query head, batch. bwd_delta\n"
-     " * and bwd_convert: BLOCK_M rows of row_tiles * 16 (fastest), query head, batch. bwd_sinks: query head.\n"
-     " * bwd_dbias: key block (fastest), row block, head and batch of the gradient. */\n"},
+     " * and bwd_convert, which begins at the end where sequences are dense: BLOCK_M rows of row_tiles * 16\n"
+     " * (fastest), query head, batch. bwd_sinks: query head. bwd_dbias: key block (fastest), row block,\n"
+     " * head and batch of the gradient. */\n"},
     {"attnpress/args/common.h",
      "/* What the argument structs of all families share: integer types that NVRTC has too, which finds no\n"
      " * header of the host's, assertions about a struct's layout, and the values that fill several\n"
@@ -15478,4 +15479,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "36376caf9ea514f61b9c56511c2f3950e008f3115aa65fa15dc582a442bfecb0";
+    "28af5660fee43398ebe09c44d9094fb90f82b9ae781f543f6a9c758d7a0d6c4c";
