@@ -311,8 +311,9 @@ const ap_device_header ap_device_headers[] = {
      "\n"
      "/* The grids of the backward kernels are one-dimensional. bwd and bwd_dkv: key block (fastest), of bwd\n"
      " * on 9.0 part of the group, key head, batch; bwd_dq: row block (fastest), query head, batch. bwd_delta\n"
-     " * and bwd_convert: BLOCK_M rows of row_tiles * 16 (fastest), query head, batch. bwd_sinks: query head.\n"
-     " * bwd_dbias: key block (fastest), row block, head and batch of the gradient. */\n"},
+     " * and bwd_convert, which begins at the end where sequences are dense: BLOCK_M rows of row_tiles * 16\n"
+     " * (fastest), query head, batch. bwd_sinks: query head. bwd_dbias: key block (fastest), row block,\n"
+     " * head and batch of the gradient. */\n"},
     {"attnpress/args/common.h",
      "/* What the argument structs of all families share: integer types that NVRTC has too, which finds no\n"
      " * header of the host's, assertions about a struct's layout, and the values that fill several\n"
@@ -15582,4 +15583,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "6a9480307ff49a5b0044383c0f2cd2d60ed84bcd5e821b1f11d1dfaba5915b4e";
+    "baead86d01f6d1a235d7aacc642695e0d489fc4b0c7d8124066cf084e8f51603";

@@ -86,10 +86,10 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n"
          "  const int row_blocks = args.row_tiles * 16 / BLOCK_M;\n"
-         "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"
-         "  const int64_t head_index = blockIdx.x / row_blocks; // batch and query head\n"
-         "  const int head = (int)(head_index % args.heads_q);\n"
-         "  const int64_t batch = head_index / args.heads_q;\n"
+         "  const int block = gridDim.x - 1 - blockIdx.x; // the last sums are still in L2\n"
+         "  const int first_row = block % row_blocks * BLOCK_M;\n"
+         "  const int head_index = block / row_blocks; // batch and query head\n"
+         "  const int head = head_index % args.heads_q, batch = head_index / args.heads_q;\n"
          "  uint16_t *dq = (uint16_t *)args.dq + batch * args.dq_batch_stride + head * args.dq_head_stride;\n"
          "  const float *sum = args.dq_sum + sum_offset(&args, batch, head, first_row / 16, HEAD_DIM);\n"
          "\n"
@@ -106,21 +106,26 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
          "      break;\n");
   }
   TEXT("    const float4 *tile = (const float4 *)(sum + (row / 16 * CHUNKS + chunk) * 128);\n"
-       "    // Element i of the quad's lane t.\n"
+       "    float4 four[4];\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < 4; ++j)\n"
+       "      four[j] = tile[SUM_BY_FOURS ? quad * 4 + j : j * 8 + quad];\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("#pragma unroll 1\n"
+         "    for (int part = 1; part < args.sum_parts; ++part) {\n"
+         "      tile += part_quads;\n"
+         "#pragma unroll\n"
+         "      for (int j = 0; j < 4; ++j) {\n"
+         "        const float4 next = tile[SUM_BY_FOURS ? quad * 4 + j : j * 8 + quad];\n"
+         "        four[j] = {four[j].x + next.x, four[j].y + next.y, four[j].z + next.z, four[j].w + next.w};\n"
+         "      }\n"
+         "    }\n");
+  }
+  TEXT("    // Element i of the quad's lane t.\n"
        "    float value[4][4];\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < 4; ++j) {\n"
-       "      const int place = SUM_BY_FOURS ? quad * 4 + j : j * 8 + quad;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("      const float4 four = tile[place];\n");
-  } else {
-    TEXT("      float4 four = tile[place];\n"
-         "      for (int part = 1; part < args.sum_parts; ++part) {\n"
-         "        const float4 next = tile[part * part_quads + place];\n"
-         "        four = {four.x + next.x, four.y + next.y, four.z + next.z, four.w + next.w};\n"
-         "      }\n");
-  }
-  TEXT("      const float each[4] = {four.x, four.y, four.z, four.w};\n"
+       "      const float each[4] = {four[j].x, four[j].y, four[j].z, four[j].w};\n"
        "#pragma unroll\n"
        "      for (int k = 0; k < 4; ++k)\n"
        "        value[SUM_BY_FOURS ? k : j][SUM_BY_FOURS ? j : k] = each[k] * args.scale;\n"

@@ -50,6 +50,12 @@ MUTATIONS = [
     Mutation("bwd: delta of dO alone", DELTA, "widen(DTYPE, pairs[0][i]) *", "1.0f *"),
     Mutation("bwd: dlse is added", DELTA, "delta -= args.dlse", "delta += args.dlse"),
     Mutation("bwd: dlse of another head", DELTA, "head * args.dlse_head_stride", "0"),
+    Mutation(
+        "bwd: dQ of the block before",
+        CONVERT,
+        "gridDim.x - 1 - blockIdx.x",
+        "gridDim.x - blockIdx.x",
+    ),
     Mutation("bwd: half the lanes of a row", DELTA, "distance < ROW_THREADS", "distance < 2"),
     Mutation("bwd: natural lse", DELTA, "*\n                              LOG2_E", ""),
     Mutation("bwd: a row past the end has lse 0", DELTA, "lse_log2 = INF", "lse_log2 = 0.0f"),

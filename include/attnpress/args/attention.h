@@ -238,5 +238,6 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_dbias_args) == sizeof(attnpress_bwd
 
 /* The grids of the backward kernels are one-dimensional. bwd and bwd_dkv: key block (fastest), of bwd
  * on 9.0 part of the group, key head, batch; bwd_dq: row block (fastest), query head, batch. bwd_delta
- * and bwd_convert: BLOCK_M rows of row_tiles * 16 (fastest), query head, batch. bwd_sinks: query head.
- * bwd_dbias: key block (fastest), row block, head and batch of the gradient. */
+ * and bwd_convert, which begins at the end where sequences are dense: BLOCK_M rows of row_tiles * 16
+ * (fastest), query head, batch. bwd_sinks: query head. bwd_dbias: key block (fastest), row block,
+ * head and batch of the gradient. */
