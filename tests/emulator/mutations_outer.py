@@ -53,7 +53,10 @@ MUTATIONS = [
     Mutation("columns past the end are read", BWD, "&& index * ELEMENTS < args->columns", ""),
     Mutation("whole rows past the end are read", BWD, "row < args->rows && ", ""),
     Mutation(
-        "rows by elements do not move up", BWD, "vector[i] = vector[i + 1]", "vector[i] = loaded", 1
+        "rows by elements do not move up",
+        BWD,
+        "vector[i] = vector[i + BATCH]",
+        "vector[i] = vector[ROWS - 1]",
     ),
     Mutation(
         "dx of the first warp's rows",
