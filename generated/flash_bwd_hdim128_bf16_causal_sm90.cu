@@ -321,8 +321,10 @@ __device__ __forceinline__ void add_up(const attnpress_bwd_args *args, uint32_t 
   const int first = place * DQ_TILES, tiles = place == 0 ? DQ_TILES : K_TILES - DQ_TILES;
   const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;
   wait_for_zeros(args, 2);
-  float *sum = args->dq_sum + sum_offset(args, work->batch, work->first_head, work->row_begin / 16,
-                                         HEAD_DIM);
+  float *sum =
+      args->dq_sum +
+      sum_offset(args, work->batch, work->first_head, work->row_begin / 16,
+                 HEAD_DIM);
   for (int n = 0, row = work->row_begin; n < work->steps; ++n) {
     // The warps arrived: hands over their dQ. The fence is here, as they would wait at it.
     wait_for_phase(dq_full(shared, place), n % 2);

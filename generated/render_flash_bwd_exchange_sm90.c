@@ -330,9 +330,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "// ---- The producer ----\n"
            "\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-        TEXT("// Behind a sequence's last row others follow. What products add up over, 0 times what they hold may be\n"
-             "// NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a barrier of\n"
-             "// its own, and the warp that brings lse and delta makes zeros of the rest and hands it over.\n"
+        TEXT("// Behind a sequence's last row others follow. What products add up over, 0 times what they hold may\n"
+             "// be NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a\n"
+             "// barrier of its own, and the warp that brings lse and delta makes zeros of the rest and hands it\n"
+             "// over.\n"
              "__shared__ uint64_t tail_barriers[2 + STAGES];\n"
              "\n"
              "__device__ __forceinline__ uint32_t k_loaded() {\n"
@@ -1466,9 +1467,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "// ---- The producer ----\n"
          "\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      TEXT("// Behind a sequence's last row others follow. What products add up over, 0 times what they hold may be\n"
-           "// NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a barrier of\n"
-           "// its own, and the warp that brings lse and delta makes zeros of the rest and hands it over.\n"
+      TEXT("// Behind a sequence's last row others follow. What products add up over, 0 times what they hold may\n"
+           "// be NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a\n"
+           "// barrier of its own, and the warp that brings lse and delta makes zeros of the rest and hands it\n"
+           "// over.\n"
            "__shared__ uint64_t tail_barriers[2 + STAGES];\n"
            "\n"
            "__device__ __forceinline__ uint32_t k_loaded() {\n"
@@ -1908,10 +1910,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       }
       TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
            "  const int turn = n % 2;\n"
-           "  float *sum = args->dq_sum + sum_offset(args, ");
+           "  float *sum =\n"
+           "      args->dq_sum + sum_offset(args, ");
       STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
       TEXT(",\n"
-           "                                         HEAD_DIM);\n"
+           "                                HEAD_DIM);\n"
            "  const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
            "  float dq[DQ_COLUMNS / 2];\n"
            "#pragma unroll 1 // else the descriptors of all parts are kept in registers\n"

@@ -453,9 +453,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "// ---- The producer ----\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("// Behind a sequence's last row others follow. What products add up over, 0 times what they hold may be\n"
-         "// NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a barrier of\n"
-         "// its own, and the warp that brings lse and delta makes zeros of the rest and hands it over.\n"
+    TEXT("// Behind a sequence's last row others follow. What products add up over, 0 times what they hold may\n"
+         "// be NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a\n"
+         "// barrier of its own, and the warp that brings lse and delta makes zeros of the rest and hands it\n"
+         "// over.\n"
          "__shared__ uint64_t tail_barriers[2 + STAGES];\n"
          "\n"
          "__device__ __forceinline__ uint32_t k_loaded() {\n"
@@ -771,8 +772,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
     if (bulk) {
-      TEXT("// Stores 8 `tiles` columns of a warp's part of a step to dq, from `column` on, through the warp's place\n"
-           "// in shared memory. All parts have the same rows of it, as what lanes keep of others takes registers.\n"
+      TEXT("// Stores 8 `tiles` columns of a warp's part of a step to dq, from `column` on, through the warp's\n"
+           "// place in shared memory. All parts have the same rows of it, as what lanes keep of others takes\n"
+           "// registers.\n"
            "constexpr int DQ_CHUNKS = ");
       INTEGER(((dq_warps > 0) && (hdim > 64)) ? 8 : (hdim / 8));
       TEXT(";\n"
@@ -814,7 +816,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       STRING(halves ? "place * 64" : "0");
       TEXT(", lane);\n"
            "  } else {\n"
-           "    store_for_sum((float *)(smem + DQ_OFFSET + (place * 4 + warp) * DQ_WARP_BYTES), dq, tiles, lane);\n"
+           "    store_for_sum((float *)(smem + DQ_OFFSET + (place * 4 + warp) * DQ_WARP_BYTES), dq, tiles,\n"
+           "                  lane);\n"
            "  }\n");
     } else {
       TEXT("  store_for_sum((float *)(smem + DQ_OFFSET + (place * 4 + warp) * DQ_WARP_BYTES), dq, tiles, lane);\n");
@@ -834,10 +837,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     if (parts) {
       TEXT("  wait_for_zeros(args, 2);\n");
     }
-    TEXT("  float *sum = args->dq_sum + sum_offset(args, ");
+    TEXT("  float *sum =\n"
+         "      args->dq_sum +\n"
+         "      sum_offset(args, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, work->first_head, work->at->sum_tile + work->row_begin / 16" : "work->batch, work->first_head, work->row_begin / 16");
     TEXT(",\n"
-         "                                         HEAD_DIM);\n"
+         "                 HEAD_DIM);\n"
          "  for (int n = 0, row = work->row_begin; n < work->steps; ++n) {\n"
          "    // The warps arrived: hands over their dQ. The fence is here, as they would wait at it.\n"
          "    wait_for_phase(dq_full(shared, place), n % 2);\n"
@@ -908,10 +913,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    wait_for_phase(ds_full(shared, turn), n / 2 % 2);\n"
          "    const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +\n"
          "                          ldmatrix_columns_first(lane, DS_ROW_BYTES);\n"
-         "    float *sum = args->dq_sum + sum_offset(args, ");
+         "    float *sum =\n"
+         "        args->dq_sum + sum_offset(args, ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
     TEXT(",\n"
-         "                                           HEAD_DIM);\n"
+         "                                  HEAD_DIM);\n"
          "    const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
          "    uint32_t ds[DQ_STEPS][4];\n"
          "    {\n"
@@ -1102,10 +1108,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
              "  }\n");
       }
       TEXT("  if (step.row + warp * 16 < args->seqlen_q) {\n"
-           "    float *sum = args->dq_sum + sum_offset(args, ");
+           "    float *sum =\n"
+           "        args->dq_sum + sum_offset(args, ");
       STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, step.head, work->at->sum_tile + step.row / 16 + warp" : "work->batch, step.head, step.row / 16 + warp");
       TEXT(",\n"
-           "                                           HEAD_DIM);\n"
+           "                                  HEAD_DIM);\n"
            "#pragma unroll\n"
            "    for (int tile_index = 0; tile_index < K_TILES; ++tile_index)\n"
            "      add_to_sum(sum + tile_index * 128, dq + tile_index * 4, lane);\n"
@@ -1173,8 +1180,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  Stage stage = {0, 0};\n");
   if (k_in_regs || v_in_regs) {
     if (zeros) {
-      TEXT("  // Zeros at first: of fragments that ldmatrix alone writes, ptxas up to CUDA 13.0 gives the registers to\n"
-           "  // P or dS as well, within the loop, where their products have as many columns.\n");
+      TEXT("  // Zeros at first: of fragments that ldmatrix alone writes, ptxas up to CUDA 13.0 gives the\n"
+           "  // registers to P or dS as well, within the loop, where their products have as many columns.\n");
     }
     if (k_in_regs) {
       TEXT("  uint32_t k[S_STEPS][4]");

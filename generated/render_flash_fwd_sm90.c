@@ -639,7 +639,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       } else {
         TEXT("// Units of a sequence.\n");
       }
-      TEXT("__device__ __forceinline__ int count_units(const attnpress_fwd_sm90_args *args, int sequence");
+      TEXT("__device__ __forceinline__ int count_units(const attnpress_fwd_sm90_args *args,\n"
+           "                                           int sequence");
       STRING(split ? ", int *splits" : "");
       TEXT(") {\n"
            "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
@@ -1007,8 +1008,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     if (ready) {
       TEXT("// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
-           "// there are places. It walks through the sequences in the order that is ready, 32 at a time, with the\n"
-           "// lengths that they have now. What the order names next is asked for 32 sequences ahead, and a\n"
+           "// there are places. It walks through the sequences in the order that is ready, 32 at a time, with\n"
+           "// the lengths that they have now. What the order names next is asked for 32 sequences ahead, and a\n"
            "// sequence's lengths are read beside its place, before it is known whether it comes here: so 32\n"
            "// sequences take one read of the memory's. ");
       STRING(split ? "A ticket is asked for when a unit's last split is there." : "Tickets are asked for one unit ahead.");
@@ -1997,8 +1998,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (fixed_splits) {
     TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and 16 bytes a tile\n"
          "// of O, loaded in groups, as registers are few. No other thread reads it. All units' are in the\n"
-         "// same place, which stays in the L2 cache: lse by (thread block, thread), O by (group, thread block,\n"
-         "// tile, thread).\n"
+         "// same place, which stays in the L2 cache: lse by (thread block, thread), O by (group, thread\n"
+         "// block, tile, thread).\n"
          "constexpr int KEPT_TILES = 8; // of a group\n"
          "constexpr int KEPT_THREADS = 128 * CONSUMERS;\n"
          "\n"

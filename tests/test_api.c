@@ -1522,9 +1522,6 @@ int main(void) {
       TEST(test_hopper_launch),
       TEST(test_packed_launch),
       TEST(test_many_heads_launch),
-  attnpress_destroy(handle);
-}
-
       TEST(test_bias_map),
       TEST(test_no_maps),
       TEST(test_launch_failure),
