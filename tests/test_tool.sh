@@ -305,7 +305,7 @@ fi
 check 0 explain --hdim 128 --causal --window 511,0 --softcap 30 --bias fp16 --sinks --dropout 0.1 \
   --alibi --heads 8 --target sm_80 --cache-dir "$explained"
 says "bf16, window 511,0, softcap 30, ALiBi, bias fp16, sinks, dropout 0.1"
-says "launch   flash_fwd_split_hdim128_bf16_window_softcap_alibi_biasfp16_dropout_sm80"
+says "launch   flash_fwd_hdim128_bf16_window_softcap_alibi_biasfp16_dropout_sm80"
 says "bound    1.61 GFLOP in products, 14.0 MB read and written at least" # 393,344 pairs a head
 check 0 explain --hdim 128 --backward --causal --heads 32 --target sm_90 --cache-dir "$explained"
 says "call     backward, "
