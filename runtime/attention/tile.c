@@ -6,10 +6,13 @@
 #include "press/target.h"
 
 enum { SPREAD_COLUMNS = 16, SLAB_COLUMNS = 64, SLAB_ROW_BYTES = 2 * SLAB_COLUMNS, WIDE_PLACES = 2 };
+/* Of static shared memory: what a kernel that writes units down has of it, at most; what the numbers
+ * of 64 keys take, in kernels with ALiBi. */
+enum { FOUND_UNIT_BYTES = 1024, NUMBER_ATOM_BYTES = 1024, NUMBER_COLUMNS_MAX = 128 };
 
 /** The axes and fields that the formulas read. */
 typedef struct shape {
-  int32_t pass, arch, split, hdim, hdim_v, bias;
+  int32_t pass, arch, split, hdim, hdim_v, bias, finds_units;
   int32_t block_m, block_n, warps_m, warps_n, warps_k, stages, k_slab, v_slab, acc_warps, v_stages;
 } shape;
 
@@ -22,6 +25,8 @@ static shape shape_of(const ap_variant *variant, const ap_tile *tile) {
       .hdim = axis[AP_ATTENTION_HDIM],
       .hdim_v = axis[AP_ATTENTION_HDIM_V],
       .bias = axis[AP_ATTENTION_BIAS],
+      .finds_units = axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE ||
+                     axis[AP_ATTENTION_MOD_MASK],
       .block_m = field[AP_ATTENTION_TILE_BLOCK_M],
       .block_n = field[AP_ATTENTION_TILE_BLOCK_N],
       .warps_m = field[AP_ATTENTION_TILE_WARPS_M],
@@ -64,15 +69,27 @@ static int32_t forward_bytes(const shape *s) {
   return max_of(q_bytes + s->stages * slot_bytes + exchange_bytes, o_bytes);
 }
 
-/** Q of each consumer, rings of K and V, a bias, and the barriers. */
+/** What static shared memory leaves to a kernel with a bias; some of these have ALiBi. */
+static int32_t producer_limit(const shape *s) {
+  const int32_t limit = (int32_t)ap_find_arch(s->arch)->smem_per_block_bytes;
+  if (s->finds_units)
+    return limit - FOUND_UNIT_BYTES;
+  return s->hdim_v <= NUMBER_COLUMNS_MAX ? limit - NUMBER_ATOM_BYTES * slabs_of(s->block_n) : limit;
+}
+
+/** Q of each consumer, rings of K and V, and the barriers; and of a bias of 16 bits two key blocks, or
+ * one where there is no room, with two barriers each. */
 static int32_t producer_bytes(const shape *s) {
   const int32_t consumers = s->block_m / AP_ATTENTION_WARPGROUP_ROWS;
   const int32_t q_bytes = s->block_m * slabs_of(s->hdim) * SLAB_ROW_BYTES;
   const int32_t ring_bytes =
       s->stages * s->block_n * (slabs_of(s->hdim) + slabs_of(s->hdim_v)) * SLAB_ROW_BYTES;
-  const int copied = s->bias == AP_ATTENTION_BIAS_FP16 || s->bias == AP_ATTENTION_BIAS_BF16;
-  const int32_t bias_bytes = copied ? s->block_m * row_bytes(s->block_n) : 0;
-  return q_bytes + ring_bytes + bias_bytes + 8 * (2 * consumers + 4 * s->stages);
+  const int32_t bytes = q_bytes + ring_bytes + 8 * (2 * consumers + 4 * s->stages);
+  if (s->bias != AP_ATTENTION_BIAS_FP16 && s->bias != AP_ATTENTION_BIAS_BF16)
+    return bytes;
+  const int32_t place_bytes = s->block_m * slabs_of(s->block_n) * SLAB_ROW_BYTES + 16;
+  const int32_t two = bytes + 2 * place_bytes;
+  return two <= producer_limit(s) ? two : two - place_bytes;
 }
 
 /** Q, the ring of V, P and the factors of its rows, barriers; and two key blocks of K, or one. */
