@@ -108,6 +108,7 @@ enum { /* limits */
   AP_ATTENTION_BWD_HDIM_MAX = 256,
   AP_ATTENTION_SM90_HDIM_MAX = 256,
   AP_ATTENTION_SM90_WIDE_HDIM_MAX = 512,
+  AP_ATTENTION_LONG_HDIM = 128,
 };
 
 /* ---- softmax ---- */

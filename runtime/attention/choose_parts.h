@@ -78,9 +78,8 @@ double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
 
 /* ---- choose_splits.c ------------------------------------------------------------------------- */
 
-/** The head dim, of K and V, that has kernels for long sequences beside the others; 1 where a plan's
- * kernel is one of the others, and then the key and the tile of that for long sequences. */
-enum { AP_ATTENTION_LONG_HDIM = 128 };
+/** 1 where a plan's kernel has one for long sequences beside it, and then the key and the tile of
+ * that. */
 int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile);
 /** With fewer key blocks, keys are not split where the number of splits is chosen. */
 int64_t ap_least_key_blocks(const ap_tile *tile);

@@ -330,26 +330,19 @@ static int32_t choose_by_time(const ap_problem *problem, const ap_device *device
 
 /* ---- Long sequences -------------------------------------------------------------------------- */
 
-/** 1 where a kernel has a counterpart for long sequences, as family.toml has it. */
-static int has_long(const ap_variant *v) {
-  const int32_t *axis = v->axis;
-  const int32_t modified = axis[AP_ATTENTION_SOFTCAP] | axis[AP_ATTENTION_ALIBI] |
-                           axis[AP_ATTENTION_BIAS] | axis[AP_ATTENTION_DROPOUT] |
-                           axis[AP_ATTENTION_MOD_SCORE] | axis[AP_ATTENTION_MOD_MASK];
-  return axis[AP_ATTENTION_ARCH] == 90 && axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_HDIM &&
-         axis[AP_ATTENTION_HDIM_V] == AP_ATTENTION_LONG_HDIM && !modified &&
-         axis[AP_ATTENTION_MASK] != AP_ATTENTION_MASK_WINDOW &&
-         axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_DENSE &&
-         !axis[AP_ATTENTION_SPLIT] && !axis[AP_ATTENTION_LONG_ROWS];
-}
-
-int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile) {
-  if (!has_long(&plan->variant))
-    return 0;
+/** The key and the tile of what would be a plan's kernel for long sequences. */
+static int find_counterpart(const ap_plan *plan, uint64_t *key, ap_tile *tile) {
   ap_variant with = plan->variant;
   with.axis[AP_ATTENTION_LONG_ROWS] = 1;
   *key = plan->variant_key + ap_families[AP_FAMILY_ATTENTION]->key_unit[AP_ATTENTION_LONG_ROWS];
   return ap_find_tile_by_key(&with, *key, plan->target, tile) == ATTNPRESS_OK;
+}
+
+int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile) {
+  ap_variant with = plan->variant;
+  with.axis[AP_ATTENTION_LONG_ROWS] = 1;
+  return with.axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_HDIM && ap_variant_is_legal(&with) &&
+         find_counterpart(plan, key, tile);
 }
 
 /** Orders the plan's units with a tile and no splits; 0: they are so many that no order is looked at. */
@@ -385,19 +378,20 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
   enum { SHORT = 1, LONG = 2 };
   uint64_t long_key;
   ap_tile tile;
-  if (device->sm_count > AP_SCHEDULE_BLOCKS ||
-      ap_count_tiles(problem, plan, &plan->tile) <= device->sm_count ||
-      !ap_find_long(plan, &long_key, &tile))
+  if (plan->variant.axis[AP_ATTENTION_HDIM] != AP_ATTENTION_LONG_HDIM ||
+      device->sm_count > AP_SCHEDULE_BLOCKS ||
+      ap_count_tiles(problem, plan, &plan->tile) <= device->sm_count)
     return;
   const uint64_t shape_key = ap_memo_key(key_of_weighing(problem, plan), plan->heads_per_tile);
   const uint64_t key = ap_memo_kind(shape_key, 2);
-  uint16_t known = device->memo != NULL ? ap_memo_find(device->memo, key) : 0;
+  uint16_t known = ap_memo_find(device->memo, key);
   if (known == 0) {
-    known = long_pays(problem, device, plan, &tile) ? LONG : SHORT;
-    if (device->memo != NULL)
-      ap_memo_put(device->memo, key, known);
+    known = SHORT;
+    if (ap_find_long(plan, &long_key, &tile) && long_pays(problem, device, plan, &tile))
+      known = LONG;
+    ap_memo_put(device->memo, key, known);
   }
-  if (known != LONG)
+  if (known != LONG || !find_counterpart(plan, &long_key, &tile))
     return;
   plan->heads_per_tile = long_packing(problem, plan, &tile);
   plan->variant.axis[AP_ATTENTION_LONG_ROWS] = 1;

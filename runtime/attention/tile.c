@@ -3,6 +3,7 @@
 #include "attention/tile.h"
 
 #include "../generated/families.h"
+#include "attention/attention.h"
 #include "press/target.h"
 
 enum { SPREAD_COLUMNS = 16, SLAB_COLUMNS = 64, SLAB_ROW_BYTES = 2 * SLAB_COLUMNS, WIDE_PLACES = 2 };
@@ -12,7 +13,7 @@ enum { FOUND_UNIT_BYTES = 1024, NUMBER_ATOM_BYTES = 1024, NUMBER_COLUMNS_MAX = 1
 
 /** The axes and fields that the formulas read. */
 typedef struct shape {
-  int32_t pass, arch, split, hdim, hdim_v, bias, finds_units;
+  int32_t pass, arch, split, hdim, hdim_v, bias_map, finds_units;
   int32_t block_m, block_n, warps_m, warps_n, warps_k, stages, k_slab, v_slab, acc_warps, v_stages;
 } shape;
 
@@ -24,7 +25,7 @@ static shape shape_of(const ap_variant *variant, const ap_tile *tile) {
       .split = axis[AP_ATTENTION_SPLIT],
       .hdim = axis[AP_ATTENTION_HDIM],
       .hdim_v = axis[AP_ATTENTION_HDIM_V],
-      .bias = axis[AP_ATTENTION_BIAS],
+      .bias_map = ap_has_bias_map(variant),
       .finds_units = axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE ||
                      axis[AP_ATTENTION_MOD_MASK],
       .block_m = field[AP_ATTENTION_TILE_BLOCK_M],
@@ -85,7 +86,7 @@ static int32_t producer_bytes(const shape *s) {
   const int32_t ring_bytes =
       s->stages * s->block_n * (slabs_of(s->hdim) + slabs_of(s->hdim_v)) * SLAB_ROW_BYTES;
   const int32_t bytes = q_bytes + ring_bytes + 8 * (2 * consumers + 4 * s->stages);
-  if (s->bias != AP_ATTENTION_BIAS_FP16 && s->bias != AP_ATTENTION_BIAS_BF16)
+  if (!s->bias_map)
     return bytes;
   const int32_t place_bytes = s->block_m * slabs_of(s->block_n) * SLAB_ROW_BYTES + 16;
   const int32_t two = bytes + 2 * place_bytes;
