@@ -183,20 +183,8 @@ def check_same(
             )
 
 
-class _Here:
-    """Of a value on the CPU, or on the current device: nothing is to be entered."""
-
-    def __init__(self, backend: int) -> None:
-        self.backend = backend
-
-    def __enter__(self) -> int:
-        return self.backend
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-_ON_CPU, _ON_GPU = _Here(c.CPU), _Here(c.CUDA)
+# Of a value on the CPU, or on the current device: nothing is to be entered.
+_ON_CPU, _ON_GPU = contextlib.nullcontext(c.CPU), contextlib.nullcontext(c.CUDA)
 
 
 class Torch:
