@@ -35,31 +35,26 @@ __device__ __forceinline__ float row_maximum(const float *score, int tiles, int 
   return quad_max(x);
 }
 
-// The greatest of the bits of `x` and the scores of row `half`, as integers; those of the maximum
-// where it is not negative, as floats that are not have the order of their bits. The hardware
+// The greatest of the bits of `x` and the scores of row `half`, as integers: those of the maximum
+// where it is not negative, as floats that are not have the order of their bits. Or the least of
+// them: those of the maximum where all are negative, whose order is the reverse. The hardware
 // compares three integers in one instruction, and two floats.
-__device__ __forceinline__ int greatest_bits(const float *score, int tiles, int half, float x) {
+__device__ __forceinline__ int outermost_bits(const float *score, int tiles, int half, float x,
+                                              bool least) {
   int most[2] = {__builtin_bit_cast(int, x), __builtin_bit_cast(int, x)};
 #pragma unroll
-  for (int tile = 0; tile < tiles; ++tile)
-    most[tile % 2] = max(max(most[tile % 2], __builtin_bit_cast(int, score[tile * 4 + half * 2])),
-                         __builtin_bit_cast(int, score[tile * 4 + half * 2 + 1]));
-  int all = max(most[0], most[1]);
-  all = max(all, __shfl_xor_sync(0xffffffff, all, 1));
-  return max(all, __shfl_xor_sync(0xffffffff, all, 2));
-}
-
-// The least of them: those of the maximum where all are negative, whose order is the reverse.
-__device__ __forceinline__ int least_bits(const float *score, int tiles, int half, float x) {
-  int least[2] = {__builtin_bit_cast(int, x), __builtin_bit_cast(int, x)};
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int a = __builtin_bit_cast(int, score[tile * 4 + half * 2]);
+    const int b = __builtin_bit_cast(int, score[tile * 4 + half * 2 + 1]);
+    most[tile % 2] = least ? min(min(most[tile % 2], a), b) : max(max(most[tile % 2], a), b);
+  }
+  int all = least ? min(most[0], most[1]) : max(most[0], most[1]);
 #pragma unroll
-  for (int tile = 0; tile < tiles; ++tile)
-    least[tile % 2] =
-        min(min(least[tile % 2], __builtin_bit_cast(int, score[tile * 4 + half * 2])),
-            __builtin_bit_cast(int, score[tile * 4 + half * 2 + 1]));
-  int all = min(least[0], least[1]);
-  all = min(all, __shfl_xor_sync(0xffffffff, all, 1));
-  return min(all, __shfl_xor_sync(0xffffffff, all, 2));
+  for (int lane = 1; lane <= 2; ++lane) {
+    const int other = __shfl_xor_sync(0xffffffff, all, lane);
+    all = least ? min(all, other) : max(all, other);
+  }
+  return all;
 }
 
 // Makes P of the scores of row `half`, and returns this thread's sum of them.
@@ -111,8 +106,8 @@ __device__ __forceinline__ float raised(float maximum, float scale_log2) {
 __device__ __forceinline__ void row_maxima(float maximum[2], const float *score, int tiles,
                                            const float reference[2], float scale_log2,
                                            Dtype dtype) {
-  const int bits[2] = {greatest_bits(score, tiles, 0, reference[0]),
-                       greatest_bits(score, tiles, 1, reference[1])};
+  const int bits[2] = {outermost_bits(score, tiles, 0, reference[0], false),
+                       outermost_bits(score, tiles, 1, reference[1], false)};
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     maximum[half] = __builtin_bit_cast(float, bits[half]);
@@ -120,7 +115,7 @@ __device__ __forceinline__ void row_maxima(float maximum[2], const float *score,
     return;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int least = least_bits(score, tiles, half, reference[half]);
+    const int least = outermost_bits(score, tiles, half, reference[half], true);
     if (bits[half] < 0)
       maximum[half] = __builtin_bit_cast(float, least);
     if (bits[half] < 0 && maximum[half] * scale_log2 > least_raised(dtype))
