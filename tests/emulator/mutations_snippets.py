@@ -20,7 +20,6 @@ KERNELS = [
     ("flash_fwd_hdim72_fp16_causal_modscore_modmask_sm90", "m128n80s2"),
     ("flash_fwd_split_hdim64_fp16_softcap_modscore_modmask_decode_sm80", ""),
     ("flash_fwd_hdim40_bf16_window_modscore_modmask_sm90", "m192n48s3"),
-    ("flash_fwd_hdim72_bf16_causal_modmask_sm90", "m128n80s3"),
 ]
 """Scores and masks on both architectures; warps with keys of their own; one to three consumers."""
 
@@ -37,18 +36,6 @@ MUTATIONS = [
         PASS,
         "if (!(seen[half]",
         "if ((seen[half]",
-    ),
-    Mutation(
-        "score by score: the mask of the other row",
-        PASS,
-        "rows[i / 2], key + tile * 8 + i % 2",
-        "rows[1 - i / 2], key + tile * 8 + i % 2",
-    ),
-    Mutation(
-        "score by score: the mask of a neighbouring key",
-        PASS,
-        "rows[i / 2], key + tile * 8 + i % 2",
-        "rows[i / 2], key + tile * 8 + 1 - i % 2",
     ),
     Mutation(
         "snippet: the mask of the other row",
