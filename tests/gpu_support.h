@@ -29,6 +29,12 @@ static int failures, checks;
 #define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
 #define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
 
+/** Ends the program as failed, where what a test needs is missing: with the line printed. */
+static inline _Noreturn void give_up(const char *why) {
+  printf("FAILED: %s\n", why);
+  exit(1);
+}
+
 /** Runs a part of the tests, and says at once how long it took. Where the environment names a part, as
  * ATTNPRESS_TEST_PART, only that one. */
 static inline void run_part(const char *name, void (*part)(void)) {

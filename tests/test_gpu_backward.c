@@ -156,7 +156,8 @@ static void open_scores(call *c) {
     return;
   if (score_data_read(&c->scores, c->r.scores, why, sizeof why) != 0) {
     printf("FAILED: %s\n", why);
-    exit(1);
+    fflush(stdout);
+    _Exit(1); /* other threads are at work */
   }
   score_data_describe(&c->scores, c->r.scores, c->r.mask == ATTNPRESS_CAUSAL, 5, &forward);
   ap_put_scores(&c->host, &forward);

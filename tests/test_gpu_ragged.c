@@ -130,10 +130,8 @@ static void open_scores(call *c, const shape *s) {
   char why[256];
   if (s->scores == NULL)
     return;
-  if (score_data_read(&c->scores, s->scores, why, sizeof why) != 0) {
-    printf("FAILED: %s\n", why);
-    abort();
-  }
+  if (score_data_read(&c->scores, s->scores, why, sizeof why) != 0)
+    give_up(why);
   score_data_describe(&c->scores, s->scores, s->mask == ATTNPRESS_CAUSAL, 5, a);
   CHECK(score_data_allocate(&c->scores, 6) == 0);
 }
