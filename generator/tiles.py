@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from dataclasses import field as data_field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class Tile:
     t["stages"], or t.stages, is the value of a field. Each is a template variable of its name, and
     one of ap_tile in runtime/press/registry.h."""
 
-    family: Family
+    family: Family = data_field(repr=False)  # long
     values: tuple[int, ...]
     smem_bytes: int = 0  # dynamic shared memory of a thread block
 

@@ -4,8 +4,8 @@ runtime/press/variant.c is this file's twin in C, and says the same sentences.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -22,7 +22,7 @@ class Variant:
     """One kernel, before its tile and target are chosen: a value for each axis, in order. Only
     legal ones can be made. v["arch"], or v.arch, is the value of an axis."""
 
-    family: Family
+    family: Family = field(repr=False)  # long
     values: tuple[Value, ...]
 
     def __post_init__(self) -> None:
@@ -90,9 +90,15 @@ def illegal(family: Family, values: tuple[Value, ...]) -> str | None:
     for axis, value in zip(family.axes, values, strict=True):
         if not axis.has(value):
             return axis.refusal(value)
-    for rule in family.legality:
+    rule = _first_breach(family.legality, family, values)
+    return None if rule is None else _breach(rule, family, values)
+
+
+def _first_breach(rules: Iterable[Rule], family: Family, values: tuple[Value, ...]) -> Rule | None:
+    """The first of some rules that values do not keep; `values`: of all axes that these name."""
+    for rule in rules:
         if holds(rule.where, family, values) and not _kept(rule, family, values):
-            return _breach(rule, family, values)
+            return rule
     return None
 
 
@@ -136,14 +142,22 @@ def every_variant(family: Family, with_features: bool = False) -> tuple[Variant,
     """All variants of a family that have rows of tiles, in the order of their axes; those that have
     features only where these are asked for: they are many."""
     found: list[tuple[Value, ...]] = [()]
-    for axis in family.axes:
+    for place, axis in enumerate(family.axes):
         plain = axis.name in family.features and not with_features
+        known = [rule for rule in family.legality if _last_place(rule, family) == place]
         found = [
-            (*values, value)
-            for values in found
-            for value in ((axis.default,) if plain else _candidates(family, axis, values))
+            values
+            for before in found
+            for value in ((axis.default,) if plain else _candidates(family, axis, before))
+            if _first_breach(known, family, values := (*before, value)) is None
         ]
-    return tuple(Variant(family, values) for values in found if illegal(family, values) is None)
+    return tuple(Variant(family, values) for values in found)
+
+
+def _last_place(rule: Rule, family: Family) -> int:
+    """The place of the axis behind which it is known whether a variant keeps a rule."""
+    names = {rule.axis, rule.same_as or rule.axis, *(name for name, _ in rule.where)}
+    return max(family.index[name] for name in names)
 
 
 def _candidates(family: Family, axis: Axis, values: tuple[Value, ...]) -> Iterator[Value]:
