@@ -3,7 +3,8 @@
 
 Each line is a row of the table in bench/NOTES.md ("Scores"): microseconds of the call that it is
 held to, of the call with the feature, medians of interleaved rounds, and the first over the
-second. The document mask is held to FlexAttention, compiled, whose block mask is made before."""
+second. The document mask is held to FlexAttention, compiled, whose block mask is made before; rows
+fa3-* to the same call of FlashAttention-3, where flash_attn_interface can be imported."""
 
 from __future__ import annotations
 
@@ -21,6 +22,11 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
 from bench.timing import device_name, medians
+
+try:
+    import flash_attn_interface
+except ImportError:
+    flash_attn_interface = None
 
 Calls = tuple[Callable[[], Any], Callable[[], Any]]  # what it is held to, the feature
 
@@ -92,6 +98,36 @@ def documents() -> Calls:
     )
 
 
+def beside_fa3(*shape: int, **feature: Any) -> Calls:
+    """Held to FlashAttention-3's call with the same feature, of the same meaning."""
+    qkv = tensors(*shape)
+    theirs = flash_attn_interface.flash_attn_func(*qkv, **feature)
+    theirs = theirs[0] if isinstance(theirs, tuple) else theirs
+    if not (attnpress.flash_attn_func(*qkv, **feature) - theirs).abs().max() < 0.05:
+        raise SystemExit(f"the outputs differ: {shape} {feature}")
+    return (
+        lambda: flash_attn_interface.flash_attn_func(*qkv, **feature),
+        lambda: attnpress.flash_attn_func(*qkv, **feature),
+    )
+
+
+def rows_beside_fa3() -> dict[str, Callable[[], Calls]]:
+    def window(left: int, *shape: int) -> Callable[[], Calls]:
+        return lambda: beside_fa3(*shape, causal=True, window_size=(left, 0))
+
+    return {
+        "fa3-window-64-127": window(127, 1, 64, 8, 8192, 64),
+        "fa3-window-128-1023": window(1023, 1, 32, 8, 8192, 128),
+        "fa3-window-128-4095": window(4095, 1, 32, 32, 16384, 128),
+        **{
+            f"fa3-softcap-{hdim}": lambda hdim=hdim: beside_fa3(
+                4, 2048 // hdim, 2048 // hdim, 4096, hdim, softcap=30.0
+            )
+            for hdim in (128, 256)
+        },
+    }
+
+
 ROWS: dict[str, Callable[[], Calls]] = {
     "softcap-128": lambda: softcap(128),
     "softcap-256": lambda: softcap(256),
@@ -101,6 +137,7 @@ ROWS: dict[str, Callable[[], Calls]] = {
     "sinks": sinks,
     **{f"window-{left}": lambda left=left: window(left) for left in (127, 1023, 4095, 8191)},
     "documents": documents,
+    **(rows_beside_fa3() if flash_attn_interface is not None else {}),
 }
 
 
@@ -110,12 +147,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     print(device_name())
-    print("row           held to  feature  ratio")
+    print("row                   held to  feature  ratio")
     for name in options.rows:
         plain, feature = ROWS[name]()
         took = medians({"plain": [plain], "feature": [feature]}, 3, options.rounds)
         ratio = took["plain"] / took["feature"]
-        print(f"{name:12} {took['plain']:8.0f} {took['feature']:8.0f} {ratio:6.3f}", flush=True)
+        print(f"{name:20} {took['plain']:8.0f} {took['feature']:8.0f} {ratio:6.3f}", flush=True)
 
 
 if __name__ == "__main__":
