@@ -785,6 +785,31 @@ static void test_packed_launch(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Of more heads than a warpgroup has rows some share a tile; the last tile has fewer. */
+static void test_parts_launch(void **state) {
+  (void)state;
+  enum { HEADS = 71, ROWS = 100, PART = 8, PARTS = 9 };
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  args.q = attnpress_tensor_bshd((void *)0x10000, 2, ROWS, HEADS, HDIM, ATTNPRESS_BF16);
+  args.k = attnpress_tensor_bshd((void *)0x20000, 2, SEQLEN_K, 1, HDIM, ATTNPRESS_BF16);
+  args.v = attnpress_tensor_bshd((void *)0x30000, 2, SEQLEN_K, 1, HDIM, ATTNPRESS_BF16);
+  args.out = attnpress_tensor_bshd((void *)0x40000, 2, ROWS, HEADS, HDIM, ATTNPRESS_BF16);
+  args.num_splits = 1;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  attnpress_fwd_sm90_args k;
+  memcpy(&k, cuda->launch[0].args, sizeof k);
+  check_map(&k.q, args.q.data, EXTENTS(HDIM, HEADS, ROWS, 2),
+            EXTENTS(HDIM, HEADS * HDIM, ROWS * HEADS * HDIM), BOX(64, PART, 64 / PART, 1));
+  assert_int_equal(k.fwd.heads_q, HEADS);
+  assert_int_equal(k.fwd.heads_per_tile, PART);
+  assert_int_equal(k.heads_per_tile.value, PART);
+  assert_int_equal(k.warpgroup_positions, 64 / PART);
+  assert_int_equal(k.tile_heads.value, PARTS);
+  assert_int_equal(k.heads, 2 * PARTS);
+  attnpress_destroy(handle);
+}
+
 /** Many heads of one query become the queries of their key head: in the map of Q, in the strides of
  * the output, of lse and of the parts of splits. */
 static void test_many_heads_launch(void **state) {
@@ -1521,6 +1546,7 @@ int main(void) {
       TEST(test_odd_strides),
       TEST(test_hopper_launch),
       TEST(test_packed_launch),
+      TEST(test_parts_launch),
       TEST(test_many_heads_launch),
       TEST(test_bias_map),
       TEST(test_no_maps),
