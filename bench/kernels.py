@@ -444,15 +444,14 @@ L2_BYTES = 32 << 20  # what the heads of a causal section may take of the L2 cac
 
 
 def view_queries(q: Any) -> TensorView:
-    """(batch, heads, seqlen, 1, head dim) of a (batch, seqlen, heads, head dim) tensor: no heads
-    share a tile."""
+    """(batch, seqlen, heads, head dim) of such a tensor: no heads share a tile."""
     batch, seqlen, heads, hdim = q.shape
-    strides = (q.stride(2), q.stride(1), q.stride(2), q.stride(0))
+    strides = (q.stride(2), q.stride(1), q.stride(0))
     return TensorView(
         q.data_ptr(),
-        (hdim, 1, seqlen, heads, batch),
+        (hdim, heads, seqlen, batch),
         tuple(2 * stride for stride in strides),
-        (SLAB_COLUMNS, 1, WARPGROUP_ROWS, 1, 1),
+        (SLAB_COLUMNS, 1, WARPGROUP_ROWS, 1),
     )
 
 

@@ -124,7 +124,8 @@ const ap_device_header ap_device_headers[] = {
      "  int64_t lse_batch_stride, lse_head_stride;\n"
      "  int32_t batch, heads_q, heads_kv, seqlen_q, seqlen_k;\n"
      "  int32_t heads_per_tile; /* query heads of one key head whose rows share a tile: 1, or heads_q /\n"
-     "                             heads_kv */\n"
+     "                             heads_kv, or, in dense sm90 kernels, less than that; one key head's last\n"
+     "                             tile may then have fewer */\n"
      "  int32_t row_blocks;     /* ceil(seqlen_q * heads_per_tile / BLOCK_M); of sm90 kernels, of whole\n"
      "                             positions: ceil(seqlen_q / (BLOCK_M / 64 * (64 / heads_per_tile))) */\n"
      "  int32_t num_splits;     /* 1 in kernels that do not split */\n"
@@ -156,8 +157,8 @@ const ap_device_header ap_device_headers[] = {
      " * heads that do not exist. They are dealt to the g blocks of the grid group by group: block b takes\n"
      " * units b, 2 g - 1 - b, 2 g + b ... of each group. */\n"
      "typedef struct attnpress_fwd_sm90_args {\n"
-     "  attnpress_tensor_map q; /* (batch, heads_q / heads_per_tile, seqlen_q, heads_per_tile, HEAD_DIM),\n"
-     "                             boxes of (1, 1, 64 / heads_per_tile, heads_per_tile, 64) */\n"
+     "  attnpress_tensor_map q; /* (batch, seqlen_q, heads_q, HEAD_DIM),\n"
+     "                             boxes of (1, 64 / heads_per_tile, heads_per_tile, 64) */\n"
      "  attnpress_tensor_map k; /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */\n"
      "  attnpress_tensor_map\n"
      "      v; /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), boxes of (1, 1, BLOCK_N, 64) */\n"
@@ -166,7 +167,7 @@ const ap_device_header ap_device_headers[] = {
      "  attnpress_divisor section_units;  /* section_heads * row_blocks */\n"
      "  attnpress_divisor group_rounds;   /* ceil(group_units / g) */\n"
      "  attnpress_divisor num_splits;     /* fwd.num_splits */\n"
-     "  attnpress_divisor tile_heads;     /* heads_q / heads_per_tile */\n"
+     "  attnpress_divisor tile_heads;     /* ceil(heads_q / heads_per_tile) */\n"
      "  attnpress_divisor heads_per_tile; /* fwd.heads_per_tile */\n"
      "  int32_t heads;                    /* batch * tile_heads * num_splits */\n"
      "  int32_t group_units;              /* units of a group, a whole number of sections */\n"
@@ -15578,4 +15579,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "2bd8027cb1d33a18cb8695f7df49d18838f8a602f6c200017b26356a07ce5b3d";
+    "fffb73c52a1973f2ab37108c4077e296e8caf9cb956c6d1acf3c3106848bdfac";

@@ -240,9 +240,9 @@ __device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint
     mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);
 #pragma unroll
     for (int slab = 0; slab < K_SLABS; ++slab)
-      tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,
-                  unit->q_row + unit->position_begin + consumer * positions, unit->tile_head,
-                  unit->q_batch);
+      tma_load_4d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64,
+                  unit->tile_head * args->fwd.heads_per_tile,
+                  unit->q_row + unit->position_begin + consumer * positions, unit->q_batch);
   }
 }
 

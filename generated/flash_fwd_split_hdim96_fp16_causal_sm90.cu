@@ -94,7 +94,7 @@ __device__ __forceinline__ uint32_t v_empty(uint32_t shared, int stage) {
 struct Unit {
   int position_begin; // first query position
   int split;          // 0 where the keys are not split
-  int tile_head;      // of heads_q / heads_per_tile
+  int tile_head;      // of ceil(heads_q / heads_per_tile)
   int batch;
   Range blocks; // key blocks
 };
@@ -187,8 +187,9 @@ __device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint
     mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);
 #pragma unroll
     for (int slab = 0; slab < K_SLABS; ++slab)
-      tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,
-                  unit->position_begin + consumer * positions, unit->tile_head, unit->batch);
+      tma_load_4d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64,
+                  unit->tile_head * args->fwd.heads_per_tile,
+                  unit->position_begin + consumer * positions, unit->batch);
   }
 }
 
@@ -196,7 +197,7 @@ __device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint
 // their use, K of one block before V of the block before.
 __device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {
   const attnpress_fwd_args *fwd = &args->fwd;
-  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head
+  const int group = args->tile_heads.value / fwd->heads_kv; // tile heads of a key head
   Stage k_stage = {0, 0}, v_stage = {0, 0};
   int q_parity = 0;
   for (int round = 0; round < args->rounds; ++round) {
@@ -368,7 +369,8 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
-    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;
+    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q &&
+                       head < fwd->heads_q;
     const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,
                                head, DROPOUT, SPLIT);
     const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);

@@ -644,7 +644,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "struct Unit {\n"
          "  int position_begin; // first query position\n"
          "  int split;          // 0 where the keys are not split\n"
-         "  int tile_head;      // of heads_q / heads_per_tile\n"
+         "  int tile_head;      // of ceil(heads_q / heads_per_tile)\n"
          "  int batch;\n"
          "  Range blocks; // key blocks\n");
     if (own_blocks) {
@@ -889,9 +889,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
          "#pragma unroll\n"
          "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
-         "      tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,\n"
-         "                  unit->q_row + unit->position_begin + consumer * positions, unit->tile_head,\n"
-         "                  unit->q_batch);\n"
+         "      tma_load_4d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64,\n"
+         "                  unit->tile_head * args->fwd.heads_per_tile,\n"
+         "                  unit->q_row + unit->position_begin + consumer * positions, unit->q_batch);\n"
          "  }\n"
          "}\n"
          "\n");
@@ -1219,8 +1219,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
          "#pragma unroll\n"
          "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
-         "      tma_load_5d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64, 0,\n"
-         "                  unit->position_begin + consumer * positions, unit->tile_head, unit->batch);\n"
+         "      tma_load_4d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64,\n"
+         "                  unit->tile_head * args->fwd.heads_per_tile,\n"
+         "                  unit->position_begin + consumer * positions, unit->batch);\n"
          "  }\n"
          "}\n"
          "\n");
@@ -1250,7 +1251,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "// their use, K of one block before V of the block before.\n"
            "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  const int group = args->tile_heads.value / fwd->heads_kv; // tile heads of a key head\n"
            "  Stage k_stage = {0, 0}, v_stage = {0, 0}, place = {0, 0};\n"
            "  int q_parity = 0;\n"
            "  for (;; place = next_stage(place, UNITS)) {\n"
@@ -1311,7 +1312,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  const int group = args->tile_heads.value / fwd->heads_kv; // tile heads of a key head\n"
            "  Stage k_stage = {0, 0}, v_stage = {0, 0}");
       STRING(bias_map ? ", bias_stage = {0, 0}" : "");
       TEXT(";\n"
@@ -2120,7 +2121,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
       TEXT("    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;\n");
     } else {
-      TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q;\n");
+      TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q &&\n"
+           "                       head < fwd->heads_q;\n");
     }
     TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
          "                               head, DROPOUT, SPLIT);\n");

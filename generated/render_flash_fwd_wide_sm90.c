@@ -340,8 +340,8 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "  wait_for_phase(q_empty(shared), parity ^ 1);\n"
        "  mbarrier_arrive_expect(q_full(shared), K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
        "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
-       "    tma_load_5d(shared + slab * Q_SLAB_BYTES, &args->q, q_full(shared), slab * 64, 0,\n"
-       "                unit->position_begin, unit->tile_head, unit->batch);\n"
+       "    tma_load_4d(shared + slab * Q_SLAB_BYTES, &args->q, q_full(shared), slab * 64,\n"
+       "                unit->tile_head * args->fwd.heads_per_tile, unit->position_begin, unit->batch);\n"
        "}\n"
        "\n"
        "// The producer's one thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
@@ -374,9 +374,9 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
        "  Unit unit;\n"
        "  int round;\n"
        "  int n;            // the key block\n"
-       "  int block_end;    // this thread block's rows see no key from this key block on\n"
-       "  Row rows[2];      // this thread's\n");
-  TEXT("  int key_unmasked; // all rows see the keys below\n"
+       "  int block_end;    // this thread block's rows see no key from this key block on\n");
+  TEXT("  Row rows[2];      // this thread's\n"
+       "  int key_unmasked; // all rows see the keys below\n"
        "};\n"
        "\n"
        "// Moves on to the next unit; false after the last.\n"

@@ -646,15 +646,16 @@ static fake_map map_of(const attnpress_tensor_map *map) {
 }
 
 static void check_map(const attnpress_tensor_map *map, const void *data, const uint64_t *extents,
-                      const uint64_t *strides, const uint16_t *box, int rank) {
+                      const uint64_t *strides, const uint16_t *box) {
+  enum { RANK = 4 };
   const fake_map m = map_of(map);
   assert_int_equal(m.address, (uintptr_t)data);
   assert_int_equal(m.data_type, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
-  assert_int_equal(m.rank, rank);
-  for (int i = 0; i < rank; ++i) {
+  assert_int_equal(m.rank, RANK);
+  for (int i = 0; i < RANK; ++i) {
     assert_int_equal(m.extents[i], extents[i]);
     assert_int_equal(m.box[i], box[i]);
-    if (i + 1 < rank)
+    if (i + 1 < RANK)
       assert_int_equal(m.strides_bytes[i], 2 * strides[i]);
   }
 }
@@ -686,9 +687,9 @@ static void test_empty(void **state) {
   attnpress_fwd_sm90_args k;
   memcpy(&k, cuda->launch[0].args, sizeof k);
   check_map(&k.k, args.q.data, EXTENTS(HDIM, 1, 1, 1), EXTENTS(HDIM, HDIM, HDIM),
-            BOX(64, map_of(&k.k).box[1], 1, 1), 4);
+            BOX(64, map_of(&k.k).box[1], 1, 1));
   check_map(&k.v, args.q.data, EXTENTS(HDIM, 1, 1, 1), EXTENTS(HDIM, HDIM, HDIM),
-            BOX(64, map_of(&k.v).box[1], 1, 1), 4);
+            BOX(64, map_of(&k.v).box[1], 1, 1));
   attnpress_destroy(handle);
 }
 
@@ -732,15 +733,14 @@ static void test_hopper_launch(void **state) {
   assert_int_equal(launch->grid, BATCH * HEADS_Q); /* 100 rows: one block a head */
   attnpress_fwd_sm90_args k;
   memcpy(&k, launch->args, sizeof k);
-  check_map(&k.q, args.q.data, EXTENTS(HDIM, 1, SEQLEN_Q, HEADS_Q, BATCH),
-            EXTENTS(HDIM, HEADS_Q * HDIM, HDIM, SEQLEN_Q * HEADS_Q * HDIM), BOX(64, 1, 64, 1, 1),
-            5);
+  check_map(&k.q, args.q.data, EXTENTS(HDIM, HEADS_Q, SEQLEN_Q, BATCH),
+            EXTENTS(HDIM, HEADS_Q * HDIM, SEQLEN_Q * HEADS_Q * HDIM), BOX(64, 1, 64, 1));
   check_map(&k.k, args.k.data, EXTENTS(HDIM, SEQLEN_K, HEADS_KV, BATCH),
             EXTENTS(HDIM, SEQLEN_K * HDIM, SEQLEN_K * HEADS_KV * HDIM),
-            BOX(64, (uint16_t)tile.field[AP_ATTENTION_TILE_BLOCK_N], 1, 1), 4);
+            BOX(64, (uint16_t)tile.field[AP_ATTENTION_TILE_BLOCK_N], 1, 1));
   check_map(&k.v, args.v.data, EXTENTS(HDIM, SEQLEN_K, HEADS_KV, BATCH),
             EXTENTS(HEADS_KV * HDIM, HDIM, SEQLEN_K * HEADS_KV * HDIM),
-            BOX(64, (uint16_t)tile.field[AP_ATTENTION_TILE_BLOCK_N], 1, 1), 4);
+            BOX(64, (uint16_t)tile.field[AP_ATTENTION_TILE_BLOCK_N], 1, 1));
   assert_ptr_equal(k.fwd.out, args.out.data);
   assert_ptr_equal(k.fwd.lse, args.lse);
   assert_int_equal(k.fwd.out_row_stride, HEADS_Q * HDIM);
@@ -760,7 +760,7 @@ static void test_hopper_launch(void **state) {
   attnpress_destroy(handle);
 }
 
-/** Heads that share a tile are a dimension of their own, between rows and columns. */
+/** A box has all heads that share a tile, for each of its rows. */
 static void test_packed_launch(void **state) {
   (void)state;
   enum { HEADS = 28, GROUP = 7, ROWS = 9, DIM_V = 128, DIM = 192 };
@@ -775,13 +775,38 @@ static void test_packed_launch(void **state) {
   assert_int_equal(cuda->launch[0].grid, HEADS / GROUP);
   attnpress_fwd_sm90_args k;
   memcpy(&k, cuda->launch[0].args, sizeof k);
-  check_map(&k.q, args.q.data, EXTENTS(DIM, GROUP, ROWS, HEADS / GROUP, 1),
-            EXTENTS(ROWS * DIM, DIM, ROWS * DIM * GROUP, DIM), BOX(64, GROUP, 64 / GROUP, 1, 1), 5);
+  check_map(&k.q, args.q.data, EXTENTS(DIM, HEADS, ROWS, 1), EXTENTS(ROWS * DIM, DIM, DIM),
+            BOX(64, GROUP, 64 / GROUP, 1));
   assert_int_equal(map_of(&k.v).extents[0], DIM_V);
   assert_int_equal(k.fwd.heads_per_tile, GROUP);
   assert_int_equal(k.heads_per_tile.value, GROUP);
   assert_int_equal(k.warpgroup_positions, 64 / GROUP);
   assert_int_equal(k.tile_heads.value, HEADS / GROUP);
+  attnpress_destroy(handle);
+}
+
+/** Of more heads than a warpgroup has rows some share a tile; the last tile has fewer. */
+static void test_parts_launch(void **state) {
+  (void)state;
+  enum { HEADS = 71, ROWS = 100, PART = 8, PARTS = 9 };
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = legal_args();
+  args.q = attnpress_tensor_bshd((void *)0x10000, 2, ROWS, HEADS, HDIM, ATTNPRESS_BF16);
+  args.k = attnpress_tensor_bshd((void *)0x20000, 2, SEQLEN_K, 1, HDIM, ATTNPRESS_BF16);
+  args.v = attnpress_tensor_bshd((void *)0x30000, 2, SEQLEN_K, 1, HDIM, ATTNPRESS_BF16);
+  args.out = attnpress_tensor_bshd((void *)0x40000, 2, ROWS, HEADS, HDIM, ATTNPRESS_BF16);
+  args.num_splits = 1;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  attnpress_fwd_sm90_args k;
+  memcpy(&k, cuda->launch[0].args, sizeof k);
+  check_map(&k.q, args.q.data, EXTENTS(HDIM, HEADS, ROWS, 2),
+            EXTENTS(HDIM, HEADS * HDIM, ROWS * HEADS * HDIM), BOX(64, PART, 64 / PART, 1));
+  assert_int_equal(k.fwd.heads_q, HEADS);
+  assert_int_equal(k.fwd.heads_per_tile, PART);
+  assert_int_equal(k.heads_per_tile.value, PART);
+  assert_int_equal(k.warpgroup_positions, 64 / PART);
+  assert_int_equal(k.tile_heads.value, PARTS);
+  assert_int_equal(k.heads, 2 * PARTS);
   attnpress_destroy(handle);
 }
 
@@ -807,8 +832,8 @@ static void test_many_heads_launch(void **state) {
   assert_string_equal(cuda->launch[0].symbol, "flash_fwd_split_hdim72_bf16_sm90");
   attnpress_fwd_sm90_args k;
   memcpy(&k, cuda->launch[0].args, sizeof k);
-  check_map(&k.q, args.q.data, EXTENTS(HDIM, 1, GROUP, 2, BATCHES),
-            EXTENTS(HDIM, HDIM, GROUP * HDIM, ROW), BOX(64, 1, 64, 1, 1), 5);
+  check_map(&k.q, args.q.data, EXTENTS(HDIM, 2, GROUP, BATCHES), EXTENTS(GROUP * HDIM, HDIM, ROW),
+            BOX(64, 1, 64, 1));
   assert_int_equal(k.fwd.seqlen_q, GROUP);
   assert_int_equal(k.fwd.heads_q, 2);
   assert_int_equal(k.fwd.heads_per_tile, 1);
@@ -881,7 +906,7 @@ static void test_bias_map(void **state) {
   assert_int_equal(k.sm90.fwd.score.bias_alignment, 2);
   assert_int_equal(block_m % 64, 0);
   check_map(&k.bias, bias.data, EXTENTS(SEQLEN_K, SEQLEN_Q, HEADS_Q, BATCH),
-            EXTENTS(ROW, SEQLEN_Q * ROW, 0), BOX(64, block_m, 1, 1), 4);
+            EXTENTS(ROW, SEQLEN_Q * ROW, 0), BOX(64, block_m, 1, 1));
 
   bias.stride[2] = 0; /* every query the same */
   assert_ok(attnpress_forward(handle, &args, NULL));
@@ -1521,6 +1546,7 @@ int main(void) {
       TEST(test_odd_strides),
       TEST(test_hopper_launch),
       TEST(test_packed_launch),
+      TEST(test_parts_launch),
       TEST(test_many_heads_launch),
       TEST(test_bias_map),
       TEST(test_no_maps),

@@ -999,7 +999,7 @@ class FakeTensor:
 
 def test_tensor_views() -> None:
     assert view_queries(FakeTensor()) == TensorView(
-        4096, (72, 1, 100, 3, 2), (14400, 144, 14400, 43200), (64, 1, 64, 1, 1)
+        4096, (72, 3, 100, 2), (14400, 144, 43200), (64, 1, 64, 1)
     )
     assert view_keys(FakeTensor(), 176) == TensorView(
         4096, (72, 100, 3, 2), (144, 14400, 43200), (64, 176, 1, 1)

@@ -1,6 +1,7 @@
 /* How a call is run: architecture, mask, packing of heads, row block, splits, grid, workspace. All
  * of it is arithmetic on shapes and on a device's numbers, so tables say what is right. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -335,39 +336,103 @@ static void test_decode_rounds(void **state) {
   }
 }
 
-/** Heads of a group share a tile where that takes less than nine tenths of the tiles. */
+/** What the rows of a key head take in tiles of so many heads, in key blocks: 0.4 of one for all
+ * consumers, the rest for those that see it, and 1.5 a row block. A causal key block ends anywhere. */
+static double packing_cost(const ap_problem *p, const ap_tile *tile, int heads) {
+  const int group = p->heads_q / p->heads_kv, positions = 64 / heads;
+  const int consumers = tile->field[AP_ATTENTION_TILE_BLOCK_M] / 64;
+  const double block_n = tile->field[AP_ATTENTION_TILE_BLOCK_N];
+  double cost = 0;
+  for (int row = 0; row < p->seqlen_q; row += consumers * positions) {
+    double most = 0;
+    for (int c = 0; c < consumers && row + c * positions < p->seqlen_q; ++c) {
+      const int end = row + (c + 1) * positions;
+      const int keys = p->seqlen_k - p->seqlen_q + (end < p->seqlen_q ? end : p->seqlen_q);
+      const double blocks =
+          p->mask == ATTNPRESS_CAUSAL ? keys / block_n + 0.5 : ceil(p->seqlen_k / block_n);
+      most = most > blocks ? most : blocks;
+      cost += 0.6 / consumers * blocks;
+    }
+    cost += 0.4 * most + 1.5;
+  }
+  return (group + heads - 1) / heads * cost;
+}
+
+/** Heads of a group that share a tile: all, or of more than a warpgroup has rows the power of two whose
+ * row blocks take least of a key block, and of several the largest; where that takes less than 0.97 of
+ * the time of one. */
+static int want_packing(const ap_problem *p, const ap_tile *tile) {
+  const int group = p->heads_q / p->heads_kv;
+  const int consumers = tile->field[AP_ATTENTION_TILE_BLOCK_M] / 64;
+  int best = group <= 64 ? group : 1, least = INT32_MAX;
+  for (int heads = 64; group > 64 && heads > 1; heads /= 2) {
+    const int seen = (p->seqlen_q + 64 / heads - 1) / (64 / heads);
+    const int time = (group + heads - 1) / heads *
+                     (4 * consumers * count_row_blocks(tile, p->seqlen_q, heads) + 6 * seen);
+    if ((p->heads_kv == 1 || group % heads == 0) && time < least) {
+      best = heads;
+      least = time;
+    }
+  }
+  return packing_cost(p, tile, best) < 0.97 * packing_cost(p, tile, 1) ? best : 1;
+}
+
 static void test_packing(void **state) {
   (void)state;
-  static const int hdims[] = {64, 128, 256};
-  int packed_plans = 0, single_plans = 0;
-  for (int h = 0; h < 3; ++h)
-    for (int group = 1; group <= 70; ++group)
-      /* Of many heads of one query test_many_heads() knows. */
-      for (int seqlen_q = group > 16 ? 2 : 16 / group + 1; seqlen_q < 700;
-           seqlen_q = seqlen_q * 9 / 8 + 1) {
-        ap_problem problem = make_problem(3, 2 * group, 2, seqlen_q, 1024, hdims[h]);
-        ap_plan plan;
-        problem.num_splits = 1;
-        assert_ok(ap_choose(&problem, &h200, &plan));
-        if (group > 64 && seqlen_q <= 64) { /* more heads than a warpgroup has rows */
-          assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 80);
-          continue;
+  static const int hdims[] = {64, 96, 256};
+  int packed_plans = 0, single_plans = 0, in_parts = 0;
+  for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask)
+    for (int h = 0; h < 3; ++h)
+      for (int group = 1; group <= 80; ++group)
+        /* Of many heads of one query test_many_heads() knows. */
+        for (int seqlen_q = group > 16 ? 2 : 16 / group + 1; seqlen_q < 700;
+             seqlen_q = seqlen_q * 9 / 8 + 1) {
+          const int kv_heads = 1 + group % 3;
+          ap_problem problem =
+              make_problem(3, kv_heads * group, kv_heads, seqlen_q, 1024, hdims[h]);
+          ap_plan plan;
+          problem.mask = mask;
+          problem.num_splits = 1;
+          assert_ok(ap_choose(&problem, &h200, &plan));
+          if (group > 64 && seqlen_q <= 64) { /* more heads than a warpgroup has rows */
+            assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 80);
+            continue;
+          }
+          assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 90);
+          const int want = want_packing(&problem, &plan.tile);
+          if (plan.heads_per_tile != want)
+            fail_msg("head dim %d, group %d, seqlen_q %d: %d heads a tile, not %d", hdims[h], group,
+                     seqlen_q, plan.heads_per_tile, want);
+          assert_int_equal(plan.row_blocks, count_row_blocks(&plan.tile, seqlen_q, want));
+          const int units = plan.row_blocks * plan.heads;
+          assert_int_equal(plan.heads, kv_heads * ((group + want - 1) / want) * problem.batch);
+          assert_true((int)plan.grid == units || (units > 132 && plan.grid == 132));
+          packed_plans += want > 1;
+          single_plans += group > 1 && want == 1;
+          in_parts += group % want != 0;
         }
-        assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 90);
-        const int single = group * count_row_blocks(&plan.tile, seqlen_q, 1);
-        const int packed = group <= 64 ? count_row_blocks(&plan.tile, seqlen_q, group) : single;
-        const int want = 10 * packed < 9 * single ? group : 1;
-        if (plan.heads_per_tile != want)
-          fail_msg("head dim %d, group %d, seqlen_q %d: %d heads a tile", hdims[h], group, seqlen_q,
-                   plan.heads_per_tile);
-        assert_int_equal(plan.row_blocks, count_row_blocks(&plan.tile, seqlen_q, want));
-        const int units = plan.row_blocks * plan.heads;
-        assert_int_equal(plan.heads, 2 * group / want * problem.batch);
-        assert_int_equal(plan.grid, units < 132 ? units : 132);
-        packed_plans += want > 1;
-        single_plans += group > 1 && want == 1;
-      }
-  assert_true(packed_plans > 1000 && single_plans > 100);
+  assert_true(packed_plans > 1000 && single_plans > 100 && in_parts > 50);
+}
+
+/** What is read by head goes with tiles of all heads alone. */
+static void test_no_parts(void **state) {
+  (void)state;
+  ap_plan plan;
+  for (int feature = 0; feature < 6; ++feature) {
+    ap_problem problem = make_problem(2, 71, 1, 100, 1024, 64);
+    problem.num_splits = 1;
+    problem.alibi = feature == 1;
+    problem.bias = feature == 2 ? ATTNPRESS_FP32 : 0;
+    problem.mod_score = feature == 3;
+    problem.mod_mask = feature == 4;
+    problem.dropout = feature == 5;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_int_equal(plan.heads_per_tile, feature == 0 ? 8 : 1);
+  }
+  /* The last tile of a key head would have heads of the next. */
+  const ap_problem problem = make_problem(2, 142, 2, 100, 1024, 64);
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_int_equal(plan.heads_per_tile, 1);
 }
 
 /** 1 where the kernel's source waits for what was launched before it. */
@@ -546,7 +611,8 @@ static void test_sections(void **state) {
       problem.mask = mask;
       problem.num_splits = rows[i].splits;
       assert_ok(ap_choose(&problem, &h200, &plan));
-      assert_int_equal(plan.heads, rows[i].batch * rows[i].heads_q * rows[i].splits);
+      assert_int_equal(plan.heads * plan.heads_per_tile,
+                       rows[i].batch * rows[i].heads_q * rows[i].splits);
       const double found = imbalance(&plan);
       if (found > 1.06)
         fail_msg("row %zu: the busiest block works %.3f of the mean", i, found);
@@ -1016,6 +1082,7 @@ int main(void) {
       cmocka_unit_test(test_many_heads),
       cmocka_unit_test(test_decode_rounds),
       cmocka_unit_test(test_packing),
+      cmocka_unit_test(test_no_parts),
       cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_num_splits),
       cmocka_unit_test(test_num_splits_everywhere),

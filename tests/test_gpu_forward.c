@@ -1432,6 +1432,35 @@ static void test_many_heads(void) {
         }
 }
 
+/* Many queries of as many heads, which share tiles in parts, the last of them fewer; or not, where
+ * there are several key heads and an odd group. */
+static void test_parts_of_heads(void) {
+  static const struct {
+    int64_t batch, heads_kv, group, seqlen_q, seqlen_k;
+  } shapes[] = {{3, 1, 71, 93, 93},
+                {1, 1, 71, 671, 900},
+                {2, 1, 77, 65, 3000},
+                {1, 2, 128, 130, 300},
+                {2, 2, 71, 100, 100}};
+  static const int hdims[] = {64, 96, 128, 256};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+    for (int h = 0; h < 4; ++h)
+      for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask)
+        for (int splits = 0; splits <= 3; splits += 3) {
+          const gpu_case c = {.c = {hdims[h], hdims[h], ATTNPRESS_BF16, mask, BEST, 0},
+                              .batch = shapes[i].batch,
+                              .heads_kv = shapes[i].heads_kv,
+                              .group = shapes[i].group,
+                              .seqlen_q = shapes[i].seqlen_q,
+                              .seqlen_k = shapes[i].seqlen_k,
+                              .layout = (int)(i + (size_t)h) % LAYOUTS,
+                              .with_lse = 1,
+                              .num_splits = splits,
+                              .m = {.sinks = (h + splits) % 4}};
+          (void)run_case(&c);
+        }
+}
+
 static void test_large_tensors(void) {
   static const gpu_case cases[] = {
       /* the offset of a batch passes 2^31 */
@@ -1940,8 +1969,10 @@ int main(int argc, char **argv) {
     timed("dropout's decisions", test_decisions);
     timed("dropout's mask", test_dropout_mask);
   }
-  if (!g.list && !g.scores_only)
+  if (!g.list && !g.scores_only) {
     timed("many heads of one query", test_many_heads);
+    timed("large groups in parts", test_parts_of_heads);
+  }
   if (!g.quick && !g.list)
     timed("tensors past 2^31 elements", test_large_tensors);
   if (!g.list && !g.scores_only) {

@@ -35,9 +35,10 @@ enum { AP_SEQLEN_PROBED = 4096 };
 
 /** Fills mask, decode, architecture and packing; the tile stays that of one split. */
 attnpress_status ap_choose_rows(const ap_problem *problem, const ap_device *device, ap_plan *plan);
-/** 1 where all query heads of a group can share a tile. */
-int ap_may_pack(const ap_problem *problem, const ap_tile *tile);
-/** Query heads that share a tile: all of a group, or one. */
+/** Query heads of a group that can share a tile: all, or some of more than a warpgroup has rows; 1:
+ * none can. */
+int32_t ap_packed_heads(const ap_problem *problem, const ap_tile *tile);
+/** Query heads that share a tile: so many, or one. */
 int32_t ap_choose_packing(const ap_problem *problem, const ap_tile *tile);
 /** Row blocks of a head, or of the heads that share a tile. Tiles with a producer hold whole
  * positions in each warpgroup. */

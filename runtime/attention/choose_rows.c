@@ -61,8 +61,8 @@ static attnpress_status choose_arch(const ap_problem *problem, const ap_device *
 
 /** Heads of a group are packed into one tile where that leaves less than this share of the tiles.
  */
-#define PACKING_GAIN        0.9
-#define WINDOW_PACKING_GAIN 0.97 /* the same of what they take, which is known better */
+#define PACKING_GAIN       0.9
+#define TIMED_PACKING_GAIN 0.97 /* the same of what they take, where that is known better */
 
 /** The mask of the kernel where lengths are bounds: what a window hides, some length may show. */
 static int32_t choose_mask_of_any_length(const ap_problem *problem) {
@@ -145,8 +145,8 @@ int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile) {
 
 /** What the row blocks of a group's heads take, in key blocks; one more a row block for what is its
  * own. A window that is no longer than a tile is where packing pays: fewer positions lie closer. */
-static double cost_of_packing(const ap_problem *problem, const ap_tile *tile,
-                              int32_t heads_per_tile) {
+static double cost_of_row_blocks(const ap_problem *problem, const ap_tile *tile,
+                                 int32_t heads_per_tile) {
   const double block_n = tile->field[AP_ATTENTION_TILE_BLOCK_N];
   const double positions = (double)ap_row_block_positions(tile, heads_per_tile);
   double keys = (double)keys_of_a_row(problem) + positions;
@@ -155,27 +155,102 @@ static double cost_of_packing(const ap_problem *problem, const ap_tile *tile,
   const double blocks =
       problem->mask == ATTNPRESS_WINDOW ? keys / block_n + 2 : ceil(keys / block_n);
   return (double)ap_count_row_blocks(problem, tile, heads_per_tile) *
-         (ap_group_of(problem) / heads_per_tile) * blocks;
+         (double)ceil_div(ap_group_of(problem), heads_per_tile) * blocks;
 }
 
-int ap_may_pack(const ap_problem *problem, const ap_tile *tile) {
+/** 1 where the time of a call's row blocks is known well: kernels whose thread blocks stay, and which
+ * have all rows and keys that the lengths say. */
+static int has_timed_packing(const ap_problem *problem, const ap_tile *tile) {
+  return tile->field[AP_ATTENTION_TILE_PRODUCER] && problem->mask != ATTNPRESS_WINDOW &&
+         problem->sequences == AP_ATTENTION_SEQUENCES_DENSE && !problem->batch_invariant;
+}
+
+/** Key blocks that all groups of so many positions see together, in the mean of where key blocks end. */
+static double seen_blocks(const ap_problem *problem, int32_t positions, int32_t block_n) {
+  const int64_t seqlen_q = problem->seqlen_q, seqlen_k = problem->seqlen_k;
+  if (problem->mask == ATTNPRESS_FULL)
+    return (double)(ceil_div(seqlen_q, positions) * ceil_div(seqlen_k, block_n));
+  const int64_t rows = seqlen_q < seqlen_k ? seqlen_q : seqlen_k;
+  const int64_t groups = ceil_div(rows, positions), past_end = groups * positions - rows;
+  const int64_t keys =
+      positions * (groups * (groups + 1) / 2) - past_end + groups * (seqlen_k - rows);
+  return (double)keys / block_n + 0.5 * (double)groups;
+}
+
+/** The same by the model of schedule.c: a key block takes 0.4 of its time for the whole row block, and
+ * the rest for the consumers that see it; 1.5 a row block are its own. Fewer positions of more heads
+ * lie closer to the diagonal. */
+static double timed_cost(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile) {
+  const int32_t block_n = tile->field[AP_ATTENTION_TILE_BLOCK_N];
+  const int32_t consumers = tile->field[AP_ATTENTION_TILE_BLOCK_M] / AP_ATTENTION_WARPGROUP_ROWS;
+  const int32_t positions = AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile;
+  const double cost = 0.4 * seen_blocks(problem, consumers * positions, block_n) +
+                      0.6 * seen_blocks(problem, positions, block_n) / consumers +
+                      1.5 * (double)ap_count_row_blocks(problem, tile, heads_per_tile);
+  return (double)ceil_div(ap_group_of(problem), heads_per_tile) * cost;
+}
+
+static double cost_of_packing(const ap_problem *problem, const ap_tile *tile,
+                              int32_t heads_per_tile) {
+  return has_timed_packing(problem, tile) ? timed_cost(problem, tile, heads_per_tile)
+                                          : cost_of_row_blocks(problem, tile, heads_per_tile);
+}
+
+/** 1 where some heads of a group can share the tiles of sm90's kernels, if it has more than a warpgroup
+ * has rows: the last of those that share one may be fewer, if they belong to the last key head. What is
+ * read by head knows nothing of them. */
+static int may_pack_parts(const ap_problem *problem) {
+  return problem->sequences == AP_ATTENTION_SEQUENCES_DENSE && !problem->batch_invariant &&
+         !problem->alibi && !problem->bias && !problem->dropout && !problem->mod_score &&
+         !problem->mod_mask && problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX &&
+         (problem->heads_kv == 1 || ap_group_of(problem) % 2 == 0);
+}
+
+/** Of groups with more heads than a warpgroup has rows: the power of two of them whose row blocks take
+ * least of a key block, in tenths of it for a consumer; of several the largest, whose rows lie closest
+ * to a diagonal. */
+static int32_t packed_part(const ap_problem *problem, const ap_tile *tile) {
+  const int32_t group = ap_group_of(problem);
+  const int32_t consumers = tile->field[AP_ATTENTION_TILE_BLOCK_M] / AP_ATTENTION_WARPGROUP_ROWS;
+  int32_t best = 1;
+  int64_t least = INT64_MAX;
+  if (!may_pack_parts(problem))
+    return best;
+  for (int32_t heads = AP_ATTENTION_WARPGROUP_ROWS; heads > 1; heads /= 2) {
+    if (problem->heads_kv > 1 && group % heads != 0)
+      continue;
+    const int64_t warpgroups = ceil_div(problem->seqlen_q, AP_ATTENTION_WARPGROUP_ROWS / heads);
+    const int64_t row_blocks = ceil_div(warpgroups, consumers);
+    const int64_t time = ceil_div(group, heads) * (4 * consumers * row_blocks + 6 * warpgroups);
+    if (time < least) {
+      least = time;
+      best = heads;
+    }
+  }
+  return best;
+}
+
+int32_t ap_packed_heads(const ap_problem *problem, const ap_tile *tile) {
   const int32_t group = ap_group_of(problem);
   if (group <= 1 || problem->dropout || /* whose rows are positions */
       (int64_t)problem->seqlen_q * group > INT32_MAX - AP_ATTENTION_HDIM_MAX)
-    return 0;
-  if (!tile->field[AP_ATTENTION_TILE_PRODUCER])
     return 1;
+  if (!tile->field[AP_ATTENTION_TILE_PRODUCER])
+    return group;
   /* Those of a bias of 16 bits that is copied are, too. */
-  return problem->bias != ATTNPRESS_FP16 && problem->bias != ATTNPRESS_BF16 &&
-         group <= AP_ATTENTION_WARPGROUP_ROWS;
+  if (problem->bias == ATTNPRESS_FP16 || problem->bias == ATTNPRESS_BF16)
+    return 1;
+  return group <= AP_ATTENTION_WARPGROUP_ROWS ? group : packed_part(problem, tile);
 }
 
 int32_t ap_choose_packing(const ap_problem *problem, const ap_tile *tile) {
-  const int32_t group = ap_group_of(problem);
-  if (!ap_may_pack(problem, tile))
+  const int32_t heads = ap_packed_heads(problem, tile);
+  if (heads == 1)
     return 1;
-  const double gain = problem->mask == ATTNPRESS_WINDOW ? WINDOW_PACKING_GAIN : PACKING_GAIN;
-  return cost_of_packing(problem, tile, group) < gain * cost_of_packing(problem, tile, 1) ? group
+  const double gain = problem->mask == ATTNPRESS_WINDOW || has_timed_packing(problem, tile)
+                          ? TIMED_PACKING_GAIN
+                          : PACKING_GAIN;
+  return cost_of_packing(problem, tile, heads) < gain * cost_of_packing(problem, tile, 1) ? heads
                                                                                           : 1;
 }
 

@@ -122,7 +122,7 @@ int64_t ap_count_tiles(const ap_problem *problem, const ap_plan *plan, const ap_
         problem->rows_q / ap_row_block_positions(tile, plan->heads_per_tile) + problem->batch;
     row_blocks = row_blocks < most ? row_blocks : most;
   }
-  return row_blocks * (problem->heads_q / plan->heads_per_tile);
+  return row_blocks * ceil_div(problem->heads_q, plan->heads_per_tile);
 }
 
 /** Thread blocks of an SM that splitting aims at: as many as it holds, but one where warps have
@@ -213,11 +213,24 @@ static double time_of_tile(weighing *w, const ap_tile *tile, int32_t splits, dou
                                           : ap_scheduled_us(w->problem, w->device, plan));
 }
 
+/** Heads that share a tile for long sequences: what that tile asks for, unless it was weighed. */
+static int32_t long_packing(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
+  if (plan->heads_per_tile == ap_choose_packing(problem, &plan->tile))
+    return ap_choose_packing(problem, tile);
+  return plan->heads_per_tile > 1 ? ap_packed_heads(problem, tile) : 1;
+}
+
 static double time_of_splits(weighing *w, int32_t splits, double enough) {
   if (splits > 1)
     return time_of_tile(w, w->split, splits, enough);
   const double us = time_of_tile(w, w->whole, 1, enough);
-  return w->long_rows != NULL ? fmin(us, time_of_tile(w, w->long_rows, 1, INFINITY)) : us;
+  if (w->long_rows == NULL)
+    return us;
+  const int32_t packing = w->tried.heads_per_tile;
+  w->tried.heads_per_tile = long_packing(w->problem, &w->tried, w->long_rows);
+  const double long_us = time_of_tile(w, w->long_rows, 1, INFINITY);
+  w->tried.heads_per_tile = packing;
+  return fmin(us, long_us);
 }
 
 /** Takes a number of splits if it is better than the best by NEXT_GAIN. */
@@ -271,9 +284,10 @@ static void weigh_all(weighing *w) {
   const int32_t packing = w->tried.heads_per_tile;
   w->best_us = WEIGHED_GAIN / NEXT_GAIN * time_of_splits(w, 1, INFINITY);
   weigh_splits(w);
-  if (!ap_may_pack(w->problem, w->whole) || !ap_may_pack(w->problem, w->split))
+  const int32_t packed = ap_packed_heads(w->problem, w->whole);
+  if (packed == 1 || ap_packed_heads(w->problem, w->split) == 1)
     return;
-  w->tried.heads_per_tile = packing > 1 ? 1 : ap_group_of(w->problem);
+  w->tried.heads_per_tile = packing > 1 ? 1 : packed;
   const extent e = extent_of(w->problem, w->device, &w->tried, w->whole);
   if (!is_small(w->device, &e))
     return;
@@ -302,7 +316,8 @@ static int32_t choose_by_time(const ap_problem *problem, const ap_device *device
   const extent e = extent_of(problem, device, plan, tile);
   if (!is_small(device, &e))
     return 1;
-  const int32_t other = plan->heads_per_tile > 1 ? 1 : ap_group_of(problem);
+  const int32_t packed = ap_packed_heads(problem, &plan->tile);
+  const int32_t other = plan->heads_per_tile > 1 ? 1 : packed;
   const uint64_t key = key_of_weighing(problem, plan);
   uint16_t known = ap_memo_find(device->memo, key);
   if (known == 0) {
@@ -321,7 +336,7 @@ static int32_t choose_by_time(const ap_problem *problem, const ap_device *device
     ap_memo_put(device->memo, key, known);
   }
   /* Another key of the same bits may have more splits than there is a workspace for, or be packed. */
-  if (known >= OTHER_PACKING && ap_may_pack(problem, tile) && ap_may_pack(problem, &plan->tile))
+  if (known >= OTHER_PACKING && packed > 1 && ap_packed_heads(problem, tile) > 1)
     plan->heads_per_tile = other;
   const int32_t splits = known % OTHER_PACKING;
   const extent chosen = extent_of(problem, device, plan, tile);
@@ -355,18 +370,11 @@ static int order_tile(const ap_problem *problem, const ap_device *device, const 
   return 1;
 }
 
-/** Heads that share a tile for long sequences: what that tile asks for, unless it was weighed. */
-static int32_t long_packing(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
-  return plan->heads_per_tile == ap_choose_packing(problem, &plan->tile)
-             ? ap_choose_packing(problem, tile)
-             : plan->heads_per_tile;
-}
-
-/** 1 where the kernel for long sequences, with its tile, takes less time. */
+/** 1 where the kernel for long sequences, with its tile and heads that share one, takes less time. */
 static int long_pays(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
-                     const ap_tile *tile) {
+                     const ap_tile *tile, int32_t heads_per_tile) {
   ap_plan other = *plan, with_long = *plan;
-  with_long.heads_per_tile = long_packing(problem, plan, tile);
+  with_long.heads_per_tile = heads_per_tile;
   return !order_tile(problem, device, &plan->tile, &other) ||
          !order_tile(problem, device, tile, &with_long) ||
          ap_long_us(problem, device, &with_long) < ap_scheduled_us(problem, device, &other);
@@ -375,7 +383,7 @@ static int long_pays(const ap_problem *problem, const ap_device *device, const a
 /** Takes the kernel for long sequences where that pays, which is weighed once a shape, and then
  * remembered. */
 static void choose_long(const ap_problem *problem, const ap_device *device, ap_plan *plan) {
-  enum { SHORT = 1, LONG = 2 };
+  enum { SHORT = 1, LONG = 2, LONG_PACKED = 3 };
   uint64_t long_key;
   ap_tile tile;
   if (plan->variant.axis[AP_ATTENTION_HDIM] != AP_ATTENTION_LONG_HDIM ||
@@ -387,13 +395,16 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
   uint16_t known = ap_memo_find(device->memo, key);
   if (known == 0) {
     known = SHORT;
-    if (ap_find_long(plan, &long_key, &tile) && long_pays(problem, device, plan, &tile))
-      known = LONG;
+    if (ap_find_long(plan, &long_key, &tile)) {
+      const int32_t heads_per_tile = long_packing(problem, plan, &tile);
+      if (long_pays(problem, device, plan, &tile, heads_per_tile))
+        known = heads_per_tile > 1 ? LONG_PACKED : LONG;
+    }
     ap_memo_put(device->memo, key, known);
   }
-  if (known != LONG || !find_counterpart(plan, &long_key, &tile))
+  if (known == SHORT || !find_counterpart(plan, &long_key, &tile))
     return;
-  plan->heads_per_tile = long_packing(problem, plan, &tile);
+  plan->heads_per_tile = known == LONG_PACKED ? ap_packed_heads(problem, &tile) : 1;
   plan->variant.axis[AP_ATTENTION_LONG_ROWS] = 1;
   plan->variant_key = long_key;
   plan->tile = tile;

@@ -174,7 +174,7 @@ static attnpress_status fill_sm90(const ap_driver *driver, const forward_call *c
   out->section_units = ap_divisor(how->section_heads * how->row_blocks);
   out->group_rounds = ap_divisor(how->group_rounds);
   out->num_splits = ap_divisor(fwd->num_splits);
-  out->tile_heads = ap_divisor(fwd->heads_q / fwd->heads_per_tile);
+  out->tile_heads = ap_divisor((fwd->heads_q + fwd->heads_per_tile - 1) / fwd->heads_per_tile);
   out->heads_per_tile = ap_divisor(fwd->heads_per_tile);
   out->heads = how->heads;
   out->group_units = how->group_units;

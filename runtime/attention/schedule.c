@@ -69,7 +69,8 @@ static void describe(const ap_problem *problem, int32_t units, const ap_plan *pl
   w->blocks_per_split = plan->key_blocks_per_split;
   w->parts =
       w->splits > 1 && plan->variant.axis[AP_ATTENTION_MASK] != ATTNPRESS_FULL ? w->splits : 1;
-  w->sharing = problem->heads_q / (problem->heads_kv * plan->heads_per_tile) * w->splits;
+  w->sharing =
+      (int32_t)ceil_div(problem->heads_q, problem->heads_kv * plan->heads_per_tile) * w->splits;
   w->key_heads = problem->batch * problem->heads_kv;
   w->blocks = (int32_t)plan->grid;
   w->consumers = plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] / AP_ATTENTION_WARPGROUP_ROWS;

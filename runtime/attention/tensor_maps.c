@@ -86,13 +86,12 @@ static ap_view begin_view(const attnpress_tensor *t) {
   return ap_view_begin(t->data, data_type, t->shape[HEAD_DIM], SLAB_COLUMNS);
 }
 
-/** (batch, tile heads, seqlen, heads of a tile, head dim) */
+/** (batch, seqlen, heads, head dim): a box has the heads of a tile; those past the last are zeros. */
 static ap_view view_queries(const attnpress_tensor *q, int32_t heads_per_tile) {
   ap_view v = begin_view(q);
-  ap_view_add(&v, heads_per_tile, q->stride[HEADS], heads_per_tile);
+  ap_view_add(&v, q->shape[HEADS], q->stride[HEADS], heads_per_tile);
   ap_view_add(&v, q->shape[SEQLEN], q->stride[SEQLEN],
               AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
-  ap_view_add(&v, q->shape[HEADS] / heads_per_tile, q->stride[HEADS] * heads_per_tile, 1);
   ap_view_add(&v, q->shape[BATCH], q->stride[BATCH], 1);
   return v;
 }

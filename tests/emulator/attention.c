@@ -87,8 +87,8 @@ typedef struct shape_row {
 static const char map_stem[] = "flash_fwd_map_hdim8_bf16_sm80";
 
 static const shape_row shape_rows[] = {
-    /* queries, keys, key heads, group, packed, splits, layout, without lse, scale, blocks, heads of
-     * a section, sections of a group */
+    /* queries, keys, key heads, group, packed (1: all of a group), splits, layout, without lse,
+     * scale, blocks, heads of a section, sections of a group */
     {{0, 0}, {1, 0}, 1, 1, 0, 2, LAYOUT_BSHD, 0, 0.0f, 0, 0, 0},
     {{0, 3}, {0, 0}, 2, 1, 0, 2, LAYOUT_BHSD, 0, 0.0f, 1, 1, 1},
     {{0, 1}, {0, 1}, 1, 1, 0, 1, LAYOUT_BSHD, 0, 0.0f, 3, 2, 0},
@@ -104,6 +104,9 @@ static const shape_row shape_rows[] = {
     {{1, 3}, {3, -1}, 2, 4, 0, 7, LAYOUT_BSHD, 0, 0.0f, 3, 5, 1},
     {{1, 2}, {2, -3}, 2, 1, 0, 2, LAYOUT_FAR_ROWS, 0, 0.0f, 1, 2, 1},
     {{0, 37}, {1, 9}, 2, 4, 1, 2, LAYOUT_FAR_HEADS, 0, 0.0f, 2, 3, 2},
+    {{1, -3}, {2, 5}, 1, 5, 2, 2, LAYOUT_BSHD, 0, 0.0f, 3, 2, 1},
+    {{0, 19}, {2, -1}, 1, 71, 8, 3, LAYOUT_BHSD, 0, 0.0f, 5, 4, 0},
+    {{0, 50}, {1, 3}, 2, 6, 3, 2, LAYOUT_GAPS, 0, 0.0f, 2, 3, 1},
 };
 
 /* For combine kernels: their rows, and splits below and above the lanes of a warp. */
@@ -209,6 +212,20 @@ static int may_pack(const ap_variant *v) {
           bias == AP_ATTENTION_BIAS_FP32);
 }
 
+/* Heads that share a tile, of a row that says so: all of a group where a kernel knows no parts. */
+static int packed_heads(const shape_row *row, const ap_variant *v) {
+  if (row->packed == 0 || !may_pack(v))
+    return 0;
+  const int parts = v->axis[AP_ATTENTION_ARCH] == 90 &&
+                    v->axis[AP_ATTENTION_HDIM_V] <= AP_ATTENTION_SM90_HDIM_MAX &&
+                    !v->axis[AP_ATTENTION_ALIBI] && v->axis[AP_ATTENTION_BIAS] == 0 &&
+                    !v->axis[AP_ATTENTION_MOD_SCORE] && !v->axis[AP_ATTENTION_MOD_MASK];
+  if (row->packed > 1 && parts)
+    return row->packed;
+  return row->group <= AP_ATTENTION_WARPGROUP_ROWS || v->axis[AP_ATTENTION_ARCH] != 90 ? row->group
+                                                                                       : 0;
+}
+
 static shape make_shape(int i, const kernel *k) {
   static const float below[] = {0, 0, 20, 0, 0, 150, 0, 2};
   const int of_window = window_shape_of(k, i);
@@ -221,7 +238,7 @@ static shape make_shape(int i, const kernel *k) {
       .seqlen_k = row->k.tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + row->k.more,
       .heads_kv = row->heads_kv,
       .group = row->group,
-      .packed = row->packed && may_pack(&k->variant),
+      .packed = packed_heads(row, &k->variant),
       .splits = k->variant.axis[AP_ATTENTION_SPLIT] ? row->splits : 0,
       .layout = row->layout,
       .without_lse = row->without_lse,

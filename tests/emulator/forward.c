@@ -159,7 +159,7 @@ static void call_combine(void (*function)(void), const void *args) {
 
 static int row_blocks(const call *c, const kernel *k) {
   const int block_m = k->tile.field[AP_ATTENTION_TILE_BLOCK_M];
-  const int heads = c->s->packed ? c->s->group : 1;
+  const int heads = most(1, c->s->packed);
   return k->tile.field[AP_ATTENTION_TILE_PRODUCER]
              ? ceil_div(c->s->seqlen_q, block_m / 64 * (64 / heads))
              : ceil_div((int64_t)c->s->seqlen_q * heads, block_m);
@@ -168,7 +168,7 @@ static int row_blocks(const call *c, const kernel *k) {
 /* The keys that the rows of a row block see. */
 static ap_keys keys_of(const call *c, const kernel *k, int row_block) {
   const int block_m = k->tile.field[AP_ATTENTION_TILE_BLOCK_M];
-  const int heads = c->s->packed ? c->s->group : 1;
+  const int heads = most(1, c->s->packed);
   const ap_mask mask = ap_mask_of(&c->args);
   int64_t first = (int64_t)row_block * block_m / heads,
           last = (((int64_t)row_block + 1) * block_m - 1) / heads;
@@ -255,7 +255,7 @@ static attnpress_fwd_args fwd_args(const call *c, const kernel *k) {
       .heads_kv = s->heads_kv,
       .seqlen_q = s->seqlen_q,
       .seqlen_k = s->seqlen_k,
-      .heads_per_tile = s->packed ? s->group : 1,
+      .heads_per_tile = most(1, s->packed),
       .num_splits = k->variant.axis[AP_ATTENTION_SPLIT] ? s->splits : 1,
       .row_blocks = row_blocks(c, k),
       .scale = scale_of(c),
@@ -289,7 +289,7 @@ static int encode_maps(const call *c, const kernel *k, attnpress_fwd_sm90_bias_a
 /* How units of work are dealt to `blocks` blocks. */
 static void number_units(attnpress_fwd_sm90_args *args, const shape *s, int blocks) {
   const attnpress_fwd_args *fwd = &args->fwd;
-  const int tile_heads = fwd->heads_q / fwd->heads_per_tile;
+  const int tile_heads = ceil_div(fwd->heads_q, fwd->heads_per_tile);
   args->heads = fwd->num_splits * tile_heads * fwd->batch;
   const int section_heads = s->section_heads > 0 ? s->section_heads : most(1, args->heads);
   const int sections = most(1, ceil_div(args->heads, section_heads));
@@ -507,8 +507,10 @@ void print_shape(const ap_variant *variant, const shape *s, char *text, int text
   int size = snprintf(text, (size_t)text_bytes, "batch %d, %d queries, %d keys, %d heads", s->batch,
                       s->seqlen_q, s->seqlen_k, s->heads_kv * s->group);
   if (s->group > 1)
-    size += snprintf(text + size, (size_t)(text_bytes - size), " on %d key head%s%s", s->heads_kv,
-                     s->heads_kv > 1 ? "s" : "", s->packed ? ", packed" : "");
+    size += snprintf(text + size, (size_t)(text_bytes - size), " on %d key head%s", s->heads_kv,
+                     s->heads_kv > 1 ? "s" : "");
+  if (s->packed > 1)
+    size += snprintf(text + size, (size_t)(text_bytes - size), ", %d packed", s->packed);
   if (s->splits > 0)
     size += snprintf(text + size, (size_t)(text_bytes - size), ", %d splits", s->splits);
   if (s->below > 0)
@@ -526,7 +528,7 @@ static void print_tile_place(const kernel *k, const shape *s, const int64_t at[4
     snprintf(text, text_bytes, "a row has a block of its own");
     return;
   }
-  const int heads = s->packed ? s->group : 1;
+  const int heads = most(1, s->packed);
   if (k->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
     const int positions = 64 / heads, consumers = k->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64;
     const int64_t group = at[1] / positions;

@@ -44,8 +44,8 @@ typedef enum layout {
 
 typedef struct shape {
   int batch, seqlen_q, seqlen_k, heads_kv, group; /* group: query heads of one key head */
-  int packed;                                     /* 1: the heads of a group share a tile */
-  int splits;                                     /* of split kernels */
+  int packed; /* so many heads of a group share a tile; 0: one has its own */
+  int splits; /* of split kernels */
   layout layout;
   int without_lse;
   float scale; /* 0: 1 / sqrt(hdim) */
@@ -96,7 +96,7 @@ void run_forward(const kernel *forward, const companions *others, const shape *s
  * heads, seqlen_q), each by a thread block, or by one of its groups of threads. */
 void run_combine(const kernel *combine, const shape *s, int by_groups, uint64_t seed, verdict *v);
 
-/** "batch 2, 33 queries, 65 keys, 4 heads on 1 key head, packed, bhsd, window 7,0": of a kernel. */
+/** "batch 2, 33 queries, 65 keys, 4 heads on 1 key head, 4 packed, bhsd, window 7,0": of a kernel. */
 void print_shape(const ap_variant *variant, const shape *s, char *text, int text_bytes);
 
 /** Fills a tensor's strides. */

@@ -1348,8 +1348,8 @@ MUTATIONS = [
     Mutation(
         "sm90: Q of the first consumer's positions",
         FWD_SM90,
-        "unit->position_begin + consumer * positions, unit->tile_head",
-        "unit->position_begin, unit->tile_head",
+        "unit->position_begin + consumer * positions, unit->batch",
+        "unit->position_begin, unit->batch",
     ),
     Mutation(
         "sm90: the wrong key head",
@@ -1411,6 +1411,25 @@ MUTATIONS = [
         FWD_SM90,
         "divide(row + half * 8,",
         "divide(row,",
+    ),
+    Mutation(
+        "sm90: the last of the heads that share tiles in parts is not there, and is stored",
+        FWD_SM90,
+        " &&\n                       head < fwd->heads_q;",
+        ";",
+    ),
+    Mutation(
+        "sm90: a key head for the last of the heads that share tiles in parts",
+        FWD_SM90,
+        "args->tile_heads.value / fwd->heads_kv",
+        "fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile",
+        place=0,
+    ),
+    Mutation(
+        "sm90: Q of the first heads in all tiles",
+        FWD_SM90,
+        "unit->tile_head * args->fwd.heads_per_tile,\n                  unit->position_begin",
+        "unit->tile_head,\n                  unit->position_begin",
     ),
     Mutation(
         "sm90: the reference does not follow",

@@ -245,7 +245,7 @@ static int open_kernels(const run_options *o, kernel *k, companions *others, sha
   }
   if (o->scores.mod != NULL && kernel_use_mod(o->scores.mod, o->scores.mod_scalars, report) != 0)
     return -1;
-  s->packed = o->packed;
+  s->packed = o->packed ? s->group : 0;
   s->splits = o->splits;
   if (o->source != NULL) {
     status = kernel_open(k, o->source, report);
@@ -254,7 +254,7 @@ static int open_kernels(const run_options *o, kernel *k, companions *others, sha
   } else {
     if (choose(o, &plan, stem, report) != 0)
       return -1;
-    s->packed = plan.heads_per_tile > 1;
+    s->packed = plan.heads_per_tile;
     s->splits = plan.variant.axis[AP_ATTENTION_SPLIT] ? plan.num_splits : 0;
     if (plan.tile.field[AP_ATTENTION_TILE_PRODUCER] && plan.grid > 0) {
       s->blocks = (int)plan.grid;
@@ -369,7 +369,7 @@ int emulate_run_attention(int argc, char **argv) {
                        .flat_pages = o.flat_pages,
                        .heads_kv = s.heads_kv,
                        .group = s.group,
-                       .packed = s.packed,
+                       .packed = s.packed > 1,
                        .splits = s.splits};
   for (int i = 0; i < ragged.count; ++i)
     ragged.keys[i] = o.lengths[i];

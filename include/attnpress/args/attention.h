@@ -51,7 +51,8 @@ typedef struct attnpress_fwd_args {
   int64_t lse_batch_stride, lse_head_stride;
   int32_t batch, heads_q, heads_kv, seqlen_q, seqlen_k;
   int32_t heads_per_tile; /* query heads of one key head whose rows share a tile: 1, or heads_q /
-                             heads_kv */
+                             heads_kv, or, in dense sm90 kernels, less than that; one key head's last
+                             tile may then have fewer */
   int32_t row_blocks;     /* ceil(seqlen_q * heads_per_tile / BLOCK_M); of sm90 kernels, of whole
                              positions: ceil(seqlen_q / (BLOCK_M / 64 * (64 / heads_per_tile))) */
   int32_t num_splits;     /* 1 in kernels that do not split */
@@ -83,8 +84,8 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_args) == 368, "layout of attnpress_
  * heads that do not exist. They are dealt to the g blocks of the grid group by group: block b takes
  * units b, 2 g - 1 - b, 2 g + b ... of each group. */
 typedef struct attnpress_fwd_sm90_args {
-  attnpress_tensor_map q; /* (batch, heads_q / heads_per_tile, seqlen_q, heads_per_tile, HEAD_DIM),
-                             boxes of (1, 1, 64 / heads_per_tile, heads_per_tile, 64) */
+  attnpress_tensor_map q; /* (batch, seqlen_q, heads_q, HEAD_DIM),
+                             boxes of (1, 64 / heads_per_tile, heads_per_tile, 64) */
   attnpress_tensor_map k; /* (batch, heads_kv, seqlen_k, HEAD_DIM), boxes of (1, 1, BLOCK_N, 64) */
   attnpress_tensor_map
       v; /* (batch, heads_kv, seqlen_k, HEAD_DIM_V), boxes of (1, 1, BLOCK_N, 64) */
@@ -93,7 +94,7 @@ typedef struct attnpress_fwd_sm90_args {
   attnpress_divisor section_units;  /* section_heads * row_blocks */
   attnpress_divisor group_rounds;   /* ceil(group_units / g) */
   attnpress_divisor num_splits;     /* fwd.num_splits */
-  attnpress_divisor tile_heads;     /* heads_q / heads_per_tile */
+  attnpress_divisor tile_heads;     /* ceil(heads_q / heads_per_tile) */
   attnpress_divisor heads_per_tile; /* fwd.heads_per_tile */
   int32_t heads;                    /* batch * tile_heads * num_splits */
   int32_t group_units;              /* units of a group, a whole number of sections */
