@@ -328,12 +328,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "__device__ __forceinline__ bool snippet_keeps(const attnpress_mod_args *mod, SnippetRow row, int k,\n"
            "                                              int q_len, int k_len);\n"
            "\n"
-           "// Scores that it takes out become -inf; `key` is this thread's first key. What it says of a key to\n"
-           "// both rows of a thread is asked at once, in a loop that keeps the code small: a bit a score.\n"
-           "__device__ __forceinline__ void mask_by_snippet(float *score, const attnpress_mod_args *mod,\n"
-           "                                                int q_len, int k_len, const SnippetRow rows[2],\n"
-           "                                                int key) {\n"
-           "  uint32_t seen[2][ceil_div(S_TILES, 16)] = {};\n"
+           "constexpr int SEEN_WORDS = ceil_div(S_TILES, 16); // of a row of a key block: two bits a tile\n"
+           "\n"
+           "// Asks it about a thread's scores; `key` is this thread's first key. What it says of a key to both\n"
+           "// rows of a thread is asked at once, in a loop that keeps the code small: a bit a score.\n"
+           "__device__ __forceinline__ void ask_snippet(uint32_t seen[2 * SEEN_WORDS],\n"
+           "                                            const attnpress_mod_args *mod, int q_len, int k_len,\n"
+           "                                            const SnippetRow rows[2], int key) {\n"
+           "#pragma unroll\n"
+           "  for (int word = 0; word < 2 * SEEN_WORDS; ++word)\n"
+           "    seen[word] = 0;\n"
            "#pragma unroll\n"
            "  for (int first = 0; first < S_TILES; first += 16) {\n"
            "#pragma unroll 4\n"
@@ -342,19 +346,35 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      for (int i = 0; i < 4; ++i) {\n"
            "        const bool keeps =\n"
            "            snippet_keeps(mod, rows[i / 2], key + (first + tile) * 8 + i % 2, q_len, k_len);\n"
-           "        seen[i / 2][first / 16] |= (uint32_t)keeps << tile * 2 + i % 2;\n"
+           "        seen[i / 2 * SEEN_WORDS + first / 16] |= (uint32_t)keeps << tile * 2 + i % 2;\n"
            "      }\n"
            "    }\n"
            "  }\n"
+           "}\n"
+           "\n"
+           "// Scores that it takes out become -inf.\n"
+           "__device__ __forceinline__ void hide_unseen(float *score, const uint32_t seen[2 * SEEN_WORDS]) {\n"
            "#pragma unroll\n"
            "  for (int half = 0; half < 2; ++half) {\n"
            "#pragma unroll\n"
            "    for (int i = 0; i < S_TILES * 2; ++i) {\n"
-           "      if (!(seen[half][i / 32] & 1u << i % 32))\n"
+           "      if (!(seen[half * SEEN_WORDS + i / 32] & 1u << i % 32))\n"
            "        score[i / 2 * 4 + half * 2 + i % 2] = -INF;\n"
            "    }\n"
            "  }\n"
            "}\n"
+           "\n"
+           "__device__ __forceinline__ void mask_by_snippet(float *score, const attnpress_mod_args *mod,\n"
+           "                                                int q_len, int k_len, const SnippetRow rows[2],\n"
+           "                                                int key) {\n"
+           "  uint32_t seen[2 * SEEN_WORDS];\n"
+           "  ask_snippet(seen, mod, q_len, k_len, rows, key);\n"
+           "  hide_unseen(score, seen);\n"
+           "}\n"
+           "\n");
+    }
+    if (has_map) {
+      TEXT("constexpr int BITS_WORDS = CONSUMERS * 128 * 2 * SEEN_WORDS; // of a known key block\n"
            "\n");
     }
     TEXT("// What it is given stands behind the kernel's own arguments.\n"
@@ -1564,6 +1584,29 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if (has_map) {
+    TEXT("// What the snippet's mask leaves of the walk's key block, and, where the map kernel wrote it down,\n"
+         "// which of this thread's scores: that arrives while the product runs.\n"
+         "__device__ __forceinline__ TileState look_up_block(uint32_t seen[2 * SEEN_WORDS], const Walk *walk,\n"
+         "                                                   const attnpress_mod_args *mod) {\n"
+         "  const uint32_t *map = walk->unit.map;\n"
+         "  const TileState state = tile_state(map, walk->n);\n"
+         "  if (state == KNOWN_SCORES) {\n"
+         "    const int64_t word = map - mod->map + walk->n / 16; // of the whole map\n"
+         "    const int place = known_behind(map, walk->n) ? 1 : 0;\n"
+         "    const uint32_t *from = mod->bits + (word * ATTNPRESS_MOD_BITS_BLOCKS + place) * BITS_WORDS +\n"
+         "                           (threadIdx.x - 128) * (2 * SEEN_WORDS);\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < 2 * SEEN_WORDS; i += 2) {\n"
+         "      const uint2 pair = *(const uint2 *)(from + i);\n"
+         "      seen[i] = pair.x;\n"
+         "      seen[i + 1] = pair.y;\n"
+         "    }\n"
+         "  }\n"
+         "  return state;\n"
+         "}\n"
+         "\n");
+  }
   TEXT("// Whether this consumer's rows see the unit's last key block, with which the unit begins.\n"
        "__device__ __forceinline__ bool sees_first_block(const Walk *walk) {\n"
        "  return walk->block_end == walk->unit.blocks.end && walk->block_end > ");
@@ -1866,6 +1909,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (mod_score || mod_mask) {
     TEXT("                                            const attnpress_mod_args *mod,\n");
   }
+  if (has_map) {
+    TEXT("                                            TileState state, uint32_t seen[2 * SEEN_WORDS],\n");
+  }
   if (bias == AP_ATTENTION_BIAS_FP32) {
     TEXT("                                            const uint32_t bias[2][BIAS_WORDS],\n");
   } else if (bias_map) {
@@ -1891,9 +1937,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                walk->snippet_rows[half], block_key(&walk->unit, walk->n) + threadIdx.x % 4 * 2);\n");
   }
   if (has_map) {
-    TEXT("  if (tile_state(walk->unit.map, walk->n) != ALL_SCORES)\n"
-         "    mask_by_snippet(score, mod, fwd->seqlen_q, fwd->seqlen_k, walk->snippet_rows,\n"
-         "                    walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n");
+    TEXT("  if (state == SOME_SCORES)\n"
+         "    ask_snippet(seen, mod, fwd->seqlen_q, fwd->seqlen_k, walk->snippet_rows,\n"
+         "                walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n"
+         "  if (state != ALL_SCORES)\n"
+         "    hide_unseen(score, seen);\n");
   } else if (mod_mask) {
     TEXT("  mask_by_snippet(score, mod, walk->unit.seqlen_q, walk->unit.seqlen_k, walk->snippet_rows,\n"
          "                  walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n");
@@ -2284,6 +2332,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    uint32_t slopes[4];\n"
          "    take_slopes(slopes, &walk);\n");
   }
+  if (has_map) {
+    TEXT("    uint32_t seen[2 * SEEN_WORDS];\n"
+         "    TileState state = look_up_block(seen, &walk, mod);\n");
+  }
   TEXT("    wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
   if (block_m > 64) {
     TEXT("    begin_turn(consumer);\n");
@@ -2316,6 +2368,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("    take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
+  STRING(has_map ? "state, seen, " : "");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "\n");
@@ -2364,6 +2417,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (alibi_product) {
     TEXT("        take_slopes(slopes, &walk);\n");
   }
+  if (has_map) {
+    TEXT("        state = look_up_block(seen, &walk, mod);\n");
+  }
   if (q_in_regs) {
     TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last,");
     STRING(alibi_product ? " slopes, walk.key_numbers," : "");
@@ -2381,6 +2437,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("        take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
+  STRING(has_map ? "state, seen, " : "");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   TEXT(");\n"
        "        // As above.\n"
@@ -2424,6 +2481,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (alibi_product) {
       TEXT("      take_slopes(slopes, &walk);\n");
     }
+    if (has_map) {
+      TEXT("      state = look_up_block(seen, &walk, mod);\n");
+    }
     if (q_in_regs) {
       TEXT("      load_q(q, shared, consumer, q_parity);\n"
            "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
@@ -2449,6 +2509,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      }\n"
          "      take_scores(score, reference, row_sum, rescale, &walk, ");
     STRING((mod_score || mod_mask) ? "mod, " : "");
+    STRING(has_map ? "state, seen, " : "");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
     TEXT(");\n"
          "    }\n"

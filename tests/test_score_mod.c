@@ -194,6 +194,8 @@ static void test_launches(void **state) {
   const int key_blocks = (SEQLEN_K + map->block_n - 1) / map->block_n;
   assert_int_equal(forward->mod.map_words, (key_blocks + 15) / 16);
   assert_int_equal(cuda->launch[0].grid, BATCH * row_blocks * forward->mod.map_words);
+  assert_true(forward->mod.bits >= forward->mod.map + cuda->launch[0].grid); /* one for all heads */
+  assert_ptr_equal(map->call.mod.bits, forward->mod.bits);
 
   /* A mask that knows heads, in splits, behind whose parts the map lies. */
   args = mod_args();
@@ -210,6 +212,7 @@ static void test_launches(void **state) {
   assert_int_equal(map->map_heads, HEADS_Q / map->call.fwd.heads_per_tile);
   assert_int_equal(map->heads, map->call.fwd.heads_per_tile);
   assert_int_equal(map->call.mod.map_batch_stride, 0);
+  assert_null(map->call.mod.bits);
   assert_true((uintptr_t)map->call.mod.map >= 0x800000 + 2 * 4 * BATCH * SEQLEN_Q * HEADS_Q * HDIM);
 
   /* Scores alone: no map, no workspace; short queries, whose kernel is sm80's. */
@@ -533,7 +536,9 @@ static void test_plans(void **state) {
   assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));
   assert_int_equal(attnpress_plan_launch_count(plan), 2);
   assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
-  assert_in_range(bytes, 4, 4096);
+  /* The map, and behind it bits of two key blocks: 32 bytes for each row of the row blocks. */
+  const size_t bits = (size_t)BATCH * ((SEQLEN_Q + 127) / 128 * 128) * 32;
+  assert_in_range(bytes, 4 + bits, 4096 + bits);
   args.num_splits = 0;
   assert_ok(attnpress_plan_forward(handle, &args, &up_to, &range));
   assert_ok(attnpress_plan_workspace_bytes(range, &most));

@@ -181,6 +181,7 @@ typedef struct ap_plan {
       map_heads;           /* batches, and tile heads, that have maps of their own: all, or 1 */
   int32_t map_words;       /* of a row block */
   size_t map_offset_bytes; /* in the workspace, behind the splits' */
+  size_t map_bits_offset_bytes; /* behind the map; 0: it has no bits */
   size_t workspace_bytes;
 } ap_plan;
 
@@ -193,6 +194,10 @@ attnpress_status ap_choose_range(const ap_problem *maxima, const ap_device *devi
  * heads, and how many of a row block; -1: they pass 2^31 - 1. */
 int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32_t heads_per_tile,
                            int32_t *batches, int32_t *heads, int32_t *words);
+/** Words of the bits of so many rows of the map's words, of `words` each: 0 where kernels have no use for
+ * them, where each head would need its own, and where rows are long. */
+int64_t ap_count_map_bits(const ap_problem *problem, const ap_tile *tile, int64_t rows,
+                          int32_t words);
 /** 1 where the map kernel runs before the forward kernel: of sequences of their own lengths the
  * forward kernel asks a snippet's mask about every pair. */
 static inline int ap_has_map(const ap_problem *problem) {

@@ -89,6 +89,17 @@ int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32
              : all;
 }
 
+int64_t ap_count_map_bits(const ap_problem *problem, const ap_tile *tile, int64_t rows,
+                          int32_t words) {
+  const int32_t *field = tile->field;
+  if (!field[AP_ATTENTION_TILE_PRODUCER] || problem->mod_mask_uses & AP_MOD_USES_HEAD ||
+      words > ATTNPRESS_MOD_BITS_WORDS)
+    return 0;
+  const int row_words = ceil_div(field[AP_ATTENTION_TILE_BLOCK_N], 128); /* of a thread */
+  return rows * words * ATTNPRESS_MOD_BITS_BLOCKS * field[AP_ATTENTION_TILE_BLOCK_M] * 4 *
+         row_words;
+}
+
 /** What writes the map, and where it lies: behind the splits' parts. */
 static attnpress_status plan_map(const ap_problem *problem, const ap_device *device,
                                  ap_plan *plan) {
@@ -113,6 +124,12 @@ static attnpress_status plan_map(const ap_problem *problem, const ap_device *dev
   plan->map_offset_bytes = ap_align_workspace(plan->workspace_bytes);
   plan->workspace_bytes =
       plan->map_offset_bytes + (ATTNPRESS_MOD_MAP_BEGIN + (size_t)words) * sizeof(uint32_t);
+  const int64_t bits =
+      ap_count_map_bits(problem, &plan->tile, words / plan->map_words, plan->map_words);
+  if (bits > 0) {
+    plan->map_bits_offset_bytes = ap_align_workspace(plan->workspace_bytes);
+    plan->workspace_bytes = plan->map_bits_offset_bytes + (size_t)bits * sizeof(uint32_t);
+  }
   return ATTNPRESS_OK;
 }
 

@@ -39,8 +39,13 @@ static size_t most_map_bytes(const ap_problem *problem, const ap_problem *maxima
           : ap_count_map_words(&most, tile, ap_group_of(&most), &batches, &heads, &words);
   if (any || alone < 0 || packed < 0)
     return SIZE_MAX;
-  return AP_WORKSPACE_ALIGNMENT +
-         (ATTNPRESS_MOD_MAP_BEGIN + (size_t)(alone > packed ? alone : packed)) * sizeof(uint32_t);
+  const int64_t most_words = alone > packed ? alone : packed;
+  /* Fewer keys have bits where as many as these do not. */
+  const int64_t bits =
+      ap_count_map_bits(&most, tile, most_words / words,
+                        words < ATTNPRESS_MOD_BITS_WORDS ? words : ATTNPRESS_MOD_BITS_WORDS);
+  return 2 * AP_WORKSPACE_ALIGNMENT +
+         (ATTNPRESS_MOD_MAP_BEGIN + (size_t)most_words + (size_t)bits) * sizeof(uint32_t);
 }
 
 static attnpress_status add_workspace(const ap_problem *maxima, size_t rows, size_t more_bytes,

@@ -483,6 +483,8 @@ void ap_score_mod_fill(const attnpress_forward_args *args, const ap_plan *how,
   out->ticket = (uint32_t *)(void *)((char *)args->workspace + how->map_offset_bytes);
   out->map = out->ticket + ATTNPRESS_MOD_MAP_BEGIN;
   out->map_words = how->map_words;
+  if (how->map_bits_offset_bytes > 0)
+    out->bits = (uint32_t *)(void *)((char *)args->workspace + how->map_bits_offset_bytes);
   const int64_t head_words = (int64_t)how->row_blocks * how->map_words;
   out->map_head_stride = how->map_heads > 1 ? head_words : 0;
   out->map_batch_stride = how->map_batch > 1 ? how->map_heads * head_words : 0;

@@ -32,3 +32,5 @@ int32_t source_constant(const char *source, const char *name);
 int kernel_find(kernel *k, const char *name, char *report);
 /** The same, with the snippet of another. */
 int kernel_find_with_mod(kernel *k, const char *name, const snippet_file *mod, char *report);
+/** The source of `of` again, with the snippet of a file. */
+int kernel_open_again(kernel *k, const kernel *of, const char *mod_path, char *report);

@@ -361,7 +361,7 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
 
 /* As runtime/attention/choose.c plans what concerns the map; the workspace is the map. */
 static ap_plan plan_of(const call *c, const kernel *k, const attnpress_fwd_args *fwd,
-                       ap_problem *problem, int64_t *words) {
+                       ap_problem *problem, int64_t *words, int64_t *workspace_words) {
   ap_plan how = {.variant = k->variant,
                  .tile = k->tile,
                  .heads_per_tile = fwd->heads_per_tile,
@@ -375,6 +375,14 @@ static ap_plan plan_of(const call *c, const kernel *k, const attnpress_fwd_args 
   ap_score_mod_describe(c->args.score_mod, 0, 0, problem);
   *words = ap_count_map_words(problem, &how.tile, how.heads_per_tile, &how.map_batch,
                               &how.map_heads, &how.map_words);
+  const int64_t bits = ap_count_map_bits(problem, &how.tile, *words / how.map_words, how.map_words);
+  if (bits > 0) {
+    const int64_t begin = (ATTNPRESS_MOD_MAP_BEGIN + *words + 3) / 4 * 4;
+    how.map_bits_offset_bytes = (size_t)begin * sizeof(uint32_t);
+    *workspace_words = begin + bits;
+  } else {
+    *workspace_words = ATTNPRESS_MOD_MAP_BEGIN + *words;
+  }
   return how;
 }
 
@@ -385,15 +393,15 @@ static unsigned buffers_used(void) {
 /* Writes the map of the forward kernel `k` and fills `mod`, what the snippet is given. */
 static int launch_map(const kernel *map, const kernel *k, call *c, const attnpress_fwd_args *fwd,
                       attnpress_mod_args *mod, char *report) {
-  int64_t words;
+  int64_t words, workspace_words;
   ap_problem problem;
-  const ap_plan how = plan_of(c, k, fwd, &problem, &words);
+  const ap_plan how = plan_of(c, k, fwd, &problem, &words, &workspace_words);
   attnpress_fwd_map_args args = {.call.fwd = *fwd};
   if (!k->variant.axis[AP_ATTENTION_MOD_MASK] || c->rows == 0) {
     ap_score_mod_fill(&c->args, &how, mod);
     return 0;
   }
-  c->args.workspace = scores_add_map(&c->scores, ATTNPRESS_MOD_MAP_BEGIN + words);
+  c->args.workspace = scores_add_map(&c->scores, workspace_words);
   ap_score_mod_fill(&c->args, &how, mod);
   args.call.mod = *mod;
   ap_score_mod_fill_map(&problem, &how, &args);

@@ -16,6 +16,7 @@ typedef struct kernel {
   char stem[AP_STEM_MAX];
   emulated_module *module;
   snippet_file *mod; /* the snippet that its source ends with; NULL: none. Kept by kernel.c. */
+  char *source;      /* without the snippet; freed with the kernel */
 } kernel;
 
 /** Compiles and loads the kernel in `source`, whose file name is its stem. The fields of the tile

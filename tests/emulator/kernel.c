@@ -117,8 +117,10 @@ int kernel_find_with_mod(kernel *k, const char *name, const snippet_file *mod, c
 static int write_text(const char *path, const char *text, size_t size);
 
 static int compile_and_load(kernel *k, const char *source_path, char *report) {
-  char module[PATH_BYTES];
-  if (temporary_path(module, k->stem, ".so") != 0) {
+  static int count; /* a path of its own, as dlopen() knows a module by it */
+  char module[PATH_BYTES], suffix[16];
+  snprintf(suffix, sizeof suffix, "-%d.so", count++);
+  if (temporary_path(module, k->stem, suffix) != 0) {
     snprintf(report, EMULATED_REPORT_BYTES, "no folder could be made in /tmp");
     return -1;
   }
@@ -174,7 +176,18 @@ int kernel_open(kernel *k, const char *path, char *report) {
   emulated_family_of(&k->variant)->read_tile(source, &k->variant, &k->tile);
   const int status = ap_takes_snippet(&k->variant) ? compile_with_mod(k, source, report)
                                                    : compile_and_load(k, path, report);
-  free(source);
+  k->source = source;
+  return status;
+}
+
+int kernel_open_again(kernel *k, const kernel *of, const char *mod_path, char *report) {
+  const int before = mod_in_use;
+  *k = *of;
+  k->module = NULL;
+  k->source = NULL;
+  mod_in_use = read_mod(mod_path, report);
+  const int status = mod_in_use < 0 ? -1 : compile_with_mod(k, of->source, report);
+  mod_in_use = before;
   return status;
 }
 
@@ -259,5 +272,7 @@ int kernel_generate(kernel *k, const char *stem, char *report) {
 
 void kernel_close(kernel *k) {
   emulated_unload(k->module);
+  free(k->source);
   k->module = NULL;
+  k->source = NULL;
 }

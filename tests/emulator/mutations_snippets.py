@@ -20,8 +20,11 @@ KERNELS = [
     ("flash_fwd_hdim72_fp16_causal_modscore_modmask_sm90", "m128n80s2"),
     ("flash_fwd_split_hdim64_fp16_softcap_modscore_modmask_decode_sm80", ""),
     ("flash_fwd_hdim40_bf16_window_modscore_modmask_sm90", "m192n48s3"),
+    ("flash_fwd_hdim64_bf16_modmask_sm90", "m128n48s2"),
+    ("flash_fwd_hdim72_fp16_causal_modmask_sm90", "m128n176s2"),
 ]
-"""Scores and masks on both architectures; warps with keys of their own; one to three consumers."""
+"""Scores and masks on both architectures; warps with keys of their own; one to three consumers;
+masks whose map has bits, in one word of a row and two."""
 
 MUTATIONS = [
     Mutation("snippet: before the scale", PASS, "*one * mod->natural_per_unit", "*one"),
@@ -34,8 +37,8 @@ MUTATIONS = [
     Mutation(
         "snippet: its mask takes out what it keeps",
         PASS,
-        "if (!(seen[half]",
-        "if ((seen[half]",
+        "if (!(seen[half *",
+        "if ((seen[half *",
     ),
     Mutation(
         "snippet: the mask of the other row",
@@ -209,7 +212,7 @@ MUTATIONS = [
     Mutation(
         "map: one warp's part is lost",
         MAP,
-        "int warp = 1; warp < WARPS",
+        "int warp = 0; warp < WARPS",
         "int warp = 2; warp < WARPS",
     ),
     Mutation("map: no barrier before it is put together", MAP, "  __syncthreads();\n", ""),
@@ -259,8 +262,8 @@ MUTATIONS = [
     Mutation(
         "map, sm90: the mask is never asked",
         FWD_SM90,
-        "tile_state(walk->unit.map, walk->n) != ALL_SCORES",
-        "tile_state(walk->unit.map, walk->n) == NO_SCORES",
+        "  if (state != ALL_SCORES)\n    hide_unseen",
+        "  if (state == NO_SCORES)\n    hide_unseen",
     ),
     Mutation(
         "map: the mask is never asked",
@@ -268,4 +271,39 @@ MUTATIONS = [
         "tile_state(place->map, n) != ALL_SCORES",
         "tile_state(place->map, n) == NO_SCORES",
     ),
+    # ---- Bits ----
+    Mutation("bits: of the last block", FWD_SM90, "known_behind(map, walk->n) ? 1 : 0;", "0;"),
+    Mutation(
+        "bits: a block is behind itself",
+        HEADER,
+        "0xfffffffc << n % 16 * 2",
+        "0xffffffff << n % 16 * 2",
+    ),
+    Mutation(
+        "bits: of the first row block", FWD_SM90, "map - mod->map + walk->n / 16;", "walk->n / 16;"
+    ),
+    Mutation(
+        "bits: of the first consumer", FWD_SM90, "(threadIdx.x - 128) *", "threadIdx.x % 128 *"
+    ),
+    Mutation("bits: both rows are the first", MAP, "/ 4 + i % 2 * 8;", "/ 4;"),
+    Mutation("bits: consumers share their rows", MAP, "first + thread / 128 * positions", "first"),
+    Mutation(
+        "bits: the rows of packed heads", MAP, "positions + row / heads);", "positions + row);"
+    ),
+    Mutation("bits: a key late", MAP, "thread % 4 * 2 + j;", "thread % 4 * 2 + j + 1;"),
+    Mutation(
+        "bits: of the word's first block", MAP, "first, word * 16 + i);", "first, word * 16);"
+    ),
+    Mutation("bits: two tiles are one", MAP, "<< tile * 2 + j;", "<< tile / 2 * 2 + j;"),
+    Mutation(
+        "bits: the words of a row are one",
+        MAP,
+        "bits[i * words + word]",
+        "bits[i * words]",
+        harmless="no kernel with a mask of a snippet has a tile of more than 128 keys",
+    ),
+    Mutation(
+        "bits: row blocks share theirs", MAP, "index * ATTNPRESS_MOD_BITS_BLOCKS", "0 * index"
+    ),
+    Mutation("bits: blocks share theirs", MAP, "++place, bits += words)", "++place)"),
 ]

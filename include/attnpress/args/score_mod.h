@@ -8,6 +8,10 @@
  * its own arguments. */
 enum { ATTNPRESS_MOD_SCALARS_MAX = 16, ATTNPRESS_MOD_BUFFERS_MAX = 8, ATTNPRESS_MOD_MAP_BEGIN = 4 };
 
+/* Key blocks of which a word of the map has bits, the last ones that are asked for; and the words, at
+ * most, of a row block that has bits at all. */
+enum { ATTNPRESS_MOD_BITS_BLOCKS = 2, ATTNPRESS_MOD_BITS_WORDS = 16 };
+
 typedef struct attnpress_mod_buffer {
   const void *data;
   int64_t stride[4]; /* in elements */
@@ -16,9 +20,9 @@ typedef struct attnpress_mod_buffer {
 
 typedef struct attnpress_mod_args {
   /* Two bits a key block of each row block of the forward kernel, 16 to a word, key block n in bits
-   * 2 * (n % 16): 0 the mask leaves none of its scores, 1 some, 2 all of them. (batch or 1, tile
-   * heads or 1, row_blocks, map_words); written by the map kernel, where there is a mask. It begins
-   * ATTNPRESS_MOD_MAP_BEGIN words behind the ticket. */
+   * 2 * (n % 16): 0 the mask leaves none of its scores, 1 some, 2 all of them, 3 some, and
+   * `bits` says which. (batch or 1, tile heads or 1, row_blocks, map_words); written by the map
+   * kernel, where there is a mask. It begins ATTNPRESS_MOD_MAP_BEGIN words behind the ticket. */
   uint32_t *map;
   int64_t map_batch_stride, map_head_stride;  /* in words; 0: one serves all */
   int32_t map_words;                          /* of a row block: ceil(key blocks / 16) */
@@ -28,10 +32,14 @@ typedef struct attnpress_mod_args {
   uint32_t
       *ticket; /* units of work that sm90's thread blocks took beyond their first; the map kernel
                        sets it to 0 */
+  /* A bit a score of the key blocks that the map has as 3, for kernels of sm90; NULL: of none. (batch
+   * or 1, row_blocks, map_words, ATTNPRESS_MOD_BITS_BLOCKS from the last one on, threads of the
+   * consumers, rows of a thread, words of 16 tiles of 8 keys): two bits a tile, the lower first. */
+  uint32_t *bits;
 } attnpress_mod_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_mod_args, scalar, 32)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_mod_args) == 552, "layout of attnpress_mod_args");
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_mod_args) == 560, "layout of attnpress_mod_args");
 
 typedef struct attnpress_fwd_mod_args {
   attnpress_fwd_args fwd; /* scores leave a snippet's score in natural units: scale_log2 is then
@@ -49,7 +57,7 @@ typedef struct attnpress_fwd_ragged_mod_args {
 } attnpress_fwd_ragged_mod_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_ragged_mod_args, mod, 520)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_mod_args) == 1072,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_mod_args) == 1080,
                         "layout of attnpress_fwd_ragged_mod_args");
 
 /* Of bwd, bwd_dkv and bwd_dq of sm80: they ask the mask about every pair, and read no map. */
@@ -59,7 +67,7 @@ typedef struct attnpress_bwd_mod_args {
 } attnpress_bwd_mod_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_args, mod, 576)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1128, "layout of attnpress_bwd_mod_args");
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1136, "layout of attnpress_bwd_mod_args");
 
 typedef struct attnpress_bwd_ragged_mod_args {
   attnpress_bwd_ragged_args batch; /* as in attnpress_fwd_mod_args */
@@ -67,7 +75,7 @@ typedef struct attnpress_bwd_ragged_mod_args {
 } attnpress_bwd_ragged_mod_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_args, mod, 760)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_args) == 1312,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_args) == 1320,
                         "layout of attnpress_bwd_ragged_mod_args");
 
 /* Where the gradient of a snippet's buffer is added up, by the buffer's indices. */
@@ -91,7 +99,7 @@ typedef struct attnpress_bwd_mod_grad_args {
 } attnpress_bwd_mod_grad_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_grad_args, gradients, sizeof(attnpress_bwd_mod_args))
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_grad_args) == 1448,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_grad_args) == 1456,
                         "layout of attnpress_bwd_mod_grad_args");
 
 typedef struct attnpress_bwd_ragged_mod_grad_args {
@@ -102,13 +110,13 @@ typedef struct attnpress_bwd_ragged_mod_grad_args {
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_grad_args, gradients,
                         sizeof(attnpress_bwd_ragged_mod_args))
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_grad_args) == 1632,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_grad_args) == 1640,
                         "layout of attnpress_bwd_ragged_mod_grad_args");
 
 typedef struct attnpress_fwd_sm90_mod_args {
   attnpress_fwd_sm90_args sm90;
   attnpress_mod_args mod;
-  int64_t reserved[3];
+  int64_t reserved[2];
 } attnpress_fwd_sm90_mod_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_mod_args, mod, 896)
@@ -118,7 +126,7 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_sm90_mod_args) == 1472,
 typedef struct attnpress_fwd_sm90_ragged_mod_args {
   attnpress_fwd_sm90_ragged_args batch;
   attnpress_mod_args mod;
-  int64_t reserved[3];
+  int64_t reserved[2];
 } attnpress_fwd_sm90_ragged_mod_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_sm90_ragged_mod_args, mod, 1152)
@@ -137,5 +145,5 @@ typedef struct attnpress_fwd_map_args {
   int32_t reserved;
 } attnpress_fwd_map_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_map_args, block_n, 920)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_map_args) == 944, "layout of attnpress_fwd_map_args");
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_map_args, block_n, 928)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_map_args) == 952, "layout of attnpress_fwd_map_args");

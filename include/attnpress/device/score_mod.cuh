@@ -21,8 +21,9 @@ __device__ __forceinline__ const attnpress_mod_args *snippet_args(const attnpres
 
 // ---- The map ------------------------------------------------------------------------------------
 
-// What the mask leaves of the scores of a key block.
-enum TileState { NO_SCORES, SOME_SCORES, ALL_SCORES };
+// What the mask leaves of the scores of a key block; of some of those that it leaves some of, the map
+// kernel wrote down which.
+enum TileState { NO_SCORES, SOME_SCORES, ALL_SCORES, KNOWN_SCORES };
 
 // The map of a row block: two bits a key block.
 __device__ __forceinline__ const uint32_t *map_row(const attnpress_mod_args *mod, int64_t batch,
@@ -33,6 +34,12 @@ __device__ __forceinline__ const uint32_t *map_row(const attnpress_mod_args *mod
 
 __device__ __forceinline__ TileState tile_state(const uint32_t *map, int n) {
   return (TileState)(map[n / 16] >> n % 16 * 2 & 3);
+}
+
+// Whether the map has bits of another key block behind `n` in the same word.
+__device__ __forceinline__ bool known_behind(const uint32_t *map, int n) {
+  const uint32_t word = map[n / 16];
+  return (word & word >> 1 & 0x55555555 & 0xfffffffc << n % 16 * 2) != 0;
 }
 
 // The last key block before `end`, and from `begin` on, of which the mask leaves something; begin -
