@@ -25,7 +25,8 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
        "// Before the backward pass: of each query row delta = rowsum(dO out) - dlse and log2(e) lse, and\n"
        "// the sum of dQ starts at zero. dO and out are ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT(". ROW_THREADS threads share a row.\n");
+  TEXT(". ROW_THREADS threads share a row. They\n"
+       "// copy their chunks of several rows to shared memory: these are on their way without registers.\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("// Of sequences that have no such sum, dq of those without keys becomes zero.\n");
   }
@@ -52,7 +53,8 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("#include \"attnpress/device/gradient_zero.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
+  TEXT("#include \"attnpress/device/ptx_address.cuh\"\n"
+       "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM_V = ");
   INTEGER(hdim_v);
@@ -68,18 +70,37 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr int CHUNKS = HEAD_DIM_V / 8; // of 16 bytes, of a row\n"
        "constexpr int ROW_THREADS = CHUNKS > 16 ? 32 : CHUNKS > 8 ? 16 : CHUNKS > 4 ? 8 : 4;\n"
+       "constexpr int ROW_CHUNKS = ceil_div(CHUNKS, ROW_THREADS); // of a thread, of a row\n"
+       "constexpr int ROUND_ROWS = NUM_THREADS / ROW_THREADS;     // rows of all threads at a time\n"
+       "constexpr int ROUNDS = BLOCK_M / ROUND_ROWS;\n"
+       "constexpr int DEPTH = ROUNDS < 4 ? ROUNDS : 4 / ROW_CHUNKS; // rounds that are on their way\n"
+       "constexpr int TENSOR_BYTES = ROW_CHUNKS * NUM_THREADS * 16; // of a round, of out or dO\n"
+       "static_assert(ROUNDS * ROUND_ROWS == BLOCK_M && ROUNDS <= ROW_THREADS, \"a row of a thread's own\");\n"
        "\n"
        "// Sum of the products of eight pairs of elements.\n"
-       "__device__ __forceinline__ float multiply_chunks(const uint16_t *a, const uint16_t *b) {\n"
-       "  const uint4 x = *(const uint4 *)a, y = *(const uint4 *)b;\n"
+       "__device__ __forceinline__ float multiply_chunks(uint4 x, uint4 y) {\n"
        "  const uint32_t pairs[2][4] = {{x.x, x.y, x.z, x.w}, {y.x, y.y, y.z, y.w}};\n"
        "  float sum = 0.0f;\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < 4; ++i) {\n"
-       "    sum += widen(DTYPE, pairs[0][i]) * widen(DTYPE, pairs[1][i]);\n"
-       "    sum += widen(DTYPE, pairs[0][i] >> 16) * widen(DTYPE, pairs[1][i] >> 16);\n"
+       "    sum += widen_low(DTYPE, pairs[0][i]) * widen_low(DTYPE, pairs[1][i]);\n"
+       "    sum += widen_high(DTYPE, pairs[0][i]) * widen_high(DTYPE, pairs[1][i]);\n"
        "  }\n"
        "  return sum;\n"
+       "}\n"
+       "\n"
+       "// Starts copies of a thread's chunks of a row of out and of dO, as a group; zeros where it is not\n"
+       "// `valid`.\n"
+       "__device__ __forceinline__ void copy_row(uint32_t place, const uint16_t *out, const uint16_t *dout,\n"
+       "                                         int part, bool valid) {\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < ROW_CHUNKS; ++i) {\n"
+       "    const int chunk = i * ROW_THREADS + part;\n"
+       "    const int bytes = valid && chunk < CHUNKS ? 16 : 0;\n"
+       "    cp_async_16(place + i * NUM_THREADS * 16, out + chunk * 8, bytes);\n"
+       "    cp_async_16(place + TENSOR_BYTES + i * NUM_THREADS * 16, dout + chunk * 8, bytes);\n"
+       "  }\n"
+       "  cp_async_commit();\n"
        "}\n"
        "\n"
        "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
@@ -124,55 +145,38 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "  const int rows = args.row_tiles * 16; // of a head, padded\n"
          "  const int row_blocks = rows / BLOCK_M;\n"
          "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"
-         "  const int64_t head_index = blockIdx.x / row_blocks; // batch and query head\n"
-         "  const int head = (int)(head_index % args.heads_q);\n"
+         "  const int head_index = blockIdx.x / row_blocks; // batch and query head\n"
+         "  const int head = head_index % args.heads_q;\n"
          "  const int64_t batch = head_index / args.heads_q;\n"
          "  const uint16_t *out =\n"
          "      (const uint16_t *)args.out + batch * args.out_batch_stride + head * args.out_head_stride;\n"
          "  const uint16_t *dout =\n"
          "      (const uint16_t *)args.dout + batch * args.dout_batch_stride + head * args.dout_head_stride;\n");
   }
-  TEXT("  const int part = threadIdx.x % ROW_THREADS;\n"
-       "  // All lanes of a warp come through here as often: they add up their parts together.\n"
-       "#pragma unroll 2\n"
-       "  for (int r = threadIdx.x / ROW_THREADS; r < BLOCK_M; r += NUM_THREADS / ROW_THREADS) {\n"
-       "    const int row = first_row + r;\n"
-       "    float delta = 0.0f, lse_log2 = INF;\n"
-       "    if (row < ");
+  TEXT("  // A place of its own for each thread's chunks, which no other reads.\n"
+       "  __shared__ __align__(16) uint4 places[DEPTH][2][ROW_CHUNKS][NUM_THREADS];\n"
+       "  const uint32_t place = shared_address(&places[0][0][0][threadIdx.x]);\n"
+       "  const int part = threadIdx.x % ROW_THREADS, row = first_row + threadIdx.x / ROW_THREADS;\n"
+       "  const int seqlen = ");
   STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "seqlen_q" : "args.seqlen_q");
-  TEXT(") {\n"
+  TEXT(";\n"
        "#pragma unroll\n"
-       "      for (int chunk = 0; chunk < CHUNKS; chunk += ROW_THREADS) {\n"
-       "        if (chunk + ROW_THREADS <= CHUNKS || chunk + part < CHUNKS)\n"
-       "          delta += multiply_chunks(out + row * args.out_row_stride + (chunk + part) * 8,\n"
-       "                                   dout + row * args.dout_row_stride + (chunk + part) * 8);\n"
-       "      }\n"
-       "    }\n"
-       "#pragma unroll\n"
-       "    for (int distance = 1; distance < ROW_THREADS; distance *= 2)\n"
-       "      delta += __shfl_xor_sync(0xffffffff, delta, distance);\n"
-       "    if (part == 0) {\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("      if (row < seqlen_q) {\n"
-         "        lse_log2 = lse_or_inf(lse[row * given.ragged.lse_row_stride] * to_log2);\n"
-         "        if (args.dlse)\n"
-         "          delta -= args.dlse[dlse_offset + row * given.dlse_row_stride] * of_natural;\n"
-         "      }\n"
-         "      args.lse_log2[values + row] = lse_log2;\n"
-         "      args.delta[values + row] = delta;\n");
-  } else {
-    TEXT("      if (row < args.seqlen_q) {\n"
-         "        lse_log2 = lse_or_inf(args.lse[batch * args.lse_batch_stride +\n"
-         "                                       head * args.lse_head_stride + row] *\n"
-         "                              LOG2_E);\n"
-         "        if (args.dlse)\n"
-         "          delta -= args.dlse[batch * args.dlse_batch_stride + head * args.dlse_head_stride + row];\n"
-         "      }\n"
-         "      args.lse_log2[head_index * rows + row] = lse_log2;\n"
-         "      args.delta[head_index * rows + row] = delta;\n");
-  }
-  TEXT("    }\n"
+       "  for (int round = 0; round < DEPTH; ++round) {\n"
+       "    const int64_t r = row + round * ROUND_ROWS;\n"
+       "    copy_row(place + round * 2 * TENSOR_BYTES, out + r * args.out_row_stride,\n"
+       "             dout + r * args.dout_row_stride, part, r < seqlen);\n"
        "  }\n"
+       "  // Of the rows of all rounds, each is written by one of its threads.\n"
+       "  const int own = row + part * ROUND_ROWS;\n"
+       "  float delta = 0.0f, lse_log2 = INF;\n"
+       "  if (part < ROUNDS && own < seqlen) {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    lse_log2 = lse_or_inf(lse[own * given.ragged.lse_row_stride] * to_log2);\n");
+  } else {
+    TEXT("    lse_log2 = lse_or_inf(\n"
+         "        args.lse[batch * args.lse_batch_stride + head * args.lse_head_stride + own] * LOG2_E);\n");
+  }
+  TEXT("  }\n"
        "\n"
        "  // This block's rows of the sum, which lie together.\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -180,16 +184,51 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "  const int tiles = min(BLOCK_M / 16, ceil_div(seqlen_q, 16) - tile);\n"
          "  const bool direct = at.seqlen_k <= given.direct_keys; // dq without a sum\n"
          "  const int quads = direct ? 0 : max(tiles, 0) * args.dq_sum_quads;\n"
-         "  float4 *sum = (float4 *)args.dq_sum +\n"
+         "  float4 *dq_sum = (float4 *)args.dq_sum +\n"
          "                ((int64_t)head * args.sum_tiles + at.sum_tile + tile) * args.dq_sum_quads;\n");
   } else {
     TEXT("  const bool zeroes =\n"
          "      args.zero_ahead == 0 || head_index < first_head_of_unit(&args, args.zero_ahead);\n"
          "  const int quads = zeroes ? args.dq_sum_quads / row_blocks : 0;\n"
-         "  float4 *sum = (float4 *)args.dq_sum + (int64_t)blockIdx.x * quads;\n");
+         "  float4 *dq_sum = (float4 *)args.dq_sum + (int64_t)blockIdx.x * quads;\n");
   }
   TEXT("  for (int i = threadIdx.x; i < quads; i += NUM_THREADS)\n"
-       "    sum[i] = {0.0f, 0.0f, 0.0f, 0.0f};\n");
+       "    dq_sum[i] = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+       "\n"
+       "#pragma unroll\n"
+       "  for (int round = 0; round < ROUNDS; ++round) {\n"
+       "    // This thread's copies of the round have ended.\n"
+       "    cp_async_wait(ROUNDS - 1 - round < DEPTH - 1 ? ROUNDS - 1 - round : DEPTH - 1);\n"
+       "    float sum = 0.0f;\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < ROW_CHUNKS; ++i)\n"
+       "      sum += multiply_chunks(places[round % DEPTH][0][i][threadIdx.x],\n"
+       "                             places[round % DEPTH][1][i][threadIdx.x]);\n"
+       "    if (round + DEPTH < ROUNDS) {\n"
+       "      const int64_t r = row + (round + DEPTH) * ROUND_ROWS;\n"
+       "      copy_row(place + round % DEPTH * 2 * TENSOR_BYTES, out + r * args.out_row_stride,\n"
+       "               dout + r * args.dout_row_stride, part, r < seqlen);\n"
+       "    }\n"
+       "#pragma unroll\n"
+       "    for (int distance = 1; distance < ROW_THREADS; distance *= 2)\n"
+       "      sum += __shfl_xor_sync(0xffffffff, sum, distance);\n"
+       "    if (part == round)\n"
+       "      delta = sum;\n"
+       "  }\n"
+       "  if (part < ROUNDS) {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    if (args.dlse && own < seqlen)\n"
+         "      delta -= args.dlse[dlse_offset + own * given.dlse_row_stride] * of_natural;\n"
+         "    args.lse_log2[values + own] = lse_log2;\n"
+         "    args.delta[values + own] = delta;\n");
+  } else {
+    TEXT("    if (args.dlse && own < seqlen)\n"
+         "      delta -= args.dlse[batch * args.dlse_batch_stride + head * args.dlse_head_stride + own];\n"
+         "    args.lse_log2[(int64_t)head_index * rows + own] = lse_log2;\n"
+         "    args.delta[(int64_t)head_index * rows + own] = delta;\n");
+  }
+  TEXT("  }\n"
+       "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  if (args.zero_ahead != 0 && threadIdx.x == 0 &&\n"
          "      blockIdx.x < args.batch * args.heads_kv * args.group_parts)\n"

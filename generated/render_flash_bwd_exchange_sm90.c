@@ -46,6 +46,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     {
       int32_t s_keys = block_n / 2;
       int32_t has_v = (hdim_v > 128) ? 1 : 0;
+      int32_t serial = (has_v && (block_n == 96)) ? 1 : 0;
       TEXT("// ");
       STRING(stem);
       TEXT("\n"
@@ -155,10 +156,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "// Registers of a thread. ptxas has multiples of 16 of them, and 24 below the accumulators.\n"
            "constexpr int PRODUCER_REGISTERS = 24;\n"
            "constexpr int SCORE_REGISTERS = ");
-      INTEGER((block_n == 80) ? 160 : 176);
+      INTEGER((has_v || (block_n == 80)) ? 160 : 176);
       TEXT("; // of consumers that compute S and dP\n"
            "constexpr int SUM_REGISTERS = ");
-      INTEGER((block_n == 80) ? 160 : 136);
+      INTEGER((has_v || (block_n == 80)) ? 160 : 136);
       TEXT("; // of the one that computes dQ\n"
            "\n"
            "constexpr int CONSUMERS = 3;\n"
@@ -750,8 +751,39 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
            "  __syncwarp();\n"
            "}\n"
-           "\n"
-           "// Waits for P or dS. The fence is here, as those who store would wait at it for what they stored.\n"
+           "\n");
+      if (serial) {
+        TEXT("// What is kept of P while dP takes the place of S: P 2^KEPT_BITS in fp16, which has 11 bits of each\n"
+             "// down to 2^-28, whatever DTYPE is, so that dS is hardly less exact than of P in fp32.\n"
+             "constexpr int KEPT_BITS = 14;\n"
+             "constexpr float KEPT_SCALE = 1.0f / (1 << KEPT_BITS);\n"
+             "\n"
+             "// The same of P.\n"
+             "__device__ __forceinline__ void store_kept(unsigned char *smem, const uint32_t p[S_TILES * 2],\n"
+             "                                           int consumer) {\n"
+             "  float score[S_TILES * 4];\n"
+             "#pragma unroll\n"
+             "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
+             "    score[i * 2] = widen_low(FP16, p[i]) * KEPT_SCALE;\n"
+             "    score[i * 2 + 1] = widen_high(FP16, p[i]) * KEPT_SCALE;\n"
+             "  }\n"
+             "  store_scores(smem, P_OFFSET, score, consumer);\n"
+             "}\n"
+             "\n"
+             "// dP becomes dS = P (dP - delta).\n"
+             "__device__ __forceinline__ void differentiate_kept_p(float dp[S_TILES * 4],\n"
+             "                                                     const uint32_t p[S_TILES * 2],\n"
+             "                                                     const float delta[2]) {\n"
+             "#pragma unroll\n"
+             "  for (int i = 0; i < S_TILES * 2; ++i) {\n"
+             "    const float d = delta[i % 2] * KEPT_SCALE;\n"
+             "    dp[i * 2] = widen_low(FP16, p[i]) * (dp[i * 2] * KEPT_SCALE - d);\n"
+             "    dp[i * 2 + 1] = widen_high(FP16, p[i]) * (dp[i * 2 + 1] * KEPT_SCALE - d);\n"
+             "  }\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("// Waits for P or dS. The fence is here, as those who store would wait at it for what they stored.\n"
            "__device__ __forceinline__ void wait_for_scores(uint32_t barrier, int parity) {\n"
            "  wait_for_phase(barrier, parity);\n"
            "  fence_proxy_async();\n"
@@ -809,8 +841,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "}\n"
            "\n"
            "// A consumer's columns of dK and, where it has any, of dV; all consumers store them.\n"
-           "__device__ __forceinline__ void store_gradients(const attnpress_bwd_args *args, unsigned char *smem,\n");
-      TEXT("                                                const Work *work, int consumer,\n"
+           "__device__ __forceinline__ void store_gradients(const attnpress_bwd_args *args, unsigned char *smem,\n"
+           "                                                const Work *work, int consumer,\n"
            "                                                const float dk[BLOCK_N / 2],\n"
            "                                                const float dv[BLOCK_N / 2]) {\n"
            "  if (args->dk_sum != nullptr) { // other blocks have other heads of the group\n"
@@ -827,8 +859,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  named_barrier_sync(1, CONSUMER_THREADS);\n"
            "  const int thread = threadIdx.x - 128;\n"
            "  const int valid = args->seqlen_k - work->key_begin;\n"
-           "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n"
-           "  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +\n"
+           "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n");
+      TEXT("  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +\n"
            "                            work->kv_head * args->dk_head_stride +\n"
            "                            work->key_begin * args->dk_row_stride;\n"
            "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n"
@@ -856,106 +888,208 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "}\n"
            "\n"
            "// ---- The consumers ----\n"
-           "\n"
-           "// One of the two that compute S and dP, each of half of the keys.\n"
-           "__device__ __forceinline__ void consume_scores(const attnpress_bwd_args *args, unsigned char *smem,\n"
-           "                                               uint32_t shared, const Work *work, int consumer) {\n"
-           "  float dk[BLOCK_N / 2] = {}, dv[BLOCK_N / 2] = {};\n"
-           "  Step step = {work->first_head, work->row_begin};\n"
-           "  Stage stage = {0, 0}; // of Q\n"
-           "  if (work->steps > 0) {\n"
-           "    float score[S_TILES * 4], dp[S_TILES * 4], lse_log2[2], delta[2];\n"
-           "    // The copy engine, and the producer, hand over K, V, Q, dO, lse and delta.\n"
-           "    wait_for_phase(k_full(shared), 0);\n"
-           "    wait_for_phase(q_full(shared, 0), 0);\n"
-           "    start_scores(score, shared, consumer, 0);\n"
-           "    wait_for_phase(v_full(shared), 0);\n"
-           "    wait_for_phase(do_full(shared, 0), 0);\n"
-           "    start_dp(dp, shared, consumer, 0);\n"
-           "    load_rows(lse_log2, smem, LSE_OFFSET);\n"
-           "    load_rows(delta, smem, DELTA_OFFSET);\n"
-           "    wgmma_wait(1);\n"
-           "    wgmma_order_n");
-      INTEGER(s_keys);
-      TEXT("(score);\n"
-           "    make_probabilities(score, args, work, consumer, step, lse_log2);\n"
-           "    store_scores(smem, P_OFFSET, score, consumer);\n"
-           "    arrive_once(p_full(shared));\n"
-           "    wgmma_wait(0);\n"
-           "    wgmma_order_n");
-      INTEGER(s_keys);
-      TEXT("(dp);\n"
-           "    differentiate_scores(dp, score, S_TILES, false, delta);\n"
-           "    store_scores(smem, DS_OFFSET, dp, consumer);\n"
-           "    arrive_once(ds_full(shared));\n"
-           "  }\n"
-           "  for (int n = 1; n < work->steps; ++n) {\n"
-           "    shared = opaque(shared); // else the descriptors of all products are kept in registers\n"
-           "    float score[S_TILES * 4], dp[S_TILES * 4], lse_log2[2], delta[2];\n"
-           "    step = step_after(step, work);\n"
-           "    const int dout = n % 2, parity = n / 2 % 2; // the place of this step's dO\n"
-           "    const Stage before = stage;\n"
-           "    stage = next_stage(stage, STAGES);\n"
-           "    // The copy engine and the producer hand over Q and lse, and below dO and delta.\n"
-           "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
-           "    start_scores(score, shared, consumer, stage.index);\n"
-           "    // All warps that compute them arrived: hands over P, and below dS, of the step before.\n"
-           "    wait_for_scores(p_full(shared), (n - 1) % 2);\n"
-           "    start_dv(dv, shared, consumer, dout ^ 1);\n"
-           "    wait_for_phase(do_full(shared, dout), parity);\n"
-           "    start_dp(dp, shared, consumer, dout);\n"
-           "    wait_for_scores(ds_full(shared), (n - 1) % 2);\n"
-           "    start_dk(dk, shared, consumer, before.index);\n"
-           "    load_rows(lse_log2, smem, LSE_OFFSET + stage.index * BLOCK_M * 4);\n"
-           "    wgmma_wait(3);\n"
-           "    wgmma_order_n");
-      INTEGER(s_keys);
-      TEXT("(score);\n"
-           "    make_probabilities(score, args, work, consumer, step, lse_log2);\n"
-           "    load_rows(delta, smem, DELTA_OFFSET + dout * BLOCK_M * 4);\n"
-           "    wgmma_wait(2);\n"
-           "    wgmma_order_n");
-      INTEGER(block_n);
-      TEXT("(dv);\n"
-           "    arrive_once(do_empty(shared, dout ^ 1));\n"
-           "    arrive_once(p_empty(shared));\n"
-           "    // All consumers' warps arrived: hands over the place of P, and below that of dS.\n"
-           "    wait_for_phase(p_empty(shared), (n - 1) % 2);\n"
-           "    store_scores(smem, P_OFFSET, score, consumer);\n"
-           "    arrive_once(p_full(shared));\n"
-           "    wgmma_wait(1);\n"
-           "    wgmma_order_n");
-      INTEGER(s_keys);
-      TEXT("(dp);\n"
-           "    differentiate_scores(dp, score, S_TILES, false, delta);\n"
-           "    wgmma_wait(0);\n"
-           "    wgmma_order_n");
-      INTEGER(block_n);
-      TEXT("(dk);\n"
-           "    arrive_once(q_empty(shared, before.index));\n"
-           "    arrive_once(ds_empty(shared));\n"
-           "    wait_for_phase(ds_empty(shared), (n - 1) % 2);\n"
-           "    store_scores(smem, DS_OFFSET, dp, consumer);\n"
-           "    arrive_once(ds_full(shared));\n"
-           "  }\n"
-           "  if (work->steps > 0) {\n"
-           "    const int last = work->steps - 1;\n"
-           "    wait_for_scores(p_full(shared), last % 2);\n"
-           "    start_dv(dv, shared, consumer, last % 2);\n"
-           "    wait_for_scores(ds_full(shared), last % 2);\n"
-           "    start_dk(dk, shared, consumer, stage.index);\n"
-           "    wgmma_wait(0);\n"
-           "    wgmma_order_n");
-      INTEGER(block_n);
-      TEXT("(dv);\n"
-           "    wgmma_order_n");
-      INTEGER(block_n);
-      TEXT("(dk);\n"
-           "  }\n"
-           "  store_gradients(args, smem, work, consumer, dk, dv);\n"
-           "}\n"
-           "\n"
-           "// Adds 64 columns of a step's dQ to the sum.\n"
+           "\n");
+      if (!serial) {
+        TEXT("// One of the two that compute S and dP, each of half of the keys.\n"
+             "__device__ __forceinline__ void consume_scores(const attnpress_bwd_args *args, unsigned char *smem,\n"
+             "                                               uint32_t shared, const Work *work, int consumer) {\n"
+             "  float dk[BLOCK_N / 2] = {}, dv[BLOCK_N / 2] = {};\n"
+             "  Step step = {work->first_head, work->row_begin};\n"
+             "  Stage stage = {0, 0}; // of Q\n"
+             "  if (work->steps > 0) {\n"
+             "    float score[S_TILES * 4], dp[S_TILES * 4], lse_log2[2], delta[2];\n"
+             "    // The copy engine, and the producer, hand over K, V, Q, dO, lse and delta.\n"
+             "    wait_for_phase(k_full(shared), 0);\n"
+             "    wait_for_phase(q_full(shared, 0), 0);\n"
+             "    start_scores(score, shared, consumer, 0);\n"
+             "    wait_for_phase(v_full(shared), 0);\n"
+             "    wait_for_phase(do_full(shared, 0), 0);\n"
+             "    start_dp(dp, shared, consumer, 0);\n"
+             "    load_rows(lse_log2, smem, LSE_OFFSET);\n"
+             "    load_rows(delta, smem, DELTA_OFFSET);\n"
+             "    wgmma_wait(1);\n"
+             "    wgmma_order_n");
+        INTEGER(s_keys);
+        TEXT("(score);\n"
+             "    make_probabilities(score, args, work, consumer, step, lse_log2);\n"
+             "    store_scores(smem, P_OFFSET, score, consumer);\n"
+             "    arrive_once(p_full(shared));\n"
+             "    wgmma_wait(0);\n"
+             "    wgmma_order_n");
+        INTEGER(s_keys);
+        TEXT("(dp);\n"
+             "    differentiate_scores(dp, score, S_TILES, false, delta);\n"
+             "    store_scores(smem, DS_OFFSET, dp, consumer);\n"
+             "    arrive_once(ds_full(shared));\n"
+             "  }\n"
+             "  for (int n = 1; n < work->steps; ++n) {\n"
+             "    shared = opaque(shared); // else the descriptors of all products are kept in registers\n"
+             "    float score[S_TILES * 4], dp[S_TILES * 4], lse_log2[2], delta[2];\n"
+             "    step = step_after(step, work);\n"
+             "    const int dout = n % 2, parity = n / 2 % 2; // the place of this step's dO\n"
+             "    const Stage before = stage;\n"
+             "    stage = next_stage(stage, STAGES);\n"
+             "    // The copy engine and the producer hand over Q and lse, and below dO and delta.\n"
+             "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+             "    start_scores(score, shared, consumer, stage.index);\n"
+             "    // All warps that compute them arrived: hands over P, and below dS, of the step before.\n"
+             "    wait_for_scores(p_full(shared), (n - 1) % 2);\n"
+             "    start_dv(dv, shared, consumer, dout ^ 1);\n"
+             "    wait_for_phase(do_full(shared, dout), parity);\n"
+             "    start_dp(dp, shared, consumer, dout);\n"
+             "    wait_for_scores(ds_full(shared), (n - 1) % 2);\n"
+             "    start_dk(dk, shared, consumer, before.index);\n"
+             "    load_rows(lse_log2, smem, LSE_OFFSET + stage.index * BLOCK_M * 4);\n"
+             "    wgmma_wait(3);\n"
+             "    wgmma_order_n");
+        INTEGER(s_keys);
+        TEXT("(score);\n"
+             "    make_probabilities(score, args, work, consumer, step, lse_log2);\n"
+             "    load_rows(delta, smem, DELTA_OFFSET + dout * BLOCK_M * 4);\n"
+             "    wgmma_wait(2);\n"
+             "    wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(dv);\n"
+             "    arrive_once(do_empty(shared, dout ^ 1));\n"
+             "    arrive_once(p_empty(shared));\n"
+             "    // All consumers' warps arrived: hands over the place of P, and below that of dS.\n"
+             "    wait_for_phase(p_empty(shared), (n - 1) % 2);\n"
+             "    store_scores(smem, P_OFFSET, score, consumer);\n"
+             "    arrive_once(p_full(shared));\n"
+             "    wgmma_wait(1);\n"
+             "    wgmma_order_n");
+        INTEGER(s_keys);
+        TEXT("(dp);\n"
+             "    differentiate_scores(dp, score, S_TILES, false, delta);\n"
+             "    wgmma_wait(0);\n"
+             "    wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(dk);\n"
+             "    arrive_once(q_empty(shared, before.index));\n"
+             "    arrive_once(ds_empty(shared));\n"
+             "    wait_for_phase(ds_empty(shared), (n - 1) % 2);\n"
+             "    store_scores(smem, DS_OFFSET, dp, consumer);\n"
+             "    arrive_once(ds_full(shared));\n"
+             "  }\n"
+             "  if (work->steps > 0) {\n"
+             "    const int last = work->steps - 1;\n"
+             "    wait_for_scores(p_full(shared), last % 2);\n"
+             "    start_dv(dv, shared, consumer, last % 2);\n"
+             "    wait_for_scores(ds_full(shared), last % 2);\n"
+             "    start_dk(dk, shared, consumer, stage.index);\n"
+             "    wgmma_wait(0);\n"
+             "    wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(dv);\n"
+             "    wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(dk);\n"
+             "  }\n"
+             "  store_gradients(args, smem, work, consumer, dk, dv);\n"
+             "}\n");
+      } else {
+        TEXT("// One of the two that compute S and dP, each of half of the keys: dP where S was, and P was made.\n"
+             "__device__ __forceinline__ void consume_scores(const attnpress_bwd_args *args, unsigned char *smem,\n"
+             "                                               uint32_t shared, const Work *work, const Work *found,\n"
+             "                                               int consumer) {\n"
+             "  float dk[BLOCK_N / 2] = {}, dv[BLOCK_N / 2] = {};\n"
+             "  if (work->steps > 0) {\n"
+             "    Step step = {work->first_head, work->row_begin};\n"
+             "    Stage stage = {0, 0}; // of Q\n"
+             "    float score[S_TILES * 4], lse_log2[2], delta[2];\n"
+             "    uint32_t p[S_TILES * 2]; // what is kept of P\n"
+             "    // The copy engine, and the producer, hand over K, V, Q, dO, lse and delta.\n"
+             "    wait_for_phase(k_full(shared), 0);\n"
+             "    wait_for_phase(q_full(shared, 0), 0);\n"
+             "    start_scores(score, shared, consumer, 0);\n"
+             "    load_rows(lse_log2, smem, LSE_OFFSET);\n"
+             "    lse_log2[0] -= KEPT_BITS, lse_log2[1] -= KEPT_BITS;\n"
+             "    wgmma_wait(0);\n"
+             "    wgmma_order_n");
+        INTEGER(s_keys);
+        TEXT("(score);\n"
+             "    make_probabilities(score, args, work, consumer, step, lse_log2);\n"
+             "    round_probabilities(p, score, S_TILES, FP16);\n"
+             "    wait_for_phase(v_full(shared), 0);\n"
+             "    wait_for_phase(do_full(shared, 0), 0);\n"
+             "    start_dp(score, shared, consumer, 0);\n"
+             "    store_kept(smem, p, consumer);\n"
+             "    arrive_once(p_full(shared));\n"
+             "    load_rows(delta, smem, DELTA_OFFSET);\n"
+             "    wgmma_wait(0);\n"
+             "    wgmma_order_n");
+        INTEGER(s_keys);
+        TEXT("(score);\n"
+             "    differentiate_kept_p(score, p, delta);\n"
+             "    store_scores(smem, DS_OFFSET, score, consumer);\n"
+             "    arrive_once(ds_full(shared));\n"
+             "    for (int n = 1; n < work->steps; ++n) {\n"
+             "      shared = opaque(shared); // else the descriptors of all products are kept in registers\n"
+             "      step = step_after(step, work);\n"
+             "      const int dout = n % 2, parity = n / 2 % 2; // the place of this step's dO\n"
+             "      const Stage before = stage;\n"
+             "      stage = next_stage(stage, STAGES);\n"
+             "      // The copy engine and the producer hand over Q and lse, and below dO and delta.\n"
+             "      wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+             "      start_scores(score, shared, consumer, stage.index);\n"
+             "      // All warps that compute them arrived: hands over P, and below dS, of the step before.\n"
+             "      wait_for_scores(p_full(shared), (n - 1) % 2);\n"
+             "      start_dv(dv, shared, consumer, dout ^ 1);\n"
+             "      wait_for_scores(ds_full(shared), (n - 1) % 2);\n"
+             "      start_dk(dk, shared, consumer, before.index);\n"
+             "      load_rows(lse_log2, smem, LSE_OFFSET + stage.index * BLOCK_M * 4);\n"
+             "      lse_log2[0] -= KEPT_BITS, lse_log2[1] -= KEPT_BITS;\n"
+             "      wgmma_wait(2);\n"
+             "      wgmma_order_n");
+        INTEGER(s_keys);
+        TEXT("(score);\n"
+             "      make_probabilities(score, args, work, consumer, step, lse_log2);\n"
+             "      round_probabilities(p, score, S_TILES, FP16);\n"
+             "      wait_for_phase(do_full(shared, dout), parity);\n"
+             "      start_dp(score, shared, consumer, dout);\n"
+             "      wgmma_wait(2);\n"
+             "      wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(dv);\n"
+             "      arrive_once(do_empty(shared, dout ^ 1));\n"
+             "      arrive_once(p_empty(shared));\n"
+             "      // All consumers' warps arrived: hands over the place of P, and below that of dS.\n"
+             "      wait_for_phase(p_empty(shared), (n - 1) % 2);\n"
+             "      store_kept(smem, p, consumer);\n"
+             "      arrive_once(p_full(shared));\n"
+             "      load_rows(delta, smem, DELTA_OFFSET + dout * BLOCK_M * 4);\n"
+             "      wgmma_wait(1);\n"
+             "      wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(dk);\n"
+             "      arrive_once(q_empty(shared, before.index));\n"
+             "      arrive_once(ds_empty(shared));\n"
+             "      wgmma_wait(0);\n"
+             "      wgmma_order_n");
+        INTEGER(s_keys);
+        TEXT("(score);\n"
+             "      differentiate_kept_p(score, p, delta);\n"
+             "      wait_for_phase(ds_empty(shared), (n - 1) % 2);\n"
+             "      store_scores(smem, DS_OFFSET, score, consumer);\n"
+             "      arrive_once(ds_full(shared));\n"
+             "    }\n"
+             "    const int last = work->steps - 1;\n"
+             "    wait_for_scores(p_full(shared), last % 2);\n"
+             "    start_dv(dv, shared, consumer, last % 2);\n"
+             "    wait_for_scores(ds_full(shared), last % 2);\n"
+             "    start_dk(dk, shared, consumer, stage.index);\n"
+             "    wgmma_wait(0);\n"
+             "    wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(dv);\n"
+             "    wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(dk);\n"
+             "  }\n"
+             "  store_gradients(args, smem, found, consumer, dk, dv);\n"
+             "}\n");
+      }
+      TEXT("// Adds 64 columns of a step's dQ to the sum.\n"
            "__device__ __forceinline__ void add_part(float *sum, const float dq[32], int part) {\n"
            "  const int lane = threadIdx.x % 32;\n"
            "#pragma unroll\n"
@@ -1062,11 +1196,22 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "      mbarrier_init(do_empty(shared, stage), 4 * V_SLABS);\n"
            "    }\n"
            "    fence_mbarrier_init();\n"
-           "  }\n"
-           "  // All threads arrive and wait: hands over the barriers.\n"
+           "  }\n");
+      if (serial) {
+        TEXT("  __shared__ Work found; // read again at the end: registers\n"
+             "  if (threadIdx.x == 32)\n"
+             "    found = find_work(&args.bwd, blockIdx.x);\n");
+      }
+      TEXT("  // All threads arrive and wait: hands over the barriers");
+      if (serial) {
+        TEXT(", and the work");
+      }
+      TEXT(".\n"
            "  __syncthreads();\n"
            "\n"
-           "  const Work work = find_work(&args.bwd, blockIdx.x);\n"
+           "  const Work work = ");
+      STRING(serial ? "found" : "find_work(&args.bwd, blockIdx.x)");
+      TEXT(";\n"
            "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
            "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
            "  if (warp < 4) {\n"
@@ -1079,7 +1224,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "      zero_ahead(&args.bwd, HEAD_DIM, warp - 2, 2);\n"
            "  } else if (warp < 12) {\n"
            "    increase_registers(SCORE_REGISTERS);\n"
-           "    consume_scores(&args.bwd, smem, shared, &work, warp / 4 - 1);\n"
+           "    consume_scores(&args.bwd, smem, shared, &work, ");
+      STRING(serial ? "&found, " : "");
+      TEXT("warp / 4 - 1);\n"
            "  } else {\n"
            "    increase_registers(SUM_REGISTERS);\n"
            "    consume_sums(&args.bwd, smem, shared, &work);\n"

@@ -684,8 +684,8 @@ def _column_problems(variant: Variant, tile: Tile, plain: Tile, limit: int) -> l
             f"{keys} has head dims 136 to 192, of V up to 192",
         ),
         (
-            tile.block_n == 80 or variant.hdim_v <= 128,
-            f"{keys} has head dims of V up to 128: dV in registers",
+            tile.block_n == 80 or variant.hdim_v <= 128 or not family().tile_class(variant.values),
+            f"{keys} has head dims of V up to 128 where something is done to scores: registers",
         ),
         (
             tile.block_n == 80

@@ -16,6 +16,7 @@ PRODUCT = "include/attnpress/device/product.cuh"
 
 KERNELS = [
     ("flash_bwd_delta_hdim72_bf16_sm80", ""),
+    ("flash_bwd_delta_hdim136_bf16_sm80", ""),
     ("flash_bwd_convert_hdim40_fp16_sm80", ""),
     ("flash_bwd_hdim40_bf16_causal_sm80", "m32n64w1x2a2d2s2c"),
     ("flash_bwd_hdim72_fp16_sm80", "m32n32w2x2a1d1s2c"),
@@ -46,8 +47,31 @@ TOP_BARRIER = """\
 
 MUTATIONS = [
     # ---- Before and after ----
-    Mutation("bwd: delta from the row before", DELTA, "out + row *", "out + max(row - 1, 0) *"),
-    Mutation("bwd: delta of dO alone", DELTA, "widen(DTYPE, pairs[0][i]) *", "1.0f *"),
+    Mutation(
+        "bwd: delta from the row before",
+        DELTA,
+        "out + r *",
+        "out + max(r - 1, (int64_t)0) *",
+    ),
+    Mutation(
+        "bwd: a later delta from the row before",
+        DELTA,
+        "out + r *",
+        "out + max(r - 1, (int64_t)0) *",
+        2,
+    ),
+    Mutation("bwd: delta of dO alone", DELTA, "widen_low(DTYPE, pairs[0][i]) *", "1.0f *"),
+    Mutation("bwd: chunks of out are not waited for", DELTA, "    cp_async_wait(", "    (void)("),
+    Mutation("bwd: a round is waited for late", DELTA, "DEPTH - 1);\n", "DEPTH);\n"),
+    Mutation("bwd: chunks of dO over those of out", DELTA, "place + TENSOR_BYTES +", "place +"),
+    Mutation(
+        "bwd: a round in the place of another",
+        DELTA,
+        "place + round % DEPTH * 2 * TENSOR_BYTES",
+        "place",
+    ),
+    Mutation("bwd: delta of another round", DELTA, "part == round", "part == (round ^ 1)"),
+    Mutation("bwd: chunks past the row", DELTA, "valid && chunk < CHUNKS ? 16", "valid ? 16"),
     Mutation("bwd: dlse is added", DELTA, "delta -= args.dlse", "delta += args.dlse"),
     Mutation("bwd: dlse of another head", DELTA, "head * args.dlse_head_stride", "0"),
     Mutation(
@@ -57,7 +81,7 @@ MUTATIONS = [
         "gridDim.x - blockIdx.x",
     ),
     Mutation("bwd: half the lanes of a row", DELTA, "distance < ROW_THREADS", "distance < 2"),
-    Mutation("bwd: natural lse", DELTA, "*\n                              LOG2_E", ""),
+    Mutation("bwd: natural lse", DELTA, " * LOG2_E", ""),
     Mutation("bwd: a row past the end has lse 0", DELTA, "lse_log2 = INF", "lse_log2 = 0.0f"),
     Mutation("bwd: a part of the sum is not zeroed", DELTA, "i < quads", "i < quads - 1"),
     Mutation("bwd: rows without keys have lse -inf", GRADIENT, "== -INF ? INF", "== INF ? INF"),

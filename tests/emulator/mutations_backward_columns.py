@@ -10,8 +10,10 @@ KERNELS = [
     ("flash_bwd_hdim136_bf16_causal_sm90", "m64n80s3"),
     ("flash_bwd_hdim192v128_fp16_window_sm90", "m64n96s3"),
     ("flash_bwd_hdim144_fp16_alibi_biasbf16_sm90", "m64n80s3"),
+    ("flash_bwd_hdim192_fp16_causal_sm90", "m64n96s3"),
 ]
-"""80 and 96 keys, dV of three and of two consumers, each mask, and what is added to scores."""
+"""80 and 96 keys, dV of three and of two consumers, each mask, what is added to scores, and dP in
+the place of S."""
 
 
 def of(name: str, old: str, new: str, place: int = 1, harmless: str = "") -> Mutation:
@@ -401,7 +403,131 @@ MUTATIONS = [
     ),
     of(
         "registers that are not there",
-        "${ 160 if block_n == 80 else 176 }",
-        "${ 184 if block_n == 80 else 200 }",
+        "${ 160 if has_v or block_n == 80 else 176 }",
+        "${ 184 if has_v or block_n == 80 else 200 }",
+    ),
+    # ---- dP in the place of S ----
+    of(
+        "K is not waited for, dP in the place of S",
+        "    wait_for_phase(k_full(shared), 0);\n    wait_for_phase(q_full(shared, 0), 0);",
+        "    wait_for_phase(q_full(shared, 0), 0);",
+        2,
+    ),
+    of(
+        "V is not waited for, dP in the place of S",
+        "    wait_for_phase(v_full(shared), 0);\n",
+        "",
+        2,
+    ),
+    of(
+        "the first dO is not waited for, dP in the place of S",
+        "    wait_for_phase(do_full(shared, 0), 0);\n",
+        "",
+        2,
+    ),
+    of(
+        "the first S is not waited for, dP in its place",
+        "    wgmma_wait(0);\n    wgmma_order_n${ s_keys }(score);\n    make_probabilities",
+        "    make_probabilities",
+    ),
+    of(
+        "the first dP is not waited for, in the place of S",
+        "    wgmma_wait(0);\n    wgmma_order_n${ s_keys }(score);\n    differentiate",
+        "    differentiate",
+    ),
+    of(
+        "S is not waited for, dP in its place",
+        "      wgmma_wait(2);\n      wgmma_order_n${ s_keys }(score);\n",
+        "",
+    ),
+    of(
+        "dP is not waited for, in the place of S",
+        "      wgmma_wait(0);\n      wgmma_order_n${ s_keys }(score);\n",
+        "",
+    ),
+    of(
+        "Q of a step is not waited for, dP in the place of S",
+        "      wait_for_phase(q_full(shared, stage.index), stage.parity);\n      start_scores",
+        "      start_scores",
+    ),
+    of(
+        "dO of a step is not waited for, dP in the place of S",
+        "      wait_for_phase(do_full(shared, dout), parity);\n",
+        "",
+    ),
+    of(
+        "P of the other consumer is not waited for, dP in the place of S",
+        "      wait_for_scores(p_full(shared), (n - 1) % 2);\n",
+        "",
+    ),
+    of(
+        "dS of the other consumer is not waited for, dP in the place of S",
+        "      wait_for_scores(ds_full(shared), (n - 1) % 2);\n",
+        "",
+    ),
+    of(
+        "P over what dV reads, dP in the place of S",
+        "      wait_for_phase(p_empty(shared), (n - 1) % 2);\n",
+        "",
+    ),
+    of(
+        "dS over what dK and dQ read, dP in the place of S",
+        "      wait_for_phase(ds_empty(shared), (n - 1) % 2);\n",
+        "",
+    ),
+    of(
+        "P is handed back before it was read, dP in the place of S",
+        "      wgmma_wait(2);\n      wgmma_order_n${ block_n }(dv);\n",
+        "",
+    ),
+    of(
+        "dS is handed back before it was read, dP in the place of S",
+        "      wgmma_wait(1);\n      wgmma_order_n${ block_n }(dk);\n",
+        "",
+    ),
+    of(
+        "the last P is not waited for, dP in the place of S",
+        "    wait_for_scores(p_full(shared), last % 2);\n",
+        "",
+        2,
+    ),
+    of(
+        "the last dS is not waited for, dP in the place of S",
+        "    wait_for_scores(ds_full(shared), last % 2);\n",
+        "",
+        2,
+    ),
+    of(
+        "P that is kept, times its scale",
+        "KEPT_SCALE;\n    score[i * 2 + 1]",
+        "1;\n    score[i * 2 + 1]",
+    ),
+    of("lse that is not moved by what is kept", "lse_log2[0] -= KEPT_BITS, ", ""),
+    of("lse of a later step that is not moved", "lse_log2[0] -= KEPT_BITS, ", "", 2),
+    of(
+        "the other half of a word of P",
+        "widen_low(FP16, p[i]) * (dp",
+        "widen_high(FP16, p[i]) * (dp",
+    ),
+    of("delta of one row for both", "delta[i % 2] * KEPT_SCALE", "delta[0] * KEPT_SCALE"),
+    of(
+        "lse of the step before, dP in the place of S",
+        "      load_rows(lse_log2, smem, LSE_OFFSET + stage",
+        "      load_rows(lse_log2, smem, LSE_OFFSET + before",
+    ),
+    of(
+        "delta of the step before, dP in the place of S",
+        "      load_rows(delta, smem, DELTA_OFFSET + dout *",
+        "      load_rows(delta, smem, DELTA_OFFSET + (dout ^ 1) *",
+    ),
+    of(
+        "dV of the other step's dO, dP in the place of S",
+        "      start_dv(dv, shared, consumer, dout ^ 1)",
+        "      start_dv(dv, shared, consumer, dout)",
+    ),
+    of(
+        "dK of the next step's Q, dP in the place of S",
+        "      start_dk(dk, shared, consumer, before.index)",
+        "      start_dk(dk, shared, consumer, stage.index)",
     ),
 ]

@@ -177,10 +177,10 @@ MUTATIONS = [
     Mutation("ragged bwd: lse is packed", DELTA, "given.ragged.lse_packed ?", "true ?"),
     Mutation("ragged bwd: dlse is packed", DELTA, "given.dlse_packed ?", "true ?"),
     Mutation(
-        "ragged bwd: rows of lse are contiguous", DELTA, "row * given.ragged.lse_row_stride", "row"
+        "ragged bwd: rows of lse are contiguous", DELTA, "own * given.ragged.lse_row_stride", "own"
     ),
     Mutation(
-        "ragged bwd: rows of dlse are contiguous", DELTA, "row * given.dlse_row_stride]", "row]"
+        "ragged bwd: rows of dlse are contiguous", DELTA, "own * given.dlse_row_stride]", "own]"
     ),
     Mutation(
         "ragged bwd: the padding is not written",
