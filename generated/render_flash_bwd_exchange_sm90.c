@@ -1057,13 +1057,13 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "      wait_for_phase(p_empty(shared), (n - 1) % 2);\n"
              "      store_kept(smem, p, consumer);\n"
              "      arrive_once(p_full(shared));\n"
-             "      load_rows(delta, smem, DELTA_OFFSET + dout * BLOCK_M * 4);\n"
              "      wgmma_wait(1);\n"
              "      wgmma_order_n");
         INTEGER(block_n);
         TEXT("(dk);\n"
              "      arrive_once(q_empty(shared, before.index));\n"
              "      arrive_once(ds_empty(shared));\n"
+             "      load_rows(delta, smem, DELTA_OFFSET + dout * BLOCK_M * 4);\n"
              "      wgmma_wait(0);\n"
              "      wgmma_order_n");
         INTEGER(s_keys);

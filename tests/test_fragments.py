@@ -205,6 +205,7 @@ def nvdisasm() -> str:
         ("flash_bwd_hdim80_bf16_sm90", "m64n128s2kv m64n128s2d4v"),
         ("flash_bwd_hdim96_bf16_causal_sm90", "m64n128s2v m64n128s2k"),
         ("flash_bwd_dkv_hdim72_bf16_causal_sm90", "m64n128s2kv"),
+        ("flash_bwd_hdim192_bf16_causal_sm90", "m64n96s3"),
         ("flash_fwd_hdim64_bf16_causal_sm90", "m128n64s2q"),
         ("flash_fwd_hdim128_bf16_sm90", "m128n128s2q"),
     ],
