@@ -5723,7 +5723,8 @@ const ap_device_header ap_device_headers[] = {
      "//\n"
      "// Nobody has seen what is in it: it may be of other lengths, or no order at all. It says which sequence\n"
      "// comes when and nothing else, and beside the order it has the place of each sequence. Where the two\n"
-     "// agree no sequence comes twice, and those that they leave out come last.\n"
+     "// agree no sequence comes twice, and those that they leave out come last. Where there is none, as units\n"
+     "// are too few to be worth an order, sequences come in turn.\n"
      "#pragma once\n"
      "\n"
      "#include \"attnpress/args/ragged.h\"\n"
@@ -5778,12 +5779,14 @@ const ap_device_header ap_device_headers[] = {
      "// The sequence that a ready schedule names at step `step` of 2 * batch: first the order, which may hold\n"
      "// any number, then all sequences in turn; past them, none that there is.\n"
      "__device__ __forceinline__ int named_sequence(const int32_t *ready, int batch, int step) {\n"
+     "  if (ready == nullptr)\n"
+     "    return step;\n"
      "  return step < batch ? ready[ATTNPRESS_READY_ORDER + step] : step - batch;\n"
      "}\n"
      "\n"
      "// The place that a ready schedule gives a sequence: any number.\n"
      "__device__ __forceinline__ int place_of(const int32_t *ready, int batch, int sequence) {\n"
-     "  return ready[ATTNPRESS_READY_ORDER + batch + sequence];\n"
+     "  return ready == nullptr ? sequence : ready[ATTNPRESS_READY_ORDER + batch + sequence];\n"
      "}\n"
      "\n"
      "// 1 where a sequence that is named at a step comes there, once in all steps: in the order where its\n"
@@ -5791,7 +5794,7 @@ const ap_device_header ap_device_headers[] = {
      "// the schedule.\n"
      "__device__ __forceinline__ bool comes_at(const int32_t *ready, int batch, int step, int sequence,\n"
      "                                         int place) {\n"
-     "  if (step >= batch)\n"
+     "  if (step >= batch && ready != nullptr)\n"
      "    return !(0 <= place && place < batch && ready[ATTNPRESS_READY_ORDER + place] == sequence);\n"
      "  return place == step;\n"
      "}\n"},
@@ -15578,4 +15581,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "2bd8027cb1d33a18cb8695f7df49d18838f8a602f6c200017b26356a07ce5b3d";
+    "f03a6be1aefeab2c4be1b6a303475e783dafbeff88ca8eac19885065740eb4e0";
