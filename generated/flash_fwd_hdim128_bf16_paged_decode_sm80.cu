@@ -119,7 +119,8 @@ __device__ __forceinline__ int ask_for_page(const KeyPipeline *pipe, int n, int6
 // Starts the copy of `rows` keys from `first_key` on, of `columns` columns, into a slot whose rows
 // have `slab_columns`; `global`: their first column in page 0. Keys from `keys` on, counted from
 // the first, become zeros. They are keys `first` and on of those that pass through the ring, of
-// which lane l says to the others where key l lies: `number` is what the table says of its page.
+// which lane l says to the others where key l lies, as one offset: `number` is what the table says of
+// its page.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,
                                           const uint16_t *global, int number, int64_t page_stride,
                                           int64_t row_stride, int first_key, int first, int rows,
@@ -129,19 +130,18 @@ __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const
   const int column = copy_column(columns, RING_THREAD);
   const bool copies =
       RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows;
-  const int page = clamped_page(ragged, number);
   const int row_of_page = place_of_key(&pipe->pages, ragged, first_key - first + RING_THREAD).row;
+  const int64_t key_begin =
+      clamped_page(ragged, number) * page_stride + row_of_page * row_stride;
 #pragma unroll
   for (int pass = 0; pass < copy_passes(rows, columns, RING_THREADS); ++pass) {
     const int row = pass * pass_rows + copy_row(columns, RING_THREAD);
     const int lane = min(first + row, RING_THREADS - 1);
-    const int64_t page_begin = __shfl_sync(0xffffffff, page, lane) * page_stride;
-    const int64_t row_begin = __shfl_sync(0xffffffff, row_of_page, lane) * row_stride;
+    const int64_t row_begin = __shfl_sync(0xffffffff, key_begin, lane);
     const uint32_t target = slot + row * slab_columns * 2 +
                             (column * 2 ^ swizzle_of_row(slab_columns, row));
     if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))
-      cp_async_16(target, global + column + page_begin + row_begin,
-                  rows <= keys || row < keys ? 16 : 0);
+      cp_async_16(target, global + column + row_begin, rows <= keys || row < keys ? 16 : 0);
   }
 }
 

@@ -35,6 +35,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t q_in_regs = in->field[AP_ATTENTION_TILE_Q_IN_REGS];
   int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t fixed_splits = (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
+  int32_t ring_slabs = ((hdim + 63) / 64) + ((hdim_v + 63) / 64);
+  int32_t ring_bytes = (((block_m * ((hdim + 63) / 64)) * 128) + (stages * (((block_n * ring_slabs) * 128) + 32))) + ((block_m / 64) * 16);
+  int32_t keeps_here = (fixed_splits && (smem_bytes > ring_bytes)) ? 1 : 0;
   int32_t unit_streams = (fixed_splits && ((hdim_v > 128) || (mask == AP_ATTENTION_MASK_WINDOW))) ? 1 : 0;
   int32_t alibi_product = ((alibi && !softcap) && (hdim_v <= 128)) ? 1 : 0;
   int32_t bias_map = ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 1 : 0;
@@ -242,7 +245,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("// Shared memory: Q of each consumer | ring of K | ring of V | barriers. Matrices are stored as\n"
          "// slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns past the head dim are\n"
-         "// zeros.\n");
+         "// zeros.");
+    if (keeps_here) {
+      TEXT(" Behind the barriers lies O of the splits that have been added up.");
+    }
+    TEXT("\n");
   }
   TEXT("constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
        "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
@@ -276,6 +283,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("constexpr int BARRIER_OFFSET = V_OFFSET + STAGES * V_BYTES;\n"
          "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n");
+    if (keeps_here) {
+      TEXT("constexpr int KEPT_OFFSET = BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES);\n"
+           "static_assert(SMEM_BYTES >= KEPT_OFFSET + BLOCK_M * HEAD_DIM_V * 4, \"shared memory\");\n");
+    }
   }
   TEXT("static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
        "static_assert(KEY_SLAB_BYTES % 1024 == 0, \"atoms of the swizzle\");\n"
@@ -2028,48 +2039,102 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (fixed_splits) {
-    TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and 16 bytes a tile\n"
-         "// of O, loaded in groups, as registers are few. No other thread reads it. All units' are in the\n"
-         "// same place, which stays in the L2 cache: lse by (thread block, thread), O by (group, thread\n"
-         "// block, tile, thread).\n"
-         "constexpr int KEPT_TILES = 8; // of a group\n"
-         "constexpr int KEPT_THREADS = 128 * CONSUMERS;\n"
-         "\n"
-         "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
-         "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns lse of both rows.\n"
-         "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], float *workspace,\n"
-         "                                            const RowEnd ends[2], bool first, bool last) {\n"
-         "  const uint32_t no_lse = __builtin_bit_cast(uint32_t, -INF);\n"
-         "  const int thread = threadIdx.x - 128;\n"
-         "  float4 *kept = (float4 *)workspace + blockIdx.x * KEPT_THREADS + thread;\n"
-         "  float4 lse = __builtin_bit_cast(float4, load_16_if(!first, kept, no_lse));\n"
-         "  const PartSum sums[2] = {add_part(lse.x, ends[0].lse), add_part(lse.y, ends[1].lse)};\n"
-         "  lse = {sums[0].lse, sums[1].lse, 0.0f, 0.0f};\n"
-         "  store_16_if(!last, kept, __builtin_bit_cast(uint4, lse));\n"
-         "  const int blocks = gridDim.x;\n"
-         "  kept = (float4 *)workspace + (blocks + blockIdx.x * KEPT_TILES) * KEPT_THREADS + thread;\n"
-         "#pragma unroll\n"
-         "  for (int begin = 0; begin < O_TILES; begin += KEPT_TILES) {\n"
-         "    float4 before[KEPT_TILES];\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < min_int(KEPT_TILES, O_TILES - begin); ++i)\n"
-         "      before[i] = __builtin_bit_cast(float4, load_16_if(!first, kept + i * KEPT_THREADS, 0));\n"
-         "#pragma unroll\n"
-         "    for (int i = 0; i < min_int(KEPT_TILES, O_TILES - begin); ++i) {\n"
-         "      float *o = out + (begin + i) * 4;\n"
-         "      o[0] = add_part_values(sums[0], before[i].x, o[0] * ends[0].normalize);\n"
-         "      o[1] = add_part_values(sums[0], before[i].y, o[1] * ends[0].normalize);\n"
-         "      o[2] = add_part_values(sums[1], before[i].z, o[2] * ends[1].normalize);\n"
-         "      o[3] = add_part_values(sums[1], before[i].w, o[3] * ends[1].normalize);\n"
-         "      const float4 sum = {o[0], o[1], o[2], o[3]};\n"
-         "      store_16_if(!last, kept + i * KEPT_THREADS, __builtin_bit_cast(uint4, sum));\n"
-         "    }\n"
-         "    kept += blocks * KEPT_TILES * KEPT_THREADS;\n"
-         "  }\n"
-         "  return lse;\n"
-         "}\n"
-         "\n"
-         "// The end of a row whose splits have been added up, to `lse` in all: as flash_fwd_combine ends it.\n"
+    if (keeps_here) {
+      TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and in shared memory 16\n"
+           "// bytes a tile of O, by (tile, thread). No other thread reads it.\n"
+           "struct Kept {\n"
+           "  float4 *tiles;\n"
+           "  float lse[2];\n"
+           "};\n"
+           "constexpr int KEPT_THREADS = 128 * CONSUMERS;\n"
+           "\n"
+           "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
+           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns lse of both rows.\n"
+           "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], Kept *kept,\n"
+           "                                            const RowEnd ends[2], bool first, bool last) {\n"
+           "  const PartSum sums[2] = {add_part(first ? -INF : kept->lse[0], ends[0].lse),\n"
+           "                           add_part(first ? -INF : kept->lse[1], ends[1].lse)};\n"
+           "  kept->lse[0] = sums[0].lse;\n"
+           "  kept->lse[1] = sums[1].lse;\n"
+           "#pragma unroll\n"
+           "  for (int tile = 0; tile < O_TILES; ++tile) {\n"
+           "    float4 before = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+           "    if (!first)\n"
+           "      before = kept->tiles[tile * KEPT_THREADS];\n"
+           "    float *o = out + tile * 4;\n"
+           "    o[0] = add_part_values(sums[0], before.x, o[0] * ends[0].normalize);\n"
+           "    o[1] = add_part_values(sums[0], before.y, o[1] * ends[0].normalize);\n"
+           "    o[2] = add_part_values(sums[1], before.z, o[2] * ends[1].normalize);\n"
+           "    o[3] = add_part_values(sums[1], before.w, o[3] * ends[1].normalize);\n"
+           "    const float4 sum = {o[0], o[1], o[2], o[3]};\n"
+           "    if (!last)\n"
+           "      kept->tiles[tile * KEPT_THREADS] = sum;\n"
+           "  }\n"
+           "  return {sums[0].lse, sums[1].lse, 0.0f, 0.0f};\n"
+           "}\n"
+           "\n");
+    } else {
+      TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and 16 bytes a tile\n"
+           "// of O. No other thread reads it. All units' are in the same place, which stays in the L2 cache: lse\n"
+           "// by (thread block, thread), O by (group, thread block, tile, thread). A load that waits for another\n"
+           "// costs a trip there, so that as many are on their way at once as there are registers for.\n"
+           "constexpr int KEPT_TILES = 8; // of a group\n"
+           "constexpr int LOADED_TILES = ");
+      INTEGER((hdim_v <= 128) ? 16 : 8);
+      TEXT("; // at once\n"
+           "constexpr int KEPT_THREADS = 128 * CONSUMERS;\n"
+           "\n"
+           "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
+           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns lse of both rows.\n"
+           "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], float *workspace,\n"
+           "                                            const RowEnd ends[2], bool first, bool last) {\n"
+           "  const uint32_t no_lse = __builtin_bit_cast(uint32_t, -INF);\n"
+           "  const int thread = threadIdx.x - 128;\n"
+           "  float4 *kept = (float4 *)workspace + blockIdx.x * KEPT_THREADS + thread;\n"
+           "  float4 lse = __builtin_bit_cast(float4, load_16_if(!first, kept, no_lse));\n");
+      if ((block_m == 192) || (hdim_v > 128)) {
+        TEXT("  const PartSum sums[2] = {add_part(lse.x, ends[0].lse), add_part(lse.y, ends[1].lse)};\n"
+             "  lse = {sums[0].lse, sums[1].lse, 0.0f, 0.0f};\n"
+             "  store_16_if(!last, kept, __builtin_bit_cast(uint4, lse));\n");
+      } else {
+        TEXT("  float4 *const kept_lse = kept;\n"
+             "  PartSum sums[2];\n");
+      }
+      TEXT("  const int blocks = gridDim.x;\n"
+           "  const int group = blocks * KEPT_TILES * KEPT_THREADS; // from one to the next\n"
+           "  kept = (float4 *)workspace + (blocks + blockIdx.x * KEPT_TILES) * KEPT_THREADS + thread;\n"
+           "#pragma unroll\n"
+           "  for (int begin = 0; begin < O_TILES; begin += LOADED_TILES) {\n"
+           "    float4 *const also = kept + (LOADED_TILES / KEPT_TILES - 1) * group;\n"
+           "    float4 before[LOADED_TILES];\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < min_int(LOADED_TILES, O_TILES - begin); ++i)\n"
+           "      before[i] = __builtin_bit_cast(\n"
+           "          float4, load_16_if(!first, (i < KEPT_TILES ? kept : also) + i % KEPT_TILES * KEPT_THREADS, 0));\n");
+      if ((block_m < 192) && (hdim_v <= 128)) {
+        TEXT("    sums[0] = add_part(lse.x, ends[0].lse);\n"
+             "    sums[1] = add_part(lse.y, ends[1].lse);\n"
+             "    lse = {sums[0].lse, sums[1].lse, 0.0f, 0.0f};\n"
+             "    store_16_if(!last, kept_lse, __builtin_bit_cast(uint4, lse));\n");
+      }
+      TEXT("#pragma unroll\n"
+           "    for (int i = 0; i < min_int(LOADED_TILES, O_TILES - begin); ++i) {\n"
+           "      float *o = out + (begin + i) * 4;\n"
+           "      o[0] = add_part_values(sums[0], before[i].x, o[0] * ends[0].normalize);\n"
+           "      o[1] = add_part_values(sums[0], before[i].y, o[1] * ends[0].normalize);\n"
+           "      o[2] = add_part_values(sums[1], before[i].z, o[2] * ends[1].normalize);\n"
+           "      o[3] = add_part_values(sums[1], before[i].w, o[3] * ends[1].normalize);\n"
+           "      const float4 sum = {o[0], o[1], o[2], o[3]};\n"
+           "      store_16_if(!last, (i < KEPT_TILES ? kept : also) + i % KEPT_TILES * KEPT_THREADS,\n"
+           "                  __builtin_bit_cast(uint4, sum));\n"
+           "    }\n"
+           "    kept += LOADED_TILES / KEPT_TILES * group;\n"
+           "  }\n"
+           "  return lse;\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// The end of a row whose splits have been added up, to `lse` in all: as flash_fwd_combine ends it.\n"
          "__device__ __forceinline__ RowEnd end_added_row(float lse, const attnpress_score_args *args,\n"
          "                                                int heads, int head) {\n"
          "  const float lse_log2 = multiply_add_once(lse, LOG2_E, 0.0f), sum = lse > -INF ? 1.0f : 0.0f;\n"
@@ -2098,9 +2163,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// -inf. They are stored as a part, or added to the splits before, and become the output after the\n"
          "// last. O is changed.\n"
          "__device__ __forceinline__ void store_output(float out[O_TILES * 4], const float reference[2],\n"
-         "                                             const float row_sum[2],\n");
-    TEXT("                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
-         "                                             int consumer) {\n"
+         "                                             const float row_sum[2],\n"
+         "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
+         "                                             int consumer");
+    STRING(keeps_here ? ", Kept *kept" : "");
+    TEXT(") {\n"
          "  const attnpress_fwd_args *fwd = &args->fwd;\n"
          "  const int lane = threadIdx.x % 32;\n"
          "  RowEnd ends[2];\n"
@@ -2122,7 +2189,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    return;\n"
          "  }\n"
          "  const float4 lse =\n"
-         "      add_split(out, fwd->out_partial, ends, unit->ends & FIRST_SPLIT,\n"
+         "      add_split(out, ");
+    STRING(keeps_here ? "kept" : "fwd->out_partial");
+    TEXT(", ends, unit->ends & FIRST_SPLIT,\n"
          "                unit->ends & LAST_SPLIT);\n"
          "  if (!(unit->ends & LAST_SPLIT))\n"
          "    return;\n"
@@ -2221,8 +2290,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("float out[O_TILES * 4], const float reference[2],\n"
          "                                           const float row_sum[2],\n"
          "                                           const attnpress_fwd_sm90_args *args, int n,\n"
-         "                                           int consumer) {\n"
-         "  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer);\n"
+         "                                           int consumer");
+    STRING(keeps_here ? ", Kept *kept" : "");
+    TEXT(") {\n"
+         "  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer");
+    STRING(keeps_here ? ", kept" : "");
+    TEXT(");\n"
          "  // All lanes arrive and wait: they have read the unit.\n"
          "  __syncwarp();\n"
          "  arrive_once(unit_empty(n % UNITS));\n"
@@ -2237,6 +2310,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (bias_map) {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
          "                                        int consumer, bool mapped) {\n");
+  } else if (keeps_here) {
+    TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, unsigned char *smem,\n"
+         "                                        uint32_t shared, int consumer) {\n"
+         "  Kept kept = {(float4 *)(smem + KEPT_OFFSET) + (threadIdx.x - 128), {-INF, -INF}};\n");
   } else {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
          "                                        int consumer) {\n");
@@ -2293,7 +2370,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(") { // no row of this consumer sees a key\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer);\n");
+    TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer");
+    STRING(keeps_here ? ", &kept" : "");
+    TEXT(");\n");
   } else {
     TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
   }
@@ -2389,7 +2468,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      if (last.index >= 0) {\n"
        "        arrive_once(v_empty(shared, last.index));\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer);\n");
+    TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer");
+    STRING(keeps_here ? ", &kept" : "");
+    TEXT(");\n");
   } else {
     TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
   }
@@ -2521,7 +2602,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    arrive_once(v_empty(shared, stage.index));\n"
        "    stage = next_stage(stage, STAGES);\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer);\n");
+    TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer");
+    STRING(keeps_here ? ", &kept" : "");
+    TEXT(");\n");
   } else {
     TEXT("    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
   }
@@ -2659,7 +2742,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
   } else {
     TEXT("    consume(&args, ");
-    STRING(q_in_regs ? "smem, " : "");
+    STRING((q_in_regs || keeps_here) ? "smem, " : "");
     TEXT("shared, __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1);\n");
   }
   TEXT("  }\n"

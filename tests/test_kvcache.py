@@ -596,3 +596,52 @@ def test_head_dim_that_is_no_multiple_of_8(appended):
         wanted, wanted_lse = attention(q[b].double().cpu(), *rows, True, (-1, -1))
         torch.testing.assert_close(out[b].double().cpu(), wanted, atol=4e-3, rtol=4e-3)
         torch.testing.assert_close(lse[b].double().cpu(), wanted_lse, atol=1e-5, rtol=1e-5)
+
+
+# ---- The same signature again -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("paged", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_signature_again(paged, causal, fixed):
+    """Calls of one signature, which the adapter knows from the second on, over other tensors."""
+    batch, room, heads, dim = 3, 64, 2, 64
+    for seed in range(4):
+        lengths = [(17 * seed + 11 * b) % room for b in range(batch)]
+        q = normal(batch, 2, 2 * heads, dim, dtype=torch.float16, seed=seed)
+        k, v = (
+            normal(batch, room, heads, dim, dtype=torch.float16, seed=9 + seed + i) for i in (0, 1)
+        )
+        options = {"cache_seqlens": int32(lengths), "causal": causal, "batch_invariant": fixed}
+        places = (k, v)
+        if paged:
+            order = torch.randperm(
+                batch * room // 16, generator=torch.Generator().manual_seed(seed)
+            )
+            options["block_table"] = order.int().view(batch, -1).to(DEVICE)
+            places = tuple(torch.empty_like(x).view(-1, 16, heads, dim) for x in (k, v))
+            for x, of in zip((k, v), places):
+                of[order.to(DEVICE)] = x.view(-1, 16, heads, dim)
+        out = interface.flash_attn_with_kvcache(q, *places, **options)
+        assert out.data_ptr() != q.data_ptr()
+        for b, length in enumerate(lengths):
+            want, _ = attention(
+                *(x.double().cpu() for x in (q[b], k[b, :length], v[b, :length])), causal, (-1, -1)
+            )
+            assert (out[b].double().cpu() - want.nan_to_num()).abs().max() < 4e-3
+
+
+def test_signature_again_is_checked():
+    """What a signature does not say: gradients, and where q begins."""
+    q, k, v = (normal(1, n, 1, 64, dtype=torch.float16, seed=n) for n in (1, 32, 33))
+    v = v[:, :32]
+    options = {"cache_seqlens": int32([20])}
+    first = interface.flash_attn_with_kvcache(q, k, v, **options)
+    assert torch.equal(first, interface.flash_attn_with_kvcache(q, k, v, **options))
+    moved = torch.empty(q.numel() + 4, dtype=q.dtype, device=DEVICE)[4:].view(q.shape).copy_(q)
+    assert torch.equal(first, interface.flash_attn_with_kvcache(moved, k, v, **options))
+    with pytest.raises(NotImplementedError, match="requires grad"):
+        interface.flash_attn_with_kvcache(q.clone().requires_grad_(), k, v, **options)
+    with pytest.raises(ValueError, match=r"cache_seqlens|seqused_k"):
+        interface.flash_attn_with_kvcache(q, k, v, cache_seqlens=int32([20, 20]))

@@ -713,6 +713,8 @@ static void test_hopper_launches(void **state) {
   assert_ptr_equal(given.ragged.cu_seqlens_q, some);
   assert_int_equal(given.sm90.fwd.batch, 3);
   assert_int_equal(given.sm90.tile_heads.value * given.sm90.heads_per_tile.value, HEADS_Q);
+  /* Heads of a key head share a tile, however long the longest sequence may be: others are short. */
+  assert_int_equal(given.sm90.heads_per_tile.value, HEADS_Q / HEADS_KV);
   assert_int_equal(order->heads, given.sm90.tile_heads.value);
   assert_int_equal(order->sharing * HEADS_KV, order->heads);
   assert_int_equal(order->positions % given.sm90.warpgroup_positions, 0);
@@ -1088,6 +1090,7 @@ static void test_hopper_batch_invariant(void **state) {
   attnpress_fwd_sm90_ragged_args given;
   attnpress_fwd_combine_ragged_args combine;
   attnpress_forward_args args = invariant_args();
+  ragged.batch = 40;
   assert_ok(attnpress_forward(handle, &args, NULL));
   assert_int_equal(cuda->launches, 3);
   assert_string_equal(cuda->launch[0].symbol, "flash_fwd_schedule_hdim8_bf16_sm80");
@@ -1124,12 +1127,31 @@ static void test_hopper_batch_invariant(void **state) {
   assert_int_equal(given.ragged.fixed_split_blocks, blocks);
   assert_int_equal(given.sm90.fwd.num_splits, 1);
 
-  /* Few keys: one split, and none behind. */
+  /* Few keys: one split, and none behind. Each unit has a thread block: none before, either. */
   ragged.page_table_pages = 60;
   ragged.max_seqlen_q = 1;
   assert_ok(attnpress_forward(handle, &args, NULL));
-  assert_int_equal(cuda->launches, 7);
-  assert_string_equal(cuda->launch[6].symbol, cuda->launch[1].symbol);
+  assert_int_equal(cuda->launches, 6);
+  assert_string_equal(cuda->launch[5].symbol,
+                      "flash_fwd_split_hdim72_bf16_causal_paged_ready_sm90");
+  assert_int_equal(cuda->launch[5].overlaps, 1);
+
+  /* Few sequences are looked through, however many splits there are. */
+  ragged.batch = 32;
+  ragged.page_table_pages = 4000;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 8);
+  assert_string_equal(cuda->launch[6].symbol, cuda->launch[5].symbol);
+  assert_string_equal(cuda->launch[7].symbol, cuda->launch[2].symbol);
+  memcpy(&given, cuda->launch[6].args, sizeof given);
+  memcpy(&combine, cuda->launch[7].args, sizeof combine);
+  assert_null(given.ready);
+  assert_null(given.ticket);
+  assert_null(given.first_unit);
+  assert_non_null(given.sequence_splits);
+  assert_ptr_equal(combine.sequence_splits, given.sequence_splits);
+  assert_true((char *)given.sm90.fwd.out_partial >= (char *)(given.sequence_splits + ragged.batch));
+  ragged.batch = 40;
 
   /* A window says which splits there are. */
   attnpress_window window = ATTNPRESS_WINDOW_INIT;
@@ -1138,8 +1160,8 @@ static void test_hopper_batch_invariant(void **state) {
   window.left = 300;
   args.window = &window;
   assert_ok(attnpress_forward(handle, &args, NULL));
-  assert_string_equal(cuda->launch[8].symbol, "flash_fwd_split_hdim72_bf16_window_paged_sm90");
-  memcpy(&schedule, cuda->launch[7].args, sizeof schedule);
+  assert_string_equal(cuda->launch[9].symbol, "flash_fwd_split_hdim72_bf16_window_paged_sm90");
+  memcpy(&schedule, cuda->launch[8].args, sizeof schedule);
   assert_int_equal(schedule.window, 1);
   assert_int_equal(schedule.score.window_left, 300);
   args.window = NULL;
@@ -1148,7 +1170,8 @@ static void test_hopper_batch_invariant(void **state) {
   /* A dense call runs the kernels of sequences, a batch each. */
   make_dense(&args);
   assert_ok(attnpress_forward(handle, &args, NULL));
-  assert_string_equal(cuda->launch[11].symbol, "flash_fwd_split_hdim72_bf16_causal_ragged_sm90");
+  assert_string_equal(cuda->launch[11].symbol,
+                      "flash_fwd_split_hdim72_bf16_causal_ragged_ready_sm90");
   memcpy(&given, cuda->launch[11].args, sizeof given);
   assert_int_equal(given.sm90.fwd.batch, 2);
   assert_int_equal(given.ragged.rows_k, 700);
@@ -1169,15 +1192,14 @@ static void test_hopper_batch_invariant_choices(void **state) {
     attnpress_info info = ATTNPRESS_INFO_INIT;                                                     \
     change;                                                                                        \
     assert_ok(attnpress_plan_forward(handle, &args, NULL, &plan));                                 \
-    const int sm90 = strstr(name, "sm90") != NULL;                                                 \
-    assert_ok(attnpress_plan_launch(plan, sm90, &info));                                           \
+    assert_ok(attnpress_plan_launch(plan, 0, &info));                                              \
     assert_string_equal(info.stem, name);                                                          \
     attnpress_plan_destroy(plan);                                                                  \
   } while (0)
   for (int queries = 1; queries <= 65; queries += 16)
     for (int pages = 1; pages <= 1024; pages *= 4)
       RUNS_INVARIANT((ragged.max_seqlen_q = queries, ragged.page_table_pages = pages),
-                     "flash_fwd_split_hdim72_bf16_causal_paged_sm90");
+                     "flash_fwd_split_hdim72_bf16_causal_paged_ready_sm90");
   RUNS_INVARIANT(args.softcap = 30.0f, "flash_fwd_split_hdim72_bf16_causal_softcap_paged_sm80");
   RUNS_INVARIANT(args.alibi = &alibi, "flash_fwd_split_hdim72_bf16_causal_alibi_paged_sm80");
   RUNS_INVARIANT(args.k.shape[1] = args.v.shape[1] = 12,
@@ -1215,7 +1237,7 @@ static void check_batch_invariant_range(int capability) {
   ragged.max_seqlen_q = 60;
   options.range = ATTNPRESS_UP_TO;
   assert_ok(attnpress_plan_forward(handle, &args, &options, &range));
-  assert_int_equal(attnpress_plan_launch_count(range), cuda->capability == 90 ? 3 : 2);
+  assert_int_equal(attnpress_plan_launch_count(range), cuda->capability == 90 ? 4 : 2);
   assert_ok(attnpress_plan_workspace_bytes(range, &most));
   args.workspace = (void *)0x60000;
   args.workspace_bytes = most;

@@ -51,6 +51,8 @@ def family() -> Family:
 
 # As many rows as a warpgroup of the sm90 template has, and as many threads as its producer.
 CONSUMER_ROWS = family().constants["warpgroup_rows"]
+# Columns of Q and V where O of splits at fixed places is kept in the room of a third stage.
+KEPT_COLUMNS = 128
 PRODUCER_THREADS = family().constants["producer_threads"]
 DECODE_ROWS = family().constants["decode_rows"]
 
@@ -226,15 +228,25 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     return max(q_bytes + tile.stages * slot_bytes + exchange_bytes, o_bytes)
 
 
+def keeps_output(variant: Variant, tile: Tile) -> bool:
+    """Whether a thread block that adds up the splits of its rows keeps them in shared memory: where
+    the tile, which tiles.toml gives these kernels, leaves the room of a third stage."""
+    splits = variant.split and variant.sequences != "dense"
+    return splits and variant.hdim == variant.hdim_v == KEPT_COLUMNS and tile.stages == 2
+
+
 def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     """Q of each consumer, rings of K and V, and the barriers: two a consumer and four a stage; and
-    of a bias of 16 bits two key blocks, or one where there is no room, with two barriers each."""
+    of a bias of 16 bits two key blocks, or one where there is no room, with two barriers each; and
+    O of all rows in fp32, where splits at fixed places keep it there."""
     k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
     v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
     row_bytes_ = 2 * SLAB_COLUMNS  # of a slab; the 128-byte swizzle needs no padding
     q_bytes = consumers(tile) * CONSUMER_ROWS * k_slabs * row_bytes_
     ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
     bytes_ = q_bytes + ring_bytes + 8 * (2 * consumers(tile) + 4 * tile.stages)
+    if keeps_output(variant, tile):
+        return bytes_ + tile.block_m * variant.hdim_v * 4
     if variant.bias not in ("fp16", "bf16"):
         return bytes_
     place_bytes = tile.block_m * _ceil_div(tile.block_n, SLAB_COLUMNS) * row_bytes_ + 16

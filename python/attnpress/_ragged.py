@@ -24,6 +24,8 @@ class Ragged:
     arrays: dict[str, Any] = field(default_factory=dict)
     before: Callable[[], Any] | None = None
     """What is done when the call has been checked, and before it: it writes to k and v."""
+    key: tuple[Any, ...] | None = None
+    """All that a call depends on but addresses, where its adapter is to know it again."""
 
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, value in self.arrays.items() if value is not None)

@@ -500,8 +500,22 @@ def flash_attn_with_kvcache(
     cu_seqlens_q (heads_q, total_q). There is no backward pass. An error of an argument leaves the
     cache as it was.
     """
-    adapter = _adapter_of(q)
     num_splits = splits_of(num_splits, batch_invariant)
+    key = None
+    alone = (
+        k is v is rotary_cos is rotary_sin is rotary_seqlens is cu_seqlens_q is max_seqlen_q is None
+        and cache_batch_idx is cache_leftpad is block_table_v is page_indptr is schedule is None
+        and alibi_slopes is bias is score_mod is s_aux is out is None
+    )
+    if alone and not (return_softmax_lse or softcap or chunk):
+        quick = _adapters.get(type(q))
+        if hasattr(quick, "cache_key") and tuple(window_size) == (-1, -1):
+            places = q, k_cache, v_cache, cache_seqlens, block_table
+            key = quick.cache_key(*places, softmax_scale, bool(causal), num_splits)
+            result = None if key is None else quick.cached(key, *places)
+            if result is not None:
+                return result
+    adapter = _adapter_of(q)
     packed = cu_seqlens_q is not None
     wanted = "(total_q, heads_q, head_dim)" if packed else "(batch, seqlen, heads, head_dim)"
     _dimensions("q", q, 3 if packed else 4, wanted)
@@ -529,7 +543,7 @@ def flash_attn_with_kvcache(
         "page_indptr": page_indptr,
         "schedule": schedule,
     }
-    ragged = Ragged(batch=batch, arrays=arrays)
+    ragged = Ragged(batch=batch, arrays=arrays, key=key)
     if packed and max_seqlen_q is not None:
         ragged.max_seqlen_q = checked_length("max_seqlen_q", max_seqlen_q)
     if k is None:

@@ -154,12 +154,22 @@ uint32_t ap_schedule_parts(int32_t batch) {
   return batch == 0 ? 1 : (uint32_t)ceil_div(batch, ATTNPRESS_SCHEDULE_PART);
 }
 
-/** With a schedule of the call's own: the ticket, and of splits what the forward kernel leaves to the
- * combine kernel. Units that are no more than thread blocks need no ticket. */
+/** The most sequences that thread blocks look through at once. */
+enum { SEQUENCES_AT_ONCE = 32 };
+
+/** 1 where units of a batch-invariant call are found without the schedule kernel, which short calls would
+ * wait for: where each has a thread block, or where all are of one split, and so of a length. */
+static int finds_units(const ap_problem *problem, const ap_plan *plan, int64_t units) {
+  return problem->batch_invariant && (units <= plan->grid || (ap_schedules_splits(plan) &&
+                                                              problem->batch <= SEQUENCES_AT_ONCE));
+}
+
+/** With a schedule of the call's own, or with none: the ticket, and of splits what the forward kernel
+ * leaves to the combine kernel. Units that are no more than thread blocks need no ticket. */
 static void plan_ready(const ap_problem *problem, int64_t units, ap_plan *plan) {
   plan->ready = plan->variant.axis[AP_ATTENTION_READY] = 1;
   plan->variant_key = ap_variant_key(&plan->variant); /* whose tile is the same */
-  plan->tickets = units > plan->grid;
+  plan->tickets = problem->ready && units > plan->grid;
   plan->sequence_splits_offset_bytes = plan->tickets ? AP_WORKSPACE_ALIGNMENT : 0;
   plan->workspace_bytes =
       plan->sequence_splits_offset_bytes +
@@ -169,7 +179,7 @@ static void plan_ready(const ap_problem *problem, int64_t units, ap_plan *plan) 
 static attnpress_status plan_schedule(const ap_problem *problem, const ap_device *device,
                                       int64_t units, ap_plan *plan) {
   plan->tickets = 1;
-  if (problem->ready) {
+  if (problem->ready || finds_units(problem, plan, units)) {
     plan_ready(problem, units, plan);
     return ATTNPRESS_OK;
   }

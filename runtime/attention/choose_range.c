@@ -80,6 +80,21 @@ static attnpress_status add_long(const ap_plan *plan, ap_launches *range) {
   return add_launch(&other.variant, other.variant_key, &other.tile, other.target, 0, range);
 }
 
+/** Adds what finds the units of a batch-invariant call: the schedule kernel for many, and the kernel
+ * that needs none for few. */
+static attnpress_status add_finding(const ap_problem *problem, const ap_device *device,
+                                    const ap_plan *plan, ap_launches *range) {
+  ap_plan other = *plan;
+  const ap_variant schedule = ap_schedule_variant();
+  ap_tile tile;
+  other.variant.axis[AP_ATTENTION_READY] = !plan->ready;
+  const char *target = ap_target_for(&schedule, device->capability);
+  FORWARD_IF(ap_find_tile(&schedule, target, &tile));
+  FORWARD_IF(add_launch(&schedule, ap_variant_key(&schedule), &tile, target, 0, range));
+  return add_launch(&other.variant, ap_variant_key(&other.variant), &other.tile, other.target,
+                    problem->mod_score || problem->mod_mask, range);
+}
+
 /** Adds what one problem launches. */
 static attnpress_status add_choice(const ap_problem *problem, const ap_problem *maxima,
                                    const ap_device *device, ap_launches *range) {
@@ -99,6 +114,8 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
     if (!plan.ready)
       FORWARD_IF(add_launch(&plan.schedule, ap_variant_key(&plan.schedule), &plan.schedule_tile,
                             plan.schedule_target, 0, range));
+    if (problem->batch_invariant && !problem->ready)
+      FORWARD_IF(add_finding(problem, device, &plan, range));
     more_bytes = maxima->batch == 0 ? SIZE_MAX
                                     : ap_schedule_bytes((size_t)maxima->batch,
                                                         plan.variant.axis[AP_ATTENTION_SPLIT],

@@ -62,6 +62,7 @@ static attnpress_status choose_arch(const ap_problem *problem, const ap_device *
 /** Heads of a group are packed into one tile where that leaves less than this share of the tiles.
  */
 #define PACKING_GAIN       0.9
+#define PACKED_ROWS_MIN    0.9
 #define TIMED_PACKING_GAIN 0.97 /* the same of what they take, where that is known better */
 
 /** The mask of the kernel where lengths are bounds: what a window hides, some length may show. */
@@ -243,10 +244,21 @@ int32_t ap_packed_heads(const ap_problem *problem, const ap_tile *tile) {
   return group <= AP_ATTENTION_WARPGROUP_ROWS ? group : packed_part(problem, tile);
 }
 
+/** 1 for sequences of lengths of their own, where a warpgroup is nearly full of a group's heads: of few
+ * queries, which a longer one's bound says nothing of, heads one by one read K and V for a row each. */
+static int leaves_few_rows(const ap_problem *problem, const ap_tile *tile, int32_t group) {
+  const int32_t used = AP_ATTENTION_WARPGROUP_ROWS / group * group;
+  return problem->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
+         tile->field[AP_ATTENTION_TILE_PRODUCER] &&
+         used >= PACKED_ROWS_MIN * AP_ATTENTION_WARPGROUP_ROWS;
+}
+
 int32_t ap_choose_packing(const ap_problem *problem, const ap_tile *tile) {
   const int32_t heads = ap_packed_heads(problem, tile);
   if (heads == 1)
     return 1;
+  if (leaves_few_rows(problem, tile, heads))
+    return heads;
   const double gain = problem->mask == ATTNPRESS_WINDOW || has_timed_packing(problem, tile)
                           ? TIMED_PACKING_GAIN
                           : PACKING_GAIN;

@@ -23,8 +23,13 @@ enum {
   FIXED_SPLIT_KEYS = 512,
   FIXED_SPLIT_WAVES_MAX = 128,
   /* The same of kernels that schedule them: long enough that it costs little to add up what a thread
-   * block keeps of its rows, short enough to share out one sequence. Bytes of all parts, at most. */
+   * block keeps of its rows, short enough to share out one sequence. What it keeps goes through the L2
+   * cache, so that wide rows have longer splits, unless it fits shared memory: at 128 columns, with
+   * two stages. Bytes of all parts, at most. */
   SCHEDULED_SPLIT_KEYS = 1024,
+  SHORT_SPLIT_KEYS = 512,
+  SHORT_SPLIT_COLUMNS_MAX = 64,
+  KEPT_COLUMNS = 128,
   SCHEDULED_PART_BYTES_MAX = 256 * 1024 * 1024
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
@@ -540,6 +545,14 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   return ATTNPRESS_OK;
 }
 
+/** Keys of a split of kernels that schedule them. */
+static int64_t scheduled_split_keys(const ap_problem *problem, const ap_tile *tile) {
+  const int kept = problem->hdim == KEPT_COLUMNS && problem->hdim_v == KEPT_COLUMNS &&
+                   tile->field[AP_ATTENTION_TILE_STAGES] == 2;
+  return kept || problem->hdim_v <= SHORT_SPLIT_COLUMNS_MAX ? SHORT_SPLIT_KEYS
+                                                            : SCHEDULED_SPLIT_KEYS;
+}
+
 /** Whether splits of a batch-invariant call are units of their own, whose parts a second kernel adds
  * up; if not, a unit goes through all of its splits. */
 static int schedules_splits(const ap_problem *problem, const ap_device *device, int64_t tiles,
@@ -562,8 +575,8 @@ static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_
   FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
   const int64_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   const int scheduled = ap_is_scheduled(plan);
-  plan->fixed_split_blocks =
-      (int32_t)ceil_div(scheduled ? SCHEDULED_SPLIT_KEYS : FIXED_SPLIT_KEYS, block_n);
+  plan->fixed_split_blocks = (int32_t)ceil_div(
+      scheduled ? scheduled_split_keys(problem, &plan->tile) : FIXED_SPLIT_KEYS, block_n);
   plan->key_blocks_per_split = plan->fixed_split_blocks;
   plan->heads_per_tile = ap_choose_packing(problem, &plan->tile);
   const int64_t splits = ceil_div(problem->seqlen_k, plan->fixed_split_blocks * block_n);
@@ -619,7 +632,7 @@ size_t ap_most_partial_rows(const ap_problem *maxima, const ap_device *device,
     const size_t kept =
         ap_kept_bytes(maxima, tile, (size_t)device->sm_count) / row_bytes + 1; /* or what is kept */
     const size_t parts = SCHEDULED_PART_BYTES_MAX / row_bytes;
-    const size_t splits = (size_t)ceil_div(maxima->seqlen_k, SCHEDULED_SPLIT_KEYS);
+    const size_t splits = (size_t)ceil_div(maxima->seqlen_k, scheduled_split_keys(maxima, tile));
     const size_t all = any || maxima->seqlen_k == 0 ? parts : rows * splits;
     return all > parts ? parts : all > kept ? all : kept;
   }

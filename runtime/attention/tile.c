@@ -10,10 +10,12 @@ enum { SPREAD_COLUMNS = 16, SLAB_COLUMNS = 64, SLAB_ROW_BYTES = 2 * SLAB_COLUMNS
 /* Of static shared memory: what a kernel that writes units down has of it, at most; what the numbers
  * of 64 keys take, in kernels with ALiBi. */
 enum { FOUND_UNIT_BYTES = 1024, NUMBER_ATOM_BYTES = 1024, NUMBER_COLUMNS_MAX = 128 };
+/* Of Q and V, where O of splits at fixed places is kept in the room of a third stage. */
+enum { KEPT_COLUMNS = 128 };
 
 /** The axes and fields that the formulas read. */
 typedef struct shape {
-  int32_t pass, arch, split, hdim, hdim_v, bias_map, finds_units;
+  int32_t pass, arch, split, hdim, hdim_v, bias_map, sequences, finds_units;
   int32_t block_m, block_n, warps_m, warps_n, warps_k, stages, k_slab, v_slab, acc_warps, v_stages;
 } shape;
 
@@ -26,6 +28,7 @@ static shape shape_of(const ap_variant *variant, const ap_tile *tile) {
       .hdim = axis[AP_ATTENTION_HDIM],
       .hdim_v = axis[AP_ATTENTION_HDIM_V],
       .bias_map = ap_has_bias_map(variant),
+      .sequences = axis[AP_ATTENTION_SEQUENCES],
       .finds_units = axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE ||
                      axis[AP_ATTENTION_MOD_MASK],
       .block_m = field[AP_ATTENTION_TILE_BLOCK_M],
@@ -79,13 +82,17 @@ static int32_t producer_limit(const shape *s) {
 }
 
 /** Q of each consumer, rings of K and V, and the barriers; and of a bias of 16 bits two key blocks, or
- * one where there is no room, with two barriers each. */
+ * one where there is no room, with two barriers each; and O of all rows in fp32, where splits at fixed
+ * places keep it there. */
 static int32_t producer_bytes(const shape *s) {
   const int32_t consumers = s->block_m / AP_ATTENTION_WARPGROUP_ROWS;
   const int32_t q_bytes = s->block_m * slabs_of(s->hdim) * SLAB_ROW_BYTES;
   const int32_t ring_bytes =
       s->stages * s->block_n * (slabs_of(s->hdim) + slabs_of(s->hdim_v)) * SLAB_ROW_BYTES;
   const int32_t bytes = q_bytes + ring_bytes + 8 * (2 * consumers + 4 * s->stages);
+  if (s->split && s->sequences != AP_ATTENTION_SEQUENCES_DENSE && s->hdim == KEPT_COLUMNS &&
+      s->hdim_v == KEPT_COLUMNS && s->stages == 2)
+    return bytes + s->block_m * s->hdim_v * (int32_t)sizeof(float);
   if (!s->bias_map)
     return bytes;
   const int32_t place_bytes = s->block_m * slabs_of(s->block_n) * SLAB_ROW_BYTES + 16;

@@ -35,6 +35,7 @@ KERNELS = [
     ("flash_fwd_hdim192v128_bf16_causal_paged_sm90", "m64n48s2"),
     ("flash_fwd_split_hdim64_bf16_causal_ragged_sm90", "m64n48s3"),
     ("flash_fwd_split_hdim40_fp16_window_paged_sm90", "m128n48s2"),
+    ("flash_fwd_split_hdim128_bf16_ragged_sm90", "m64n48s2"),
 ]
 """Both places of the keys in both kinds of kernels, split and not; one slab of V and several, of
 which some are whole and some not; of sm90, one to three consumers, and splits at fixed places."""
@@ -349,8 +350,20 @@ MUTATIONS = [
     Mutation(
         "fixed splits: the combine kernel leaves the last out",
         COMBINE,
-        "split < args->num_splits; ++split) {\n    const int64_t partial",
-        "split < args->num_splits - 1; ++split) {\n    const int64_t partial",
+        "min(args->num_splits - begin, ORDERED) : 0",
+        "min(args->num_splits - begin, ORDERED) - 1 : 0",
+    ),
+    Mutation(
+        "fixed splits: the combine kernel's first group does not wait for the others",
+        COMBINE,
+        "    // All threads arrive and wait: hands over the parts.\n    __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "fixed splits: the combine kernel's groups bring the same parts",
+        COMBINE,
+        "begin + i * GROUPS + group, column)",
+        "begin + i * GROUPS, column)",
     ),
     Mutation(
         "fixed splits: the combine kernel's groups",
@@ -521,8 +534,8 @@ MUTATIONS = [
     Mutation(
         "ragged sm90: the output of the unit that follows",
         SM90,
-        "store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer)",
-        "store_unit(out, last_reference, last_sum, args, walk.place.index, consumer)",
+        "store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer$",
+        "store_unit(out, last_reference, last_sum, args, walk.place.index, consumer$",
     ),
     Mutation(
         "ragged sm90: a place is handed back while lanes store",
@@ -879,10 +892,34 @@ MUTATIONS = [
     Mutation("schedule: an index that is no batch", SCHEDULE, "max(of.k_batch, 0)", "0"),
     # ---- Splits at fixed places, sm90 ----
     Mutation(
+        "fixed splits sm90: O in shared memory is forgotten",
+        FIXED,
+        "    if (!first)\n      before = kept->tiles[tile * KEPT_THREADS];",
+        "",
+    ),
+    Mutation(
+        "fixed splits sm90: tiles of O are in one place of shared memory",
+        FIXED,
+        "before = kept->tiles[tile * KEPT_THREADS];",
+        "before = kept->tiles[0];",
+    ),
+    Mutation(
+        "fixed splits sm90: lse of the unit before is added to",
+        FIXED,
+        "add_part(first ? -INF : kept->lse[0], ends[0].lse)",
+        "add_part(kept->lse[0], ends[0].lse)",
+    ),
+    Mutation(
+        "fixed splits sm90: lse in registers is that of the split",
+        FIXED,
+        "kept->lse[1] = sums[1].lse;",
+        "kept->lse[1] = ends[1].lse;",
+    ),
+    Mutation(
         "fixed splits sm90: O of those before is forgotten",
         FIXED,
-        "load_16_if(!first, kept + i * KEPT_THREADS, 0)",
-        "load_16_if(false, kept + i * KEPT_THREADS, 0)",
+        "load_16_if(!first, (i < KEPT_TILES",
+        "load_16_if(false, (i < KEPT_TILES",
     ),
     Mutation(
         "fixed splits sm90: lse of those before is forgotten",
@@ -905,14 +942,14 @@ MUTATIONS = [
     Mutation(
         "fixed splits sm90: sums that nobody asks for are kept",
         FIXED,
-        "store_16_if(!last, kept + i",
-        "store_16_if(true, kept + i",
+        "store_16_if(!last, (i < KEPT_TILES",
+        "store_16_if(true, (i < KEPT_TILES",
         harmless="the next unit does not load them",
     ),
     Mutation(
         "fixed splits sm90: what is kept of groups of tiles is in one place",
         FIXED,
-        "    kept += blocks * KEPT_TILES * KEPT_THREADS;\n",
+        "    kept += LOADED_TILES / KEPT_TILES * group;\n",
         "",
         harmless="these head dims have one group",
     ),

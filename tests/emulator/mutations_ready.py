@@ -65,9 +65,21 @@ MUTATIONS = [
     Mutation(
         "ready: the places begin with the order",
         UNITS_OF,
-        "return ready[ATTNPRESS_READY_ORDER + batch + sequence];",
-        "return ready[ATTNPRESS_READY_ORDER + sequence];",
+        "sequence : ready[ATTNPRESS_READY_ORDER + batch + sequence];",
+        "sequence : ready[ATTNPRESS_READY_ORDER + sequence];",
         harmless="each sequence still comes once, in another order: it costs time",
+    ),
+    Mutation(
+        "ready: without an order all sequences are the first",
+        UNITS_OF,
+        "  if (ready == nullptr)\n    return step;",
+        "  if (ready == nullptr)\n    return 0;",
+    ),
+    Mutation(
+        "ready: without an order no place is a sequence's",
+        UNITS_OF,
+        "return ready == nullptr ? sequence :",
+        "return ready == nullptr ? sequence + 1 :",
     ),
     Mutation(
         "ready: all of the walk is behind the first steps",

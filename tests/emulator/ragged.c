@@ -36,13 +36,14 @@ typedef enum key_order { KEYS_BSHD, KEYS_GAPS, KEYS_BHSD, KEYS_JOINED, KEY_ORDER
 typedef enum wrong { NOTHING, LENGTHS, INDICES } wrong;
 
 /* What a ready schedule holds: the order of these lengths, another, some sequences twice, numbers by
- * chance, nothing. */
+ * chance, zeros; or that there is none, and sequences come in turn. */
 typedef enum ready_contents {
   READY_MADE,
   READY_STALE,
   READY_DOUBLED,
   READY_BY_CHANCE,
   READY_ZEROS,
+  READY_NONE,
   READY_CONTENTS
 } ready_contents;
 
@@ -990,7 +991,7 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
   if (ready) {
     if (make_ready(&others->schedule, c, &orders, row->contents, report) != 0)
       return -1;
-    args->ready = orders.ready;
+    args->ready = row->contents == READY_NONE ? NULL : orders.ready;
     args->sequence_splits = orders.sequence_splits;
     args->walk_bytes = orders.order[0].walk_bytes;
     args->sharing = orders.order[0].sharing;

@@ -5,7 +5,8 @@
 //
 // Nobody has seen what is in it: it may be of other lengths, or no order at all. It says which sequence
 // comes when and nothing else, and beside the order it has the place of each sequence. Where the two
-// agree no sequence comes twice, and those that they leave out come last.
+// agree no sequence comes twice, and those that they leave out come last. Where there is none, as units
+// are too few to be worth an order, sequences come in turn.
 #pragma once
 
 #include "attnpress/args/ragged.h"
@@ -60,12 +61,14 @@ __device__ __forceinline__ int sum_up_lanes(int value) {
 // The sequence that a ready schedule names at step `step` of 2 * batch: first the order, which may hold
 // any number, then all sequences in turn; past them, none that there is.
 __device__ __forceinline__ int named_sequence(const int32_t *ready, int batch, int step) {
+  if (ready == nullptr)
+    return step;
   return step < batch ? ready[ATTNPRESS_READY_ORDER + step] : step - batch;
 }
 
 // The place that a ready schedule gives a sequence: any number.
 __device__ __forceinline__ int place_of(const int32_t *ready, int batch, int sequence) {
-  return ready[ATTNPRESS_READY_ORDER + batch + sequence];
+  return ready == nullptr ? sequence : ready[ATTNPRESS_READY_ORDER + batch + sequence];
 }
 
 // 1 where a sequence that is named at a step comes there, once in all steps: in the order where its
@@ -73,7 +76,7 @@ __device__ __forceinline__ int place_of(const int32_t *ready, int batch, int seq
 // the schedule.
 __device__ __forceinline__ bool comes_at(const int32_t *ready, int batch, int step, int sequence,
                                          int place) {
-  if (step >= batch)
+  if (step >= batch && ready != nullptr)
     return !(0 <= place && place < batch && ready[ATTNPRESS_READY_ORDER + place] == sequence);
   return place == step;
 }

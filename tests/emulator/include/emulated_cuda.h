@@ -68,6 +68,13 @@ EMULATED_SHUFFLES(uint32_t)
 EMULATED_SHUFFLES(float)
 #undef EMULATED_SHUFFLES
 
+/* As the compiler makes it: two shuffles, of the lower word and of the upper one. */
+static inline int64_t __shfl_sync(uint32_t lanes, int64_t value, int from) {
+  const uint32_t lower = __shfl_sync(lanes, (uint32_t)value, from);
+  const uint32_t upper = __shfl_sync(lanes, (uint32_t)((uint64_t)value >> 32), from);
+  return (int64_t)((uint64_t)upper << 32 | lower);
+}
+
 #define EMULATED_MIN_MAX(type)                                                                     \
   static inline type min(type a, type b) {                                                         \
     return b < a ? b : a;                                                                          \
