@@ -5739,7 +5739,8 @@ const ap_device_header ap_device_headers[] = {
      "//\n"
      "// Nobody has seen what is in it: it may be of other lengths, or no order at all. It says which sequence\n"
      "// comes when and nothing else, and beside the order it has the place of each sequence. Where the two\n"
-     "// agree no sequence comes twice, and those that they leave out come last.\n"
+     "// agree no sequence comes twice, and those that they leave out come last. Where there is none, as units\n"
+     "// are too few to be worth an order, sequences come in turn.\n"
      "#pragma once\n"
      "\n"
      "#include \"attnpress/args/ragged.h\"\n"
@@ -5794,12 +5795,14 @@ const ap_device_header ap_device_headers[] = {
      "// The sequence that a ready schedule names at step `step` of 2 * batch: first the order, which may hold\n"
      "// any number, then all sequences in turn; past them, none that there is.\n"
      "__device__ __forceinline__ int named_sequence(const int32_t *ready, int batch, int step) {\n"
+     "  if (ready == nullptr)\n"
+     "    return step;\n"
      "  return step < batch ? ready[ATTNPRESS_READY_ORDER + step] : step - batch;\n"
      "}\n"
      "\n"
      "// The place that a ready schedule gives a sequence: any number.\n"
      "__device__ __forceinline__ int place_of(const int32_t *ready, int batch, int sequence) {\n"
-     "  return ready[ATTNPRESS_READY_ORDER + batch + sequence];\n"
+     "  return ready == nullptr ? sequence : ready[ATTNPRESS_READY_ORDER + batch + sequence];\n"
      "}\n"
      "\n"
      "// 1 where a sequence that is named at a step comes there, once in all steps: in the order where its\n"
@@ -5807,7 +5810,7 @@ const ap_device_header ap_device_headers[] = {
      "// the schedule.\n"
      "__device__ __forceinline__ bool comes_at(const int32_t *ready, int batch, int step, int sequence,\n"
      "                                         int place) {\n"
-     "  if (step >= batch)\n"
+     "  if (step >= batch && ready != nullptr)\n"
      "    return !(0 <= place && place < batch && ready[ATTNPRESS_READY_ORDER + place] == sequence);\n"
      "  return place == step;\n"
      "}\n"},
@@ -15594,4 +15597,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "b1abbdeca5e9d1c1c063e976f5b146e2787a810afb6dbb98dba9d76810e830aa";
+    "e320ba6f40d79abd32b93f0fe233bd79dbc638eb83f1f73d1146da0d8a37af50";
