@@ -153,6 +153,7 @@ typedef struct ap_plan {
   /* The kernel may begin before what was launched before it has ended: it waits for that itself. */
   int overlaps, combine_overlaps;
   /* Only where thread blocks take one unit of work after another (tile.producer), and as in
+  int32_t launch_smem_bytes; /* where more than the tile's: for one thread block an SM */
    * attnpress_fwd_sm90_args: */
   int32_t heads, section_heads, group_units, group_rounds, rounds;
   /* Only where such a kernel has ragged sequences (`schedule` runs before it): */

@@ -225,6 +225,10 @@ static attnpress_status choose(const ap_problem *problem, const ap_device *devic
            : plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
       device->capability >= OVERLAP_CAPABILITY_MIN;
   if (plan->variant.axis[AP_ATTENTION_SPLIT]) {
+  /* Each asks for all of an SM's share of the bandwidth. They come one by one, as other kernels' end:
+   * where an SM has room for two, some would lie on one SM while others have none. */
+  if (plan->tile.field[AP_ATTENTION_TILE_WARPS_K] > 1 && plan->grid <= (unsigned)device->sm_count)
+    plan->launch_smem_bytes = ap_alone_smem_bytes(device);
     FORWARD_IF(plan_parts(problem, plan));
     FORWARD_IF(plan_combine(problem, device, plan));
   }

@@ -93,6 +93,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                     .target = how->target,
                                                     .grid = how->grid,
                                                     .overlaps = how->overlaps && !clears,
+                                                    .smem_bytes = how->launch_smem_bytes,
                                                     .clears = clears,
                                                     .num_splits = how->num_splits,
                                                     .snippet = base->has_snippet};
