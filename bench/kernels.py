@@ -209,7 +209,7 @@ class ForwardArgs(ctypes.Structure):
         ),
         ("scale", c_float),
         ("scale_log2", c_float),
-        ("reserved", c_int32),
+        ("whole_row_blocks", c_int32),
         ("score", ScoreArgs),
     ]  # fmt: skip
 
@@ -261,7 +261,7 @@ class CombineArgs(ctypes.Structure):
         ("rows", c_int64),
         *((name, c_int32) for name in ("heads_q", "seqlen_q", "num_splits", "sinks_dtype")),
         ("block_rows", c_int32),
-        ("reserved", c_int32),
+        ("whole_rows", c_int32),
     ]
 
 

@@ -58,21 +58,26 @@ __device__ __forceinline__ Sum add(Sum a, Sum b) {
   return sum;
 }
 
+__device__ __forceinline__ float4 exchange_columns(float4 x, int lanes) {
+  x.x = __shfl_xor_sync(0xffffffff, x.x, lanes);
+  x.y = __shfl_xor_sync(0xffffffff, x.y, lanes);
+  x.z = __shfl_xor_sync(0xffffffff, x.z, lanes);
+  x.w = __shfl_xor_sync(0xffffffff, x.w, lanes);
+  return x;
+}
+
 __device__ __forceinline__ Sum exchange(Sum a, int lanes) {
   a.max = __shfl_xor_sync(0xffffffff, a.max, lanes);
   a.weights = __shfl_xor_sync(0xffffffff, a.weights, lanes);
-  a.out.x = __shfl_xor_sync(0xffffffff, a.out.x, lanes);
-  a.out.y = __shfl_xor_sync(0xffffffff, a.out.y, lanes);
-  a.out.z = __shfl_xor_sync(0xffffffff, a.out.z, lanes);
-  a.out.w = __shfl_xor_sync(0xffffffff, a.out.w, lanes);
+  a.out = exchange_columns(a.out, lanes);
   return a;
 }
 
 // Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on.
 __device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, int row,
-                                          int first, int stride, int column) {
+                                          int num_splits, int first, int stride, int column) {
   Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
-  for (; first < args->num_splits; first += STEP * stride) {
+  for (; first < num_splits; first += STEP * stride) {
     float lse[STEP];
     float4 out[STEP];
 #pragma unroll
@@ -82,7 +87,7 @@ __device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args
       const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};
       lse[i] = -INF;
       out[i] = zero;
-      if (split < args->num_splits) {
+      if (split < num_splits) {
         lse[i] = args->lse_partial[partial] * LOG2_E;
         out[i] = *(const float4 *)(args->out_partial + partial * HEAD_DIM_V + column);
       }
@@ -106,25 +111,38 @@ __device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args
   return sum;
 }
 
-// Stores 4 columns of a row of (batch, heads_q, seqlen_q), and its lse with the first.
-__device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args,
-                                          int row, int column, Sum sum) {
-  const int position = row % args->seqlen_q;
-  const int head = row / args->seqlen_q % args->heads_q;
-  const int batch = row / args->seqlen_q / args->heads_q;
+// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, and its head.
+struct RowPlace {
+  int64_t out, lse;
+  int head, batch;
+};
+
+__device__ __forceinline__ RowPlace find_row(const attnpress_fwd_combine_args *args, int row) {
+  const int heads = row / args->seqlen_q, position = row - heads * args->seqlen_q;
+  RowPlace place;
+  place.batch = heads / args->heads_q;
+  place.head = heads - place.batch * args->heads_q;
+  place.out = place.batch * args->out_batch_stride + position * args->out_row_stride +
+              place.head * args->out_head_stride;
+  place.lse = place.batch * args->lse_batch_stride + place.head * args->lse_head_stride + position;
+  return place;
+}
+
+// Stores 4 columns of a row, and its lse with the first.
+__device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args, RowPlace place,
+                                          int column, Sum sum) {
+  const int head = place.head;
   RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};
   if (args->sinks != nullptr)
     end = end_row_with_sink(
         sum.max, sum.weights,
         load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));
-  uint16_t *out = (uint16_t *)args->out + batch * args->out_batch_stride +
-                  position * args->out_row_stride + head * args->out_head_stride + column;
+  uint16_t *out = (uint16_t *)args->out + place.out + column;
   const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),
                         pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};
   *(uint2 *)out = packed;
   if (args->lse && column == 0)
-    args->lse[batch * args->lse_batch_stride + head * args->lse_head_stride + position] =
-        end.lse;
+    args->lse[place.lse] = end.lse;
 }
 
 // What the warps hand over, in shared memory.
@@ -159,6 +177,44 @@ __device__ __forceinline__ Sum add_groups(Sum sum, WarpSums *sums) {
   return sum;
 }
 
+// The same as add_splits() and add_groups() of a split a group: a lane asks for the lse of one split
+// beside the output of its group's, so that all weights are there at once.
+__device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *args, int row,
+                                              int num_splits, int column, WarpSums *sums) {
+  const int lane = threadIdx.x % 32, group = threadIdx.x / GROUP_THREADS;
+  const int64_t rows = args->rows;
+  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
+  float lse = -INF;
+  if (lane < num_splits)
+    lse = args->lse_partial[lane * rows + row] * LOG2_E;
+  float4 out = sum.out;
+  if (group < num_splits)
+    out = *(const float4 *)(args->out_partial + (group * rows + row) * HEAD_DIM_V + column);
+  sum.max = lse;
+#pragma unroll
+  for (int lanes = 1; lanes < GROUPS; lanes *= 2)
+    sum.max = fmaxf(sum.max, __shfl_xor_sync(0xffffffff, sum.max, lanes));
+  sum.max = __shfl_sync(0xffffffff, sum.max, 0);
+  const float weight = weight_of(lse, sum.max);
+  sum.out = multiply_add(__shfl_sync(0xffffffff, weight, group), out, sum.out);
+  sum.weights = weight;
+#pragma unroll
+  for (int lanes = 1; lanes < GROUPS; lanes *= 2)
+    sum.weights += __shfl_xor_sync(0xffffffff, sum.weights, lanes);
+  // Over the groups of a warp, then over the warps.
+#pragma unroll
+  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)
+    sum.out = multiply_add(1.0f, exchange_columns(sum.out, lanes), sum.out);
+  if (lane < GROUP_THREADS)
+    sums->out[threadIdx.x / 32][lane] = sum.out;
+  // All threads arrive and wait: hands over the sums of the warps.
+  __syncthreads();
+#pragma unroll
+  for (int warp = 1; warp < WARPS && threadIdx.x < GROUP_THREADS; ++warp)
+    sum.out = multiply_add(1.0f, sums->out[warp][threadIdx.x], sum.out);
+  return sum;
+}
+
 // Adds up all splits of `first_row` of (batch, heads_q, seqlen_q), or, where a thread block has
 // several rows, of one a group from there on, in COLUMNS columns, and stores the result.
 __device__ __forceinline__ void combine_rows(const attnpress_fwd_combine_args *args,
@@ -169,21 +225,31 @@ __device__ __forceinline__ void combine_rows(const attnpress_fwd_combine_args *a
   const int64_t own_row = first_row + (together ? 0 : group);
   const bool valid = own_row < args->rows && (HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V);
   const int row = own_row < args->rows ? (int)own_row : 0;
-  Sum sum = add_splits(args, row, together ? group : 0, together ? GROUPS : 1, valid ? column : 0);
-  if (together)
-    sum = add_groups(sum, sums);
+  const RowPlace place = find_row(args, row);
+  // The parts are there when the split kernel has ended; what comes next may begin to wait too. The
+  // place, whose divisions take a while, is found before: the compiler would wait at once.
+  if (place.batch >= 0)
+    griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
+
+  const int num_splits = row < args->whole_rows ? 1 : args->num_splits;
+  Sum sum;
+  if (together && num_splits <= GROUPS) {
+    sum = add_few_splits(args, row, num_splits, valid ? column : 0, sums);
+  } else {
+    sum = add_splits(args, row, num_splits, together ? group : 0, together ? GROUPS : 1,
+                     valid ? column : 0);
+    if (together)
+      sum = add_groups(sum, sums);
+  }
   if (valid && (group == 0 || !together))
-    store_row(args, row, column, sum);
+    store_row(args, place, column, sum);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
     flash_fwd_combine_hdim128_fp16_sm80(
         const __grid_constant__ attnpress_fwd_combine_args args) {
   __shared__ WarpSums sums;
-  // The parts are there when the split kernel has ended; what comes next may begin to wait too.
-  griddepcontrol_wait();
-  griddepcontrol_launch_dependents();
-
   const int64_t first_row = (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;
   combine_rows(&args, first_row, blockIdx.x % COLUMN_BLOCKS, &sums);
 }

@@ -177,14 +177,19 @@ __device__ __forceinline__ uint32_t ring_slot(const KeyPipeline *pipe, int slab,
   return pipe->ring + (slot >= STAGES ? slot - STAGES : slot) * SLOT_BYTES;
 }
 
-// Starts the loads of the first STAGES - 1 slabs of the walk, which begins at key block `n`. Each
-// is a group of its own; the first one also holds this thread's copies of Q.
-__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {
+// Starts the load of slab `slab` of the walk, which begins at key block `n`, into its slot.
+__device__ __forceinline__ void fill_slot(KeyPipeline *pipe, int n, int slab) {
+  if (n - slab / SLABS >= pipe->block_begin)
+    load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,
+              true);
+}
+
+// Starts the loads of slabs `first` to STAGES - 2 of the walk. Each is a group of its own; the first
+// one also holds this thread's copies of Q.
+__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n, int first) {
 #pragma unroll
-  for (int slab = 0; slab < STAGES - 1; ++slab) {
-    if (n - slab / SLABS >= pipe->block_begin)
-      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,
-                true);
+  for (int slab = first; slab < STAGES - 1; ++slab) {
+    fill_slot(pipe, n, slab);
     cp_async_commit();
   }
 }
@@ -541,7 +546,6 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   // All memory is touched after what ran before has ended; what comes next may begin to wait too.
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
-
   const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, NO_BOUND);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
   if (work.row_begin >= rows) // the grid is laid out for the longest sequence
@@ -564,12 +568,15 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const uint32_t shared = shared_address(smem);
   const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +
                       work.first_head * args.q_head_stride;
-  load_queries(shared, q, &args, work.row_begin, rows);
   const int first_key = warp_k * RING_KEYS; // of this warp in a key block
   const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;
   KeyPipeline pipe = open_ring(&batch, &args, work.batch, key_head(&args, work.first_head),
                                n, block_begin, ring, first_key);
-  fill_ring(&pipe, n);
+  // K before Q, whose places take divisions.
+  fill_slot(&pipe, n, 0);
+  load_queries(shared, q, &args, work.row_begin, rows);
+  cp_async_commit();
+  fill_ring(&pipe, n, 1);
 
   Place place;
   place.first_row = work.row_begin + warp_row;

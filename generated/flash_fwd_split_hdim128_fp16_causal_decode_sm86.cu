@@ -74,7 +74,7 @@ static_assert(RING_KEYS % V_SLAB == 0 && V_SLAB % 16 == 0, "slabs of V");
 static_assert(K_SLAB % 16 == 0 || K_SLABS == 1, "slabs of K");
 // The thread block's work, from its index in the grid.
 __device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {
-  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);
+  return find_partly_split_work(args, block, BLOCK_M, LAST_FIRST);
 }
 
 // The keys that the row at a position sees.
@@ -139,14 +139,19 @@ __device__ __forceinline__ uint32_t ring_slot(const KeyPipeline *pipe, int slab,
   return pipe->ring + (slot >= STAGES ? slot - STAGES : slot) * SLOT_BYTES;
 }
 
-// Starts the loads of the first STAGES - 1 slabs of the walk, which begins at key block `n`. Each
-// is a group of its own; the first one also holds this thread's copies of Q.
-__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {
+// Starts the load of slab `slab` of the walk, which begins at key block `n`, into its slot.
+__device__ __forceinline__ void fill_slot(KeyPipeline *pipe, int n, int slab) {
+  if (n - slab / SLABS >= pipe->block_begin)
+    load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,
+              true);
+}
+
+// Starts the loads of slabs `first` to STAGES - 2 of the walk. Each is a group of its own; the first
+// one also holds this thread's copies of Q.
+__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n, int first) {
 #pragma unroll
-  for (int slab = 0; slab < STAGES - 1; ++slab) {
-    if (n - slab / SLABS >= pipe->block_begin)
-      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,
-                true);
+  for (int slab = first; slab < STAGES - 1; ++slab) {
+    fill_slot(pipe, n, slab);
     cp_async_commit();
   }
 }
@@ -464,10 +469,6 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const int lane = threadIdx.x % 32;
   const int warp_row = threadIdx.x / 32 % WARPS_M * M_TILES * 16;
   const int warp_k = threadIdx.x / RING_THREADS;
-  // All memory is touched after what ran before has ended; what comes next may begin to wait too.
-  griddepcontrol_wait();
-  griddepcontrol_launch_dependents();
-
   const Work work = find_work(&args, blockIdx.x);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
 
@@ -480,7 +481,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const Range unmasked = keys_of_all(first_row, last_row);
   Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);
   if (SPLIT)
-    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);
+    blocks = split_blocks(blocks, work.split, key_blocks_of_part(&args, blockIdx.x));
   // A constant where it is one: the compiler does not find out in time.
   const int block_begin = SPLIT ? blocks.begin : 0;
   int n = blocks.end - 1; // the key block in work
@@ -488,12 +489,19 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const uint32_t shared = shared_address(smem);
   const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +
                       work.first_head * args.q_head_stride;
-  load_queries(shared, q, &args, work.row_begin, rows);
   const int first_key = warp_k * RING_KEYS; // of this warp in a key block
   const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;
   KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,
                                block_begin, ring, first_key);
-  fill_ring(&pipe, n);
+  // All memory is touched after what ran before has ended, and where it lies is found before that;
+  // what comes next may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
+  // K before Q, whose places take divisions.
+  fill_slot(&pipe, n, 0);
+  load_queries(shared, q, &args, work.row_begin, rows);
+  cp_async_commit();
+  fill_ring(&pipe, n, 1);
 
   Place place;
   place.first_row = work.row_begin + warp_row;

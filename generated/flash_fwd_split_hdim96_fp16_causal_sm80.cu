@@ -133,14 +133,19 @@ __device__ __forceinline__ uint32_t ring_slot(const KeyPipeline *pipe, int slab,
   return pipe->ring + (slot >= STAGES ? slot - STAGES : slot) * SLOT_BYTES;
 }
 
-// Starts the loads of the first STAGES - 1 slabs of the walk, which begins at key block `n`. Each
-// is a group of its own; the first one also holds this thread's copies of Q.
-__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {
+// Starts the load of slab `slab` of the walk, which begins at key block `n`, into its slot.
+__device__ __forceinline__ void fill_slot(KeyPipeline *pipe, int n, int slab) {
+  if (n - slab / SLABS >= pipe->block_begin)
+    load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,
+              true);
+}
+
+// Starts the loads of slabs `first` to STAGES - 2 of the walk. Each is a group of its own; the first
+// one also holds this thread's copies of Q.
+__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n, int first) {
 #pragma unroll
-  for (int slab = 0; slab < STAGES - 1; ++slab) {
-    if (n - slab / SLABS >= pipe->block_begin)
-      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,
-                true);
+  for (int slab = first; slab < STAGES - 1; ++slab) {
+    fill_slot(pipe, n, slab);
     cp_async_commit();
   }
 }
@@ -494,7 +499,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   load_queries(shared, q, &args, work.row_begin, rows);
   KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,
                                block_begin, shared + RING_OFFSET, 0);
-  fill_ring(&pipe, n);
+  fill_ring(&pipe, n, 0);
 
   Place place;
   place.first_row = work.row_begin + warp_row;

@@ -274,7 +274,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// The thread block's work, from its index in the grid.\n"
        "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
-  if (split || decode) {
+  if ((split && decode) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("  return find_partly_split_work(args, block, BLOCK_M, LAST_FIRST);\n");
+  } else if (split || decode) {
     TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
   } else {
     TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");
@@ -604,21 +606,26 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  return pipe->ring + (slot >= STAGES ? slot - STAGES : slot) * SLOT_BYTES;\n"
        "}\n"
        "\n"
-       "// Starts the loads of the first STAGES - 1 slabs of the walk, which begins at key block `n`. Each\n"
-       "// is a group of its own; the first one also holds this thread's copies of Q.\n"
-       "__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {\n"
-       "#pragma unroll\n"
-       "  for (int slab = 0; slab < STAGES - 1; ++slab) {\n");
+       "// Starts the load of slab `slab` of the walk, which begins at key block `n`, into its slot.\n"
+       "__device__ __forceinline__ void fill_slot(KeyPipeline *pipe, int n, int slab) {\n");
   if (!has_map) {
-    TEXT("    if (n - slab / SLABS >= pipe->block_begin)\n"
-         "      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
-         "                true);\n");
+    TEXT("  if (n - slab / SLABS >= pipe->block_begin)\n"
+         "    load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
+         "              true);\n");
   } else {
-    TEXT("    if (block_to_load(pipe, slab) >= pipe->block_begin)\n"
-         "      load_slab(pipe, block_to_load(pipe, slab), slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
-         "                true);\n");
+    TEXT("  if (block_to_load(pipe, slab) >= pipe->block_begin)\n"
+         "    load_slab(pipe, block_to_load(pipe, slab), slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
+         "              true);\n");
   }
-  TEXT("    cp_async_commit();\n"
+  TEXT("}\n"
+       "\n"
+       "// Starts the loads of slabs `first` to STAGES - 2 of the walk. Each is a group of its own; the first\n"
+       "// one also holds this thread's copies of Q.\n"
+       "__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n, int first) {\n"
+       "#pragma unroll\n"
+       "  for (int slab = first; slab < STAGES - 1; ++slab) {\n"
+       "    fill_slot(pipe, n, slab);\n"
+       "    cp_async_commit();\n"
        "  }\n"
        "}\n"
        "\n"
@@ -1633,10 +1640,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  if (blockIdx.x < FIRST_THREAD_BLOCKS)\n"
          "    fetch_lengths(&batch, &work);\n");
   }
-  TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
-       "  griddepcontrol_wait();\n"
-       "  griddepcontrol_launch_dependents();\n"
-       "\n");
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
+    TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+         "  griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n");
+  }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, ");
     STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch.fwd.seqlen_k");
@@ -1669,7 +1677,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     }
   } else {
     TEXT("  if (SPLIT)\n"
-         "    blocks = split_blocks(blocks, work.split, args.key_blocks_per_split);\n");
+         "    blocks = split_blocks(blocks, work.split, key_blocks_of_part(&args, blockIdx.x));\n");
   }
   if ((mask == AP_ATTENTION_MASK_WINDOW) || has_map) {
     TEXT("  const int block_begin = blocks.begin;\n");
@@ -1689,8 +1697,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  const uint32_t shared = shared_address(smem);\n"
        "  const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +\n"
-       "                      work.first_head * args.q_head_stride;\n"
-       "  load_queries(shared, q, &args, work.row_begin, rows);\n");
+       "                      work.first_head * args.q_head_stride;\n");
   if (warps_k > 1) {
     TEXT("  const int first_key = warp_k * RING_KEYS; // of this warp in a key block\n"
          "  const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;\n");
@@ -1710,7 +1717,17 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   if (has_map) {
     TEXT("  pipe.map = map;\n");
   }
-  TEXT("  fill_ring(&pipe, n);\n"
+  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
+    TEXT("  // All memory is touched after what ran before has ended, and where it lies is found before that;\n"
+         "  // what comes next may begin to wait too.\n"
+         "  griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n");
+  }
+  TEXT("  // K before Q, whose places take divisions.\n"
+       "  fill_slot(&pipe, n, 0);\n"
+       "  load_queries(shared, q, &args, work.row_begin, rows);\n"
+       "  cp_async_commit();\n"
+       "  fill_ring(&pipe, n, 1);\n"
        "\n"
        "  Place place;\n"
        "  place.first_row = work.row_begin + warp_row;\n");

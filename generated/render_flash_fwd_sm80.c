@@ -263,7 +263,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// The thread block's work, from its index in the grid.\n"
        "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
-  if (split || decode) {
+  if ((split && decode) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("  return find_partly_split_work(args, block, BLOCK_M, LAST_FIRST);\n");
+  } else if (split || decode) {
     TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
   } else {
     TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");
@@ -593,21 +595,26 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "  return pipe->ring + (slot >= STAGES ? slot - STAGES : slot) * SLOT_BYTES;\n"
        "}\n"
        "\n"
-       "// Starts the loads of the first STAGES - 1 slabs of the walk, which begins at key block `n`. Each\n"
-       "// is a group of its own; the first one also holds this thread's copies of Q.\n"
-       "__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n) {\n"
-       "#pragma unroll\n"
-       "  for (int slab = 0; slab < STAGES - 1; ++slab) {\n");
+       "// Starts the load of slab `slab` of the walk, which begins at key block `n`, into its slot.\n"
+       "__device__ __forceinline__ void fill_slot(KeyPipeline *pipe, int n, int slab) {\n");
   if (!has_map) {
-    TEXT("    if (n - slab / SLABS >= pipe->block_begin)\n"
-         "      load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
-         "                true);\n");
+    TEXT("  if (n - slab / SLABS >= pipe->block_begin)\n"
+         "    load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
+         "              true);\n");
   } else {
-    TEXT("    if (block_to_load(pipe, slab) >= pipe->block_begin)\n"
-         "      load_slab(pipe, block_to_load(pipe, slab), slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
-         "                true);\n");
+    TEXT("  if (block_to_load(pipe, slab) >= pipe->block_begin)\n"
+         "    load_slab(pipe, block_to_load(pipe, slab), slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
+         "              true);\n");
   }
-  TEXT("    cp_async_commit();\n"
+  TEXT("}\n"
+       "\n"
+       "// Starts the loads of slabs `first` to STAGES - 2 of the walk. Each is a group of its own; the first\n"
+       "// one also holds this thread's copies of Q.\n"
+       "__device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n, int first) {\n"
+       "#pragma unroll\n"
+       "  for (int slab = first; slab < STAGES - 1; ++slab) {\n"
+       "    fill_slot(pipe, n, slab);\n"
+       "    cp_async_commit();\n"
        "  }\n"
        "}\n"
        "\n"
@@ -1557,7 +1564,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   if (has_map) {
     TEXT("  pipe.map = map;\n");
   }
-  TEXT("  fill_ring(&pipe, n);\n"
+  TEXT("  fill_ring(&pipe, n, 0);\n"
        "\n"
        "  Place place;\n"
        "  place.first_row = work.row_begin + warp_row;\n");

@@ -113,7 +113,8 @@ static attnpress_status launch_all(const ap_driver *driver, const ap_operation *
     FORWARD_IF(operation->arguments(driver, call, plan, i, &block));
     if (launch->clears)
       FORWARD_IF(ap_clear_word(driver, call->workspace, stream));
-    const ap_launch_shape shape = {launch->grid, launch->cluster, launch->overlaps};
+    const ap_launch_shape shape = {launch->grid, launch->cluster, launch->overlaps,
+                                   launch->smem_bytes};
     FORWARD_IF(ap_launch_kernel(driver, bound[i], &shape, &launch->tile, block, stream));
   }
   return ATTNPRESS_OK;
@@ -394,6 +395,8 @@ static attnpress_status describe_launch(attnpress_handle *handle, const ap_launc
   ap_request_describe(&request, info);
   info->grid = (int32_t)launch->grid;
   info->num_splits = launch->num_splits;
+  if (launch->smem_bytes > info->smem_bytes)
+    info->smem_bytes = launch->smem_bytes;
   return describe_kernel(handle, &request, info);
 }
 

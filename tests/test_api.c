@@ -693,6 +693,27 @@ static void test_empty(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Thread blocks of a kernel that decodes have an SM each where they are no more than SMs: of two an SM
+ * would have room. */
+static void test_alone(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  static const int batches[] = {2, 44, 45}; /* of 3 thread blocks, on 132 SMs */
+  for (int i = 0; i < 3; ++i) {
+    attnpress_forward_args args = legal_args();
+    args.q.shape[1] = args.out.shape[1] = 1;
+    args.q.shape[0] = args.k.shape[0] = args.v.shape[0] = args.out.shape[0] = batches[i];
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    assert_int_equal(cuda->launches, i + 1);
+    const fake_launch *launch = &cuda->launch[i];
+    assert_non_null(strstr(launch->symbol, "_decode_"));
+    assert_int_equal(launch->grid, 3 * batches[i]);
+    const int an_sm_holds = 228 * 1024 / ((int)launch->smem_bytes + 1024);
+    assert_int_equal(an_sm_holds, launch->grid <= 132 ? 1 : 2);
+  }
+  attnpress_destroy(handle);
+}
+
 /** Strides that are only allowed because the extent is 1, and broadcast inputs. */
 static void test_odd_strides(void **state) {
   (void)state;
@@ -1528,6 +1549,7 @@ static void test_cpu(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      TEST(test_alone),
       TEST(test_bad_input),
       TEST(test_rows_overlap),
       TEST(test_bad_input_without_data),

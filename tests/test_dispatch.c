@@ -377,6 +377,41 @@ static int want_packing(const ap_problem *p, const ap_tile *tile) {
   return packing_cost(p, tile, best) < 0.97 * packing_cost(p, tile, 1) ? best : 1;
 }
 
+/** Where row blocks are more than SMs, and the last would be left to few of these, some are not split
+ * and the others are: all thread blocks come at once, and few parts are added up. A plan for any such
+ * call has room for them. */
+static void test_whole_row_blocks(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, keys, hdim, splits, whole;
+  } rows[] = {
+      {84, 32, 2, 1087, 128, 3, 120},  {198, 7, 1, 1648, 96, 2, 132},
+      {156, 8, 1, 11357, 128, 5, 129}, {132, 16, 2, 3000, 128, 1, 0},
+      {96, 8, 1, 4000, 128, 1, 0},
+  };
+  ap_memo memo = {0};
+  ap_device remembering = h200;
+  remembering.memo = &memo;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv, 1,
+                                            rows[i].keys, rows[i].hdim);
+    ap_plan plan, other;
+    ap_launches range;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    if (plan.num_splits != rows[i].splits || plan.whole_row_blocks != rows[i].whole)
+      fail_msg("row %zu: %d splits, %d whole", i, plan.num_splits, plan.whole_row_blocks);
+    const int row_blocks = rows[i].batch * rows[i].heads_q / plan.heads_per_tile * plan.row_blocks;
+    assert_int_equal(plan.grid,
+                     row_blocks * plan.num_splits - plan.whole_row_blocks * (plan.num_splits - 1));
+    for (int pass = 0; pass < 2; ++pass) { /* worked out, then remembered */
+      assert_ok(ap_choose(&problem, &remembering, &other));
+      assert_memory_equal(&other, &plan, sizeof plan);
+    }
+    assert_ok(ap_choose_range(&problem, &h200, &range));
+    assert_true(range.workspace_bytes >= plan.workspace_bytes);
+  }
+}
+
 static void test_packing(void **state) {
   (void)state;
   static const int hdims[] = {64, 96, 256};
@@ -1081,6 +1116,7 @@ int main(void) {
       cmocka_unit_test(test_rows),
       cmocka_unit_test(test_many_heads),
       cmocka_unit_test(test_decode_rounds),
+      cmocka_unit_test(test_whole_row_blocks),
       cmocka_unit_test(test_packing),
       cmocka_unit_test(test_no_parts),
       cmocka_unit_test(test_overlap),

@@ -148,10 +148,12 @@ typedef struct ap_plan {
   const char *target;
   int32_t heads_are_rows; /* 1: they run what ap_take_heads_as_rows() makes of the call */
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
+  int32_t whole_row_blocks;   /* as in attnpress_fwd_args */
   int32_t fixed_split_blocks; /* as in attnpress_ragged_args; not 0: of a batch-invariant call */
   unsigned grid;              /* 0: the output is empty */
   /* The kernel may begin before what was launched before it has ended: it waits for that itself. */
   int overlaps, combine_overlaps;
+  int32_t launch_smem_bytes; /* where more than the tile's: for one thread block an SM */
   /* Only where thread blocks take one unit of work after another (tile.producer), and as in
    * attnpress_fwd_sm90_args: */
   int32_t heads, section_heads, group_units, group_rounds, rounds;

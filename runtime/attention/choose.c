@@ -205,6 +205,7 @@ static attnpress_status plan_grid(const ap_problem *problem, const ap_device *de
             "divide the batch",
             (int)problem->batch, (int)problem->heads_q, (int)problem->seqlen_q,
             (int)plan->num_splits, persistent ? "2^29" : "2^31 - 1");
+  *units -= (int64_t)plan->whole_row_blocks * (plan->num_splits - 1);
   plan->row_blocks = (int32_t)ap_count_row_blocks(problem, &plan->tile, plan->heads_per_tile);
   plan->grid = (unsigned)*units;
   if (persistent && *units > device->sm_count)
@@ -251,6 +252,10 @@ static attnpress_status choose(const ap_problem *problem, const ap_device *devic
            ? ap_has_map(problem)
            : plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
       device->capability >= OVERLAP_CAPABILITY_MIN;
+  /* Each asks for all of an SM's share of the bandwidth. They come one by one, as other kernels' end:
+   * where an SM has room for two, some would lie on one SM while others have none. */
+  if (plan->tile.field[AP_ATTENTION_TILE_WARPS_K] > 1 && plan->grid <= (unsigned)device->sm_count)
+    plan->launch_smem_bytes = ap_alone_smem_bytes(device);
   if (plan->variant.axis[AP_ATTENTION_SPLIT]) {
     FORWARD_IF(plan_parts(problem, plan));
     FORWARD_IF(plan_combine(problem, device, plan));

@@ -72,10 +72,14 @@ double ap_least_us(const ap_problem *problem, const ap_device *device, int32_t u
  * splits; without adding them up. */
 double ap_blocks_us(const ap_problem *problem, const ap_device *device, const ap_tile *tile,
                     int64_t units, int64_t key_blocks, int32_t num_splits);
+enum { AP_DECODE_BLOCKS_PER_SM = 2 }; /* thread blocks of kernels that decode */
 /** What a kernel that decodes takes of so many row blocks, each of which sees so many key blocks, in
  * equal splits; without adding them up. */
 double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
                     double key_block_bytes, int32_t num_splits);
+/** The same where the first `whole` row blocks are not split. */
+double ap_decode_partly_us(const ap_device *device, int64_t units, int64_t whole,
+                           int64_t key_blocks, double key_block_bytes, int32_t num_splits);
 
 /* ---- choose_splits.c ------------------------------------------------------------------------- */
 

@@ -429,12 +429,58 @@ static int is_decode_weighed(const ap_problem *problem, const ap_plan *plan, con
 enum { ALONE_COLUMNS_MIN = 256, ALONE_COLUMNS_MAX = 512 };
 #define ALONE_SHARE 0.93
 
+/* Numbers of rounds of thread blocks that are tried. */
+enum { PARTLY_ROUNDS = 3 };
+
+/** How a call that decodes is split. */
+typedef struct decode_splits {
+  int32_t splits;
+  int32_t rounds; /* of thread blocks, that whole row blocks and these fill; 0: none is whole */
+} decode_splits;
+
+/** The row blocks, of whole heads, that are not split. */
+static int32_t whole_row_blocks(const ap_device *device, const extent *e, int64_t row_blocks,
+                                decode_splits how) {
+  const int64_t blocks = (int64_t)how.rounds * AP_DECODE_BLOCKS_PER_SM * device->sm_count;
+  const int64_t over = how.splits * e->units - blocks;
+  if (how.rounds == 0 || how.splits < 2 || over <= 0)
+    return 0;
+  const int64_t whole = ceil_div(ceil_div(over, how.splits - 1), row_blocks) * row_blocks;
+  return (int32_t)(whole < e->units ? whole : e->units - row_blocks);
+}
+
+/** Splits some of the row blocks alone, where these are more than SMs and that saves time by NEXT_GAIN:
+ * then neither few SMs have one more than the others, nor all parts have to be added up. */
+static decode_splits weigh_partly(const ap_problem *problem, const ap_device *device,
+                                  const ap_plan *tried, const extent *e, double key_block_bytes,
+                                  int64_t row_blocks, decode_splits best, double best_us) {
+  const int64_t round = AP_DECODE_BLOCKS_PER_SM * (int64_t)device->sm_count;
+  const int64_t least = ceil_div(e->units, round);
+  for (int32_t n = 2; e->units > device->sm_count && n <= e->most; ++n) {
+    for (int64_t rounds = least; rounds < least + PARTLY_ROUNDS; ++rounds) {
+      const decode_splits how = {n, (int32_t)rounds};
+      const int64_t whole = whole_row_blocks(device, e, row_blocks, how);
+      if (whole == 0 || adds_nothing(e->key_blocks, n))
+        continue;
+      const int64_t parts = ceil_div(whole + n * (e->units - whole), e->units); /* in the mean */
+      const double us =
+          ap_decode_partly_us(device, e->units, whole, e->key_blocks, key_block_bytes, n) +
+          ap_parts_us(problem, device, &tried->combine_tile, (int32_t)parts);
+      if (us < NEXT_GAIN * best_us) {
+        best = how;
+        best_us = us;
+      }
+    }
+  }
+  return best;
+}
+
 /** The least number of splits except those that take less time by NEXT_GAIN; or twice as many. */
-static int32_t weigh_decode_splits(const ap_problem *problem, const ap_device *device,
-                                   const ap_tile *tile, const extent *e) {
+static decode_splits weigh_decode_splits(const ap_problem *problem, const ap_device *device,
+                                         const ap_tile *tile, const extent *e, int64_t row_blocks) {
   ap_plan tried;
   if (ap_find_combine(problem, device, &tried) != ATTNPRESS_OK)
-    return 1;
+    return (decode_splits){1, 0};
   const double key_block_bytes = (double)tile->field[AP_ATTENTION_TILE_BLOCK_N] *
                                  (problem->hdim + problem->hdim_v) * (double)sizeof(uint16_t);
   const int columns = problem->hdim + problem->hdim_v;
@@ -453,26 +499,34 @@ static int32_t weigh_decode_splits(const ap_problem *problem, const ap_device *d
   const int32_t twice = 2 * best;
   if (columns <= ALONE_COLUMNS_MIN || columns >= ALONE_COLUMNS_MAX || twice > e->most ||
       e->units * best > device->sm_count)
-    return best;
+    return weigh_partly(problem, device, &tried, e, key_block_bytes, row_blocks,
+                        (decode_splits){best, 0}, best_us);
   const double twice_us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, twice) +
                           ap_parts_us(problem, device, &tried.combine_tile, twice);
-  return twice_us < best_us / ALONE_SHARE ? twice : best;
+  return (decode_splits){twice_us < best_us / ALONE_SHARE ? twice : best, 0};
 }
 
-/** The number of splits, weighed once a shape, and then remembered. */
+/** The number of splits, weighed once a shape, and then remembered; fills whole_row_blocks. */
 static int32_t choose_decode_by_time(const ap_problem *problem, const ap_device *device,
-                                     const ap_tile *tile, const ap_plan *plan) {
+                                     const ap_tile *tile, ap_plan *plan) {
+  enum { ROUNDS_SHIFT = 8 }; /* beside the number of splits, in what is remembered */
   const extent e = extent_of(problem, device, plan, tile);
   if (e.units == 0 || e.most < 2 || e.key_blocks < DECODE_KEY_BLOCKS_MIN)
     return 1;
+  const int64_t row_blocks = ap_count_row_blocks(problem, tile, plan->heads_per_tile);
   const uint64_t key = key_of_weighing(problem, plan);
   uint16_t known = ap_memo_find(device->memo, key);
   if (known == 0) {
-    known = (uint16_t)weigh_decode_splits(problem, device, tile, &e);
+    const decode_splits best = weigh_decode_splits(problem, device, tile, &e, row_blocks);
+    known = (uint16_t)(best.splits | best.rounds << ROUNDS_SHIFT);
     ap_memo_put(device->memo, key, known);
   }
+  decode_splits how = {known % (1 << ROUNDS_SHIFT), known >> ROUNDS_SHIFT};
   /* Another key of the same bits may have more splits than there is a workspace for. */
-  return known < e.most ? known : (int32_t)e.most;
+  if (how.splits > e.most)
+    how.splits = (int32_t)e.most;
+  plan->whole_row_blocks = whole_row_blocks(device, &e, row_blocks, how);
+  return how.splits;
 }
 
 /* ---- The choice ------------------------------------------------------------------------------ */

@@ -101,7 +101,6 @@ double ap_blocks_us(const ap_problem *problem, const ap_device *device, const ap
 #define SHARE_BYTES 34.2e3
 #define ALONE_BYTES 68e3
 #define LATER_BYTES 48e3
-enum { DECODE_BLOCKS_PER_SM = 2 };
 
 /** Microseconds in which some SMs read so many bytes each, of which one gets `most` in one: fewer, and
  * without a sharp bend, where together they would get more than there is. */
@@ -117,7 +116,7 @@ static double read_us(const ap_device *device, int64_t sms, double bytes, double
  * second when the others have ended. */
 double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
                     double key_block_bytes, int32_t num_splits) {
-  const int64_t sms = device->sm_count, round = DECODE_BLOCKS_PER_SM * sms;
+  const int64_t sms = device->sm_count, round = AP_DECODE_BLOCKS_PER_SM * sms;
   const int64_t per_split = ceil_div(key_blocks, num_splits);
   const int64_t blocks = units * ceil_div(key_blocks, per_split), left = blocks % round;
   const double bytes = (double)per_split * key_block_bytes;
@@ -130,4 +129,20 @@ double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
            read_us(device, left - sms, bytes, LATER_BYTES);
   return DECODE_START_US + rounds_us +
          read_us(device, left, bytes, blocks < round ? ALONE_BYTES : LATER_BYTES);
+}
+
+/* Thread blocks that are not split come first, as many on one SM as on another or one more; then parts
+ * go to SMs that have least. SMs read their shares until those with less than the mean are done. */
+double ap_decode_partly_us(const ap_device *device, int64_t units, int64_t whole,
+                           int64_t key_blocks, double key_block_bytes, int32_t num_splits) {
+  const int64_t sms = device->sm_count, fuller = whole % sms;
+  const int64_t parts = (units - whole) * num_splits;
+  const int64_t level = parts <= (sms - fuller) * num_splits /* parts of the others */
+                            ? ceil_div(parts, sms - fuller)
+                            : ceil_div(parts + fuller * num_splits, sms);
+  const double part = (double)ceil_div(key_blocks, num_splits) / (double)key_blocks;
+  const double mean = (double)units / (double)sms;
+  const double most = (double)(whole / sms) + fmax(fuller > 0, (double)level * part);
+  const double bytes = (double)key_blocks * key_block_bytes;
+  return DECODE_START_US + mean * bytes / SHARE_BYTES + fmax(most - mean, 0) * bytes / LATER_BYTES;
 }

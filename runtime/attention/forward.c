@@ -93,6 +93,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                     .target = how->target,
                                                     .grid = how->grid,
                                                     .overlaps = how->overlaps && !clears,
+                                                    .smem_bytes = how->launch_smem_bytes,
                                                     .clears = clears,
                                                     .num_splits = how->num_splits,
                                                     .snippet = base->has_snippet};
@@ -149,6 +150,7 @@ static void fill_forward(const forward_call *call, const ap_plan *how, attnpress
       .key_blocks_per_split = how->key_blocks_per_split,
       .scale = scale,
       .scale_log2 = ap_scale_log2_of(a, scale),
+      .whole_row_blocks = how->whole_row_blocks,
   };
   ap_fill_scaled_score_args(a, scale, &out->score);
   if (a->ragged == NULL) {
@@ -204,6 +206,8 @@ static void fill_combine(const attnpress_fwd_args *a, const ap_plan *how,
       .sinks_stride = a->score.sinks_stride,
       .sinks_dtype = a->score.sinks_dtype,
       .block_rows = how->combine_block_rows,
+      .whole_rows = how->whole_row_blocks / (how->row_blocks > 0 ? how->row_blocks : 1) *
+                    how->heads_per_tile * a->seqlen_q,
   };
 }
 

@@ -22,6 +22,13 @@ typedef struct ap_device {
   ap_memo *memo; /* what plans for the device remember; NULL: nothing */
 } ap_device;
 
+/** Dynamic shared memory of which an SM has no room for two thread blocks, as each takes some more for
+ * itself; or as much as one can have. */
+static inline int ap_alone_smem_bytes(const ap_device *device) {
+  const int half = device->smem_per_sm_bytes / 2;
+  return half < device->smem_per_block_bytes ? half : device->smem_per_block_bytes;
+}
+
 /** Opens libcuda.so.1, or what ATTNPRESS_LIBCUDA names (for tests), and initialises it; NO_DRIVER
  * where it is missing, older than CUDA 12.0, or sees no GPU. */
 attnpress_status ap_driver_open(ap_driver *driver);

@@ -216,7 +216,10 @@ static uint64_t bound_key(uint64_t variant_key, const ap_snippet *snippet) {
 static attnpress_status bind(attnpress_handle *handle, ap_context *context, ap_kernel *kernel,
                              const ap_bound **bound) {
   const ap_driver *driver = &handle->driver;
-  const int smem_bytes = kernel->request.tile.smem_bytes;
+  const int alone_smem_bytes = ap_alone_smem_bytes(&context->device);
+  int smem_bytes = kernel->request.tile.smem_bytes;
+  if (smem_bytes > 0 && smem_bytes < alone_smem_bytes)
+    smem_bytes = alone_smem_bytes; /* which a launch may ask for */
   CUfunction function = NULL;
   int local_bytes;
   CUresult result = driver->kernel_get_function(&function, kernel->kernel);

@@ -26,6 +26,8 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
                                   const ap_launch_shape *shape, const ap_tile *tile, void *block,
                                   CUstream stream) {
   void *parameters[] = {block};
+  const int smem_bytes =
+      shape->smem_bytes > tile->smem_bytes ? shape->smem_bytes : tile->smem_bytes;
   CUlaunchAttribute attributes[2];
   const CUlaunchConfig config = {
       .grid_x = shape->grid,
@@ -34,7 +36,7 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
       .block_x = (unsigned)tile->threads,
       .block_y = 1,
       .block_z = 1,
-      .smem_bytes = (unsigned)tile->smem_bytes,
+      .smem_bytes = (unsigned)smem_bytes,
       .stream = stream,
       .attributes = attributes,
       .attribute_count = fill_attributes(driver, shape, attributes),

@@ -8,6 +8,7 @@ typedef struct ap_launch_shape {
   unsigned cluster; /* thread blocks that run at the same time, on neighbouring SMs; 0 or 1: any */
   int overlaps; /* 1: may begin before what was launched before it has ended, and waits for that end
                    itself (griddepcontrol.wait) */
+  int smem_bytes; /* dynamic shared memory of a thread block, where more than the tile's */
 } ap_launch_shape;
 
 /** Launches a kernel; its context is current. `block`: its argument block. */

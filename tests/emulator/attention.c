@@ -114,6 +114,7 @@ static const shape combine_shapes[] = {
     {.batch = 2, .seqlen_q = 5, .heads_kv = 3, .group = 4, .splits = 1, .layout = LAYOUT_BSHD},
     {.batch = 1, .seqlen_q = 64, .heads_kv = 1, .group = 1, .splits = 2, .layout = LAYOUT_GAPS},
     {.batch = 3, .seqlen_q = 1, .heads_kv = 24, .group = 1, .splits = 7, .layout = LAYOUT_BHSD},
+    {.batch = 3, .seqlen_q = 2, .heads_kv = 5, .group = 2, .splits = 16, .layout = LAYOUT_BSHD},
     {.batch = 1, .seqlen_q = 33, .heads_kv = 2, .group = 1, .splits = 32, .layout = LAYOUT_BSHD},
     {.batch = 1, .seqlen_q = 67, .heads_kv = 1, .group = 1, .splits = 33, .layout = LAYOUT_BHSD},
     {.batch = 2,

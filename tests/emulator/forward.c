@@ -224,6 +224,16 @@ static float scale_of(const call *c) {
   return c->s->scale != 0.0f ? c->s->scale : (float)(1.0 / sqrt((double)c->hdim));
 }
 
+static int heads_per_tile(const call *c) {
+  return most(1, c->s->packed);
+}
+
+/* Tiles' heads of all batches that decode kernels leave whole where they split others: a third. */
+static int whole_heads(const call *c, const kernel *k) {
+  const int splits = k->variant.axis[AP_ATTENTION_SPLIT] && k->variant.axis[AP_ATTENTION_DECODE];
+  return splits ? c->s->batch * (c->heads / heads_per_tile(c)) / 3 : 0;
+}
+
 /* As runtime/attention/forward.c fills them. */
 static attnpress_fwd_args fwd_args(const call *c, const kernel *k) {
   const attnpress_forward_args *a = &c->args;
@@ -255,9 +265,10 @@ static attnpress_fwd_args fwd_args(const call *c, const kernel *k) {
       .heads_kv = s->heads_kv,
       .seqlen_q = s->seqlen_q,
       .seqlen_k = s->seqlen_k,
-      .heads_per_tile = most(1, s->packed),
+      .heads_per_tile = heads_per_tile(c),
       .num_splits = k->variant.axis[AP_ATTENTION_SPLIT] ? s->splits : 1,
       .row_blocks = row_blocks(c, k),
+      .whole_row_blocks = whole_heads(c, k) * row_blocks(c, k),
       .scale = scale_of(c),
       .scale_log2 = ap_scale_log2(a),
   };
@@ -446,8 +457,9 @@ static void poison_unseen_blocks(const call *c, const kernel *k) {
 
 static int launch_fwd(const kernel *k, const kernel *map, call *c, unsigned used, char *report) {
   const attnpress_fwd_args args = fwd_args(c, k);
-  const unsigned grid = (unsigned)(args.row_blocks * args.num_splits * c->s->batch *
-                                   (c->heads / args.heads_per_tile));
+  const int parts =
+      args.row_blocks * args.num_splits * c->s->batch * (c->heads / args.heads_per_tile);
+  const unsigned grid = (unsigned)(parts - args.whole_row_blocks * (args.num_splits - 1));
   if (k->mod != NULL) {
     attnpress_fwd_mod_args with_mod = {.fwd = args};
     if (launch_map(map, k, c, &args, &with_mod.mod, report) != 0)
@@ -476,8 +488,9 @@ static int launch_fwd_sm90(const kernel *k, const kernel *map, call *c, unsigned
   return launch(k, (unsigned)blocks, &args.sm90, call_fwd_sm90, c, used, report);
 }
 
-/* `by_groups`: a group of threads a row; else a thread block. */
-static int launch_combine(const kernel *k, const call *c, int splits, int by_groups, char *report) {
+/* `by_groups`: a group of threads a row; else a thread block. The first `whole_rows` have one split. */
+static int launch_combine(const kernel *k, const call *c, int splits, int by_groups, int whole_rows,
+                          char *report) {
   const attnpress_forward_args *a = &c->args;
   const int columns = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   attnpress_score_args score;
@@ -500,6 +513,7 @@ static int launch_combine(const kernel *k, const call *c, int splits, int by_gro
       .sinks_stride = score.sinks_stride,
       .sinks_dtype = score.sinks_dtype,
       .block_rows = by_groups ? k->tile.threads / (columns / 4) : 1,
+      .whole_rows = whole_rows,
   };
   const unsigned used = 1u << OUT | 1u << LSE | 1u << OUT_PARTIAL | 1u << LSE_PARTIAL |
                         1u << (TENSORS + TENSOR_SINKS);
@@ -647,7 +661,8 @@ void run_forward(const kernel *forward, const companions *others, const shape *s
                    ? launch_fwd_sm90(forward, &others->map, &c, used, v->report)
                    : launch_fwd(forward, &others->map, &c, used, v->report);
   if (status == 0 && parts)
-    status = launch_combine(&others->combine, &c, s->splits, s->splits % 2, v->report);
+    status = launch_combine(&others->combine, &c, s->splits, s->splits % 2,
+                            whole_heads(&c, forward) * heads_per_tile(&c) * s->seqlen_q, v->report);
   if (status == 0 && reference_init(&r, &c.args) == 0) {
     reference_check(&r, &v->error);
     reference_free(&r);
@@ -732,9 +747,10 @@ void run_combine(const kernel *combine, const shape *s, int by_groups, uint64_t 
   add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
   fill_parts(&c, s->splits, seed);
   scores_add_sinks(&c.scores, &s->scores, &c.args, seed);
-  if (launch_combine(combine, &c, s->splits, by_groups, v->report) == 0) {
+  const int whole_rows = (int)(c.rows / 4);
+  if (launch_combine(combine, &c, s->splits, by_groups, whole_rows, v->report) == 0) {
     for (int64_t row = 0; row < c.rows; ++row)
-      check_combined_row(&c, s->splits, row, &v->error);
+      check_combined_row(&c, row < whole_rows ? 1 : s->splits, row, &v->error);
     judge(combine, s, v);
   }
   call_close(&c);

@@ -202,8 +202,8 @@ MUTATIONS = [
     Mutation(
         "ring filled with one slab too few",
         RING,
-        "for (int slab = 0; slab < STAGES - 1; ++slab) {",
-        "for (int slab = 0; slab < STAGES - 2; ++slab) {",
+        "for (int slab = first; slab < STAGES - 1; ++slab) {",
+        "for (int slab = first; slab < STAGES - 2; ++slab) {",
     ),
     Mutation(
         "ring filled into the wrong slots",
@@ -772,13 +772,13 @@ MUTATIONS = [
     Mutation(
         "combine: splits past the first step left out",
         COMBINE,
-        "for (; first < args->num_splits; first += STEP * stride) {",
-        "if (first < args->num_splits) {",
+        "for (; first < num_splits; first += STEP * stride) {",
+        "if (first < num_splits) {",
     ),
     Mutation(
         "combine: splits past the end",
         COMBINE,
-        "if (split < args->num_splits) {",
+        "if (split < num_splits) {",
         "{",
     ),
     Mutation(
@@ -822,6 +822,60 @@ MUTATIONS = [
         COMBINE,
         "for (int warp = 1; warp < WARPS; ++warp)",
         "for (int warp = 1; warp < WARPS - 1; ++warp)",
+    ),
+    Mutation(
+        "combine: few splits, and no barrier before the warps are added up",
+        COMBINE,
+        "  __syncthreads();\n#pragma unroll\n  for (int warp",
+        "#pragma unroll\n  for (int warp",
+    ),
+    Mutation(
+        "combine: few splits, one warp left out",
+        COMBINE,
+        "warp < WARPS && threadIdx.x",
+        "warp < WARPS - 1 && threadIdx.x",
+    ),
+    Mutation(
+        "combine: few splits, one left out",
+        COMBINE,
+        "if (group < num_splits)",
+        "if (group + 1 < num_splits)",
+    ),
+    Mutation(
+        "combine: few splits, a lane's own weight",
+        COMBINE,
+        "__shfl_sync(0xffffffff, weight, group)",
+        "__shfl_sync(0xffffffff, weight, lane)",
+    ),
+    Mutation(
+        "combine: few splits, the sum of half of the weights",
+        COMBINE,
+        "for (int lanes = 1; lanes < GROUPS; lanes *= 2)\n    sum.weights",
+        "for (int lanes = 1; lanes < GROUPS / 8; lanes *= 2)\n    sum.weights",
+    ),
+    Mutation(
+        "combine: all splits of rows that have one",
+        COMBINE,
+        "row < args->whole_rows ? 1 : args->num_splits",
+        "args->num_splits",
+    ),
+    Mutation(
+        "combine: one row too many that has one split",
+        COMBINE,
+        "row < args->whole_rows ? 1",
+        "row <= args->whole_rows ? 1",
+    ),
+    Mutation(
+        "decode: whole row blocks see the keys of one split",
+        WORK,
+        "block < args->whole_row_blocks ? 0x3fffffff : args->key_blocks_per_split",
+        "args->key_blocks_per_split",
+    ),
+    Mutation(
+        "decode: split row blocks begin with the first",
+        WORK,
+        "head + (is_whole ? 0 : whole / args->row_blocks)",
+        "head",
     ),
     Mutation(
         "combine: groups add up the same row",

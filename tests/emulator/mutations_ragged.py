@@ -260,7 +260,6 @@ MUTATIONS = [
         COMBINE,
         "if (split < args->num_splits) {",
         "{",
-        place=2,
     ),
     Mutation(
         "combine of sequences: a group with a row of its own has few splits",

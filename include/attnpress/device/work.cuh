@@ -41,6 +41,30 @@ __device__ __forceinline__ Work find_split_work(const attnpress_fwd_args *args, 
   return work;
 }
 
+// The same where row blocks of the first heads are not split: their thread blocks come first.
+__device__ __forceinline__ Work find_partly_split_work(const attnpress_fwd_args *args, int block,
+                                                       int block_m, bool last_first) {
+  const int whole = args->whole_row_blocks;
+  const bool is_whole = block < whole;
+  const int splits = is_whole ? 1 : args->num_splits;
+  const int of_kind = is_whole ? block : block - whole; // among those that are split, or are not
+  const int parts = of_kind / args->row_blocks;
+  Work work;
+  work.row_begin = row_block_begin(args, of_kind - parts * args->row_blocks, block_m, last_first);
+  const int head = parts / splits;
+  work.split = parts - head * splits;
+  const int all_heads = head + (is_whole ? 0 : whole / args->row_blocks);
+  const int tile_heads = args->heads_q / args->heads_per_tile;
+  work.batch = all_heads / tile_heads;
+  work.first_head = all_heads % tile_heads * args->heads_per_tile;
+  return work;
+}
+
+// Key blocks of the splits of such a thread block; a split that is all of them has more than there are.
+__device__ __forceinline__ int key_blocks_of_part(const attnpress_fwd_args *args, int block) {
+  return block < args->whole_row_blocks ? 0x3fffffff : args->key_blocks_per_split;
+}
+
 // A grid that is, fastest first: tile head, row block, batch. Heads that lie side by side in memory
 // are read at the same time, and causal row blocks of all heads start with the longest ones, so
 // that the short ones fill the gaps at the end.
