@@ -16,18 +16,23 @@ constexpr int THREADS = 256;
 constexpr int ROWS = 8;     // of a thread
 constexpr int ELEMENTS = 16 / SIZE; // of a vector
 constexpr int AHEAD = 2048;         // thread blocks whose x and y come to the L2 cache at once
-constexpr int ENTRY_THREADS = 8;    // that bring an entry there
+constexpr int BRINGERS = 32;        // thread blocks that bring them, each some of the lines
+constexpr int LINE = 128 / SIZE;    // elements of a line
 
-// Brings x and y of the entries from `begin` on, before `end`, to the L2 cache.
+// Brings x and y of the entries from `begin` on, before `end`, to the L2 cache: every BRINGERS-th
+// group of THREADS lines, from number `part` on.
 __device__ __forceinline__ void prefetch_entries(const attnpress_outer_fwd_args *args,
-                                                 int64_t begin, int64_t end) {
-  const int lane = threadIdx.x % ENTRY_THREADS;
-  for (int64_t entry = begin + threadIdx.x / ENTRY_THREADS; entry < end && entry < args->batch;
-       entry += THREADS / ENTRY_THREADS) {
-    prefetch_row((const unsigned char *)args->x + entry * args->x_stride * SIZE, SIZE, args->rows,
-                 lane, ENTRY_THREADS);
-    prefetch_row((const unsigned char *)args->y + entry * args->y_stride * SIZE, SIZE,
-                 args->columns, lane, ENTRY_THREADS);
+                                                 int64_t begin, int64_t end, int part) {
+  const int x_lines = (args->rows - 1) / LINE + 1;
+  const int entry_lines = x_lines + (args->columns - 1) / LINE + 1;
+  // Large entries have many thread blocks, so that there are few of them: their lines fit.
+  const int lines = (int)((min(end, args->batch) - begin) * entry_lines);
+  for (int i = part * THREADS + (int)threadIdx.x; i < lines; i += BRINGERS * THREADS) {
+    const int64_t entry = begin + i / entry_lines;
+    const int line = i % entry_lines;
+    const unsigned char *x = (const unsigned char *)args->x + entry * args->x_stride * SIZE;
+    const unsigned char *y = (const unsigned char *)args->y + entry * args->y_stride * SIZE;
+    prefetch_l2(line < x_lines ? x + (int64_t)line * 128 : y + (int64_t)(line - x_lines) * 128);
   }
 }
 
@@ -37,11 +42,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
   // A read among writes costs more than its bytes: what the thread blocks after the next AHEAD read
-  // comes at once, and the first one also brings what those before them do.
+  // comes at once, and the first ones also bring what those before them do.
   const int64_t each = (int64_t)args.column_blocks * args.row_blocks; // thread blocks of an entry
-  if (blockIdx.x % AHEAD == 0)
-    prefetch_entries(&args, blockIdx.x == 0 ? 0 : (blockIdx.x + AHEAD) / each,
-                     (blockIdx.x + 2 * AHEAD + each - 1) / each);
+  const int64_t part = blockIdx.x % AHEAD, window = blockIdx.x - part;
+  if (part < BRINGERS)
+    prefetch_entries(&args, window == 0 ? 0 : (window + AHEAD) / each,
+                     (window + 2 * AHEAD + each - 1) / each, (int)part);
   const int column_threads = 1 << args.column_shift;
   const int groups = THREADS >> args.column_shift;
   const int beside = blockIdx.x % args.column_blocks;

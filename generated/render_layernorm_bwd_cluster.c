@@ -299,12 +299,41 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  all.y = sum_lanes(all.y, 32);\n"
        "  return all;\n"
        "}\n"
-       "\n"
-       "// Writes the sums of ELEMENTS columns from `column` on, as far as there are so many.\n"
+       "\n");
+  if (dtype != AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("// Writes two vectors of the sums of each lane's 8 columns, from `to` on. Neighbouring lanes share\n"
+         "// each of the two, so that sectors of 32 bytes are written as a whole.\n"
+         "__device__ __forceinline__ void store_pairs(float *to, const float *sum) {\n"
+         "  const int odd = threadIdx.x % 2;\n"
+         "  float own[4], other[4];\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < 4; ++j) {\n"
+         "    own[j] = odd ? sum[4 + j] : sum[j];\n"
+         "    other[j] = __shfl_xor_sync(0xffffffff, odd ? sum[j] : sum[4 + j], 1);\n"
+         "  }\n"
+         "  // An even lane's first half is beside its second, which the odd lane has; the odd lane's follow.\n"
+         "  const float4 even_columns = {odd ? other[0] : own[0], odd ? other[1] : own[1],\n"
+         "                               odd ? other[2] : own[2], odd ? other[3] : own[3]};\n"
+         "  const float4 odd_columns = {odd ? own[0] : other[0], odd ? own[1] : other[1],\n"
+         "                              odd ? own[2] : other[2], odd ? own[3] : other[3]};\n"
+         "  *(float4 *)(to - odd * 4) = even_columns;\n"
+         "  *(float4 *)(to - odd * 4 + 8) = odd_columns;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Writes the sums of ELEMENTS columns from `column` on, as far as there are so many.\n"
        "__device__ __forceinline__ void store_sums(float *parts, int column, int columns,\n"
        "                                           const float *sum) {\n"
-       "  float *to = parts + (int64_t)(blockIdx.x / CLUSTER) * columns + column;\n"
-       "  if (columns % ELEMENTS == 0) {\n"
+       "  float *to = parts + (int64_t)(blockIdx.x / CLUSTER) * columns + column;\n");
+  if (dtype != AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  // As all lanes have columns, or none.\n"
+         "  if (columns % (32 * ELEMENTS) == 0) {\n"
+         "    if (column < columns)\n"
+         "      store_pairs(to, sum);\n"
+         "    return;\n"
+         "  }\n");
+  }
+  TEXT("  if (columns % ELEMENTS == 0) {\n"
        "    if (column < columns) {\n"
        "#pragma unroll\n"
        "      for (int j = 0; j < ELEMENTS; j += 4) {\n"

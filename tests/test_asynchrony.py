@@ -23,10 +23,11 @@ def normal(*shape):
     return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
 
 
-def of_layernorm():
+def of_layernorm(rows, columns):
     from attnpress import layernorm as ln
 
-    x, dy, weight, bias = normal(300, 1000), normal(300, 1000), normal(1000), normal(1000)
+    x, dy = normal(rows, columns), normal(rows, columns)
+    weight, bias = normal(columns), normal(columns)
 
     def run(x, dy, weight, bias):
         y, _, mean, rstd = ln.forward(x, weight, bias, 1e-5)
@@ -207,7 +208,8 @@ CASES = {
     "a chunk, pages of 8": lambda: of_cache(200, 8),
     "splits of one query": lambda: of_splits(1),
     "splits of 200 queries": lambda: of_splits(200),
-    "layernorm": of_layernorm,
+    "layernorm": lambda: of_layernorm(300, 1000),
+    "layernorm, rows of a cluster": lambda: of_layernorm(100, 40000),
     "rms_norm": of_rms_norm,
     "matmul": of_matmul,
     "outer": of_outer,

@@ -439,7 +439,12 @@ static void test_large(int backward) {
   close_call(&k);
 }
 
-static void tests(void) {
+static void test_side_streams(void) {
+  test_side_stream(0);
+  test_side_stream(1);
+}
+
+static void test_all_repeats(void) {
   static const shape repeated[] = {
       {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0},
       {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0},
@@ -449,15 +454,22 @@ static void tests(void) {
       {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0},
       {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0},
   };
-  test_table();
-  test_odd_rows();
-  test_long_rows();
-  test_side_stream(0);
-  test_side_stream(1);
   for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i)
     test_repeats(&repeated[i]);
+}
+
+static void test_all_large(void) {
   test_large(0);
   test_large(1);
+}
+
+static void tests(void) {
+  run_part("table", test_table);
+  run_part("odd", test_odd_rows);
+  run_part("long", test_long_rows);
+  run_part("side_stream", test_side_streams);
+  run_part("repeats", test_all_repeats);
+  run_part("large", test_all_large);
 }
 
 int main(void) {

@@ -205,18 +205,30 @@ static void test_large(int64_t n, int w_dtype) {
   close_call(&k);
 }
 
-static void tests(void) {
-  test_table();
+static void test_rows(void) {
   test_many_rows(65537, 512);
   test_many_rows(20000, 1024);
   test_many_rows(9999, 2048);
   test_many_rows(5001, 4096);
-  test_side_stream();
+}
+
+static void test_all_repeats(void) {
   test_repeats(512, ATTNPRESS_BF16);
   test_repeats(1024, ATTNPRESS_BF16);
   test_repeats(264, ATTNPRESS_FP32);
+}
+
+static void test_all_large(void) {
   test_large(1000, ATTNPRESS_FP16);
   test_large(264, ATTNPRESS_FP32);
+}
+
+static void tests(void) {
+  run_part("table", test_table);
+  run_part("rows", test_rows);
+  run_part("side_stream", test_side_stream);
+  run_part("repeats", test_all_repeats);
+  run_part("large", test_all_large);
 }
 
 int main(void) {

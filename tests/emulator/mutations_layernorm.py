@@ -501,6 +501,12 @@ MUTATIONS = [
         "\n  if (0) await_parts(",
     ),
     Mutation(
+        "neighbouring lanes share the wrong halves of sums, cluster",
+        BWD_CLUSTER,
+        "odd ? sum[4 + j] : sum[j]",
+        "odd ? sum[j] : sum[4 + j]",
+    ),
+    Mutation(
         "a block of a cluster ends too early, bwd",
         BWD_CLUSTER,
         "\n  await_parts(",
