@@ -112,21 +112,26 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  return sum;\n"
        "}\n"
        "\n"
+       "__device__ __forceinline__ float4 exchange_columns(float4 x, int lanes) {\n"
+       "  x.x = __shfl_xor_sync(0xffffffff, x.x, lanes);\n"
+       "  x.y = __shfl_xor_sync(0xffffffff, x.y, lanes);\n"
+       "  x.z = __shfl_xor_sync(0xffffffff, x.z, lanes);\n"
+       "  x.w = __shfl_xor_sync(0xffffffff, x.w, lanes);\n"
+       "  return x;\n"
+       "}\n"
+       "\n"
        "__device__ __forceinline__ Sum exchange(Sum a, int lanes) {\n"
        "  a.max = __shfl_xor_sync(0xffffffff, a.max, lanes);\n"
        "  a.weights = __shfl_xor_sync(0xffffffff, a.weights, lanes);\n"
-       "  a.out.x = __shfl_xor_sync(0xffffffff, a.out.x, lanes);\n"
-       "  a.out.y = __shfl_xor_sync(0xffffffff, a.out.y, lanes);\n"
-       "  a.out.z = __shfl_xor_sync(0xffffffff, a.out.z, lanes);\n"
-       "  a.out.w = __shfl_xor_sync(0xffffffff, a.out.w, lanes);\n"
+       "  a.out = exchange_columns(a.out, lanes);\n"
        "  return a;\n"
        "}\n"
        "\n"
        "// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on.\n"
        "__device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, int row,\n"
-       "                                          int first, int stride, int column) {\n"
+       "                                          int num_splits, int first, int stride, int column) {\n"
        "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
-       "  for (; first < args->num_splits; first += STEP * stride) {\n"
+       "  for (; first < num_splits; first += STEP * stride) {\n"
        "    float lse[STEP];\n"
        "    float4 out[STEP];\n"
        "#pragma unroll\n"
@@ -137,12 +142,12 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "      lse[i] = -INF;\n"
        "      out[i] = zero;\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("      if (split < args->num_splits) {\n"
+    TEXT("      if (split < num_splits) {\n"
          "        lse[i] = args->lse_partial[partial] * LOG2_E;\n"
          "        out[i] = *(const float4 *)(args->out_partial + partial * HEAD_DIM_V + column);\n"
          "      }\n");
   } else {
-    TEXT("      if (split < args->num_splits)\n"
+    TEXT("      if (split < num_splits)\n"
          "        lse[i] = args->lse_partial[partial] * LOG2_E;\n");
   }
   TEXT("    }\n");
@@ -238,16 +243,38 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Stores 4 columns of a row of (batch, heads_q, seqlen_q), and its lse with the first.\n"
-       "__device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args,\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("                                          const attnpress_ragged_args *ragged, Rows rows,\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, and its head.\n"
+         "struct RowPlace {\n"
+         "  int64_t out, lse;\n"
+         "  int head, batch;\n"
+         "};\n"
+         "\n"
+         "__device__ __forceinline__ RowPlace find_row(const attnpress_fwd_combine_args *args, int row) {\n"
+         "  const int heads = row / args->seqlen_q, position = row - heads * args->seqlen_q;\n"
+         "  RowPlace place;\n"
+         "  place.batch = heads / args->heads_q;\n"
+         "  place.head = heads - place.batch * args->heads_q;\n"
+         "  place.out = place.batch * args->out_batch_stride + position * args->out_row_stride +\n"
+         "              place.head * args->out_head_stride;\n"
+         "  place.lse = place.batch * args->lse_batch_stride + place.head * args->lse_head_stride + position;\n"
+         "  return place;\n"
+         "}\n"
+         "\n"
+         "// Stores 4 columns of a row, and its lse with the first.\n"
+         "__device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args, RowPlace place,\n"
+         "                                          int column, Sum sum) {\n"
+         "  const int head = place.head;\n");
+  } else {
+    TEXT("// Stores 4 columns of a row of (batch, heads_q, seqlen_q), and its lse with the first.\n"
+         "__device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args,\n"
+         "                                          const attnpress_ragged_args *ragged, Rows rows,\n"
+         "                                          int row, int column, Sum sum) {\n"
+         "  const int position = row % args->seqlen_q;\n"
+         "  const int head = row / args->seqlen_q % args->heads_q;\n"
+         "  const int batch = row / args->seqlen_q / args->heads_q;\n");
   }
-  TEXT("                                          int row, int column, Sum sum) {\n"
-       "  const int position = row % args->seqlen_q;\n"
-       "  const int head = row / args->seqlen_q % args->heads_q;\n"
-       "  const int batch = row / args->seqlen_q / args->heads_q;\n"
-       "  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};\n"
+  TEXT("  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};\n"
        "  if (args->sinks != nullptr)\n"
        "    end = end_row_with_sink(\n"
        "        sum.max, sum.weights,\n"
@@ -258,8 +285,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "                  (rows.begin + position) * args->out_row_stride + head * args->out_head_stride +\n"
          "                  column;\n");
   } else {
-    TEXT("  uint16_t *out = (uint16_t *)args->out + batch * args->out_batch_stride +\n"
-         "                  position * args->out_row_stride + head * args->out_head_stride + column;\n");
+    TEXT("  uint16_t *out = (uint16_t *)args->out + place.out + column;\n");
   }
   TEXT("  const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),\n"
        "                        pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};\n"
@@ -271,8 +297,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "        stored_lse(ragged, end.lse);\n");
   } else {
     TEXT("  if (args->lse && column == 0)\n"
-         "    args->lse[batch * args->lse_batch_stride + head * args->lse_head_stride + position] =\n"
-         "        end.lse;\n");
+         "    args->lse[place.lse] = end.lse;\n");
   }
   TEXT("}\n"
        "\n"
@@ -309,7 +334,45 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("// Adds up all splits of `first_row` of (batch, heads_q, seqlen_q), or, where a thread block has\n"
+    TEXT("// The same as add_splits() and add_groups() of a split a group: a lane asks for the lse of one split\n"
+         "// beside the output of its group's, so that all weights are there at once.\n"
+         "__device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *args, int row,\n"
+         "                                              int num_splits, int column, WarpSums *sums) {\n"
+         "  const int lane = threadIdx.x % 32, group = threadIdx.x / GROUP_THREADS;\n"
+         "  const int64_t rows = args->rows;\n"
+         "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
+         "  float lse = -INF;\n"
+         "  if (lane < num_splits)\n"
+         "    lse = args->lse_partial[lane * rows + row] * LOG2_E;\n"
+         "  float4 out = sum.out;\n"
+         "  if (group < num_splits)\n"
+         "    out = *(const float4 *)(args->out_partial + (group * rows + row) * HEAD_DIM_V + column);\n"
+         "  sum.max = lse;\n"
+         "#pragma unroll\n"
+         "  for (int lanes = 1; lanes < GROUPS; lanes *= 2)\n"
+         "    sum.max = fmaxf(sum.max, __shfl_xor_sync(0xffffffff, sum.max, lanes));\n"
+         "  sum.max = __shfl_sync(0xffffffff, sum.max, 0);\n"
+         "  const float weight = weight_of(lse, sum.max);\n"
+         "  sum.out = multiply_add(__shfl_sync(0xffffffff, weight, group), out, sum.out);\n"
+         "  sum.weights = weight;\n"
+         "#pragma unroll\n"
+         "  for (int lanes = 1; lanes < GROUPS; lanes *= 2)\n"
+         "    sum.weights += __shfl_xor_sync(0xffffffff, sum.weights, lanes);\n"
+         "  // Over the groups of a warp, then over the warps.\n"
+         "#pragma unroll\n"
+         "  for (int lanes = GROUP_THREADS; lanes < 32; lanes *= 2)\n"
+         "    sum.out = multiply_add(1.0f, exchange_columns(sum.out, lanes), sum.out);\n"
+         "  if (lane < GROUP_THREADS)\n"
+         "    sums->out[threadIdx.x / 32][lane] = sum.out;\n"
+         "  // All threads arrive and wait: hands over the sums of the warps.\n"
+         "  __syncthreads();\n"
+         "#pragma unroll\n"
+         "  for (int warp = 1; warp < WARPS && threadIdx.x < GROUP_THREADS; ++warp)\n"
+         "    sum.out = multiply_add(1.0f, sums->out[warp][threadIdx.x], sum.out);\n"
+         "  return sum;\n"
+         "}\n"
+         "\n"
+         "// Adds up all splits of `first_row` of (batch, heads_q, seqlen_q), or, where a thread block has\n"
          "// several rows, of one a group from there on, in COLUMNS columns, and stores the result.\n"
          "__device__ __forceinline__ void combine_rows(const attnpress_fwd_combine_args *args,\n"
          "                                             int64_t first_row, int column_block, WarpSums *sums) {\n"
@@ -319,11 +382,25 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  const int64_t own_row = first_row + (together ? 0 : group);\n"
          "  const bool valid = own_row < args->rows && (HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V);\n"
          "  const int row = own_row < args->rows ? (int)own_row : 0;\n"
-         "  Sum sum = add_splits(args, row, together ? group : 0, together ? GROUPS : 1, valid ? column : 0);\n"
-         "  if (together)\n"
-         "    sum = add_groups(sum, sums);\n"
+         "  const RowPlace place = find_row(args, row);\n"
+         "  // The parts are there when the split kernel has ended; what comes next may begin to wait too. The\n"
+         "  // place, whose divisions take a while, is found before: the compiler would wait at once.\n"
+         "  if (place.batch >= 0)\n"
+         "    griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n"
+         "\n"
+         "  const int num_splits = row < args->whole_rows ? 1 : args->num_splits;\n"
+         "  Sum sum;\n"
+         "  if (together && num_splits <= GROUPS) {\n"
+         "    sum = add_few_splits(args, row, num_splits, valid ? column : 0, sums);\n"
+         "  } else {\n"
+         "    sum = add_splits(args, row, num_splits, together ? group : 0, together ? GROUPS : 1,\n"
+         "                     valid ? column : 0);\n"
+         "    if (together)\n"
+         "      sum = add_groups(sum, sums);\n"
+         "  }\n"
          "  if (valid && (group == 0 || !together))\n"
-         "    store_row(args, row, column, sum);\n"
+         "    store_row(args, place, column, sum);\n"
          "}\n"
          "\n");
   } else {
@@ -347,8 +424,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "    sum = take_split(args, row, threadIdx.x / GROUP_THREADS, valid ? column : 0);\n"
          "    sum.max *= LOG2_E;\n"
          "  } else if (ragged->fixed_split_blocks == 0)\n"
-         "    sum = add_splits(args, row, together ? threadIdx.x / GROUP_THREADS : 0, together ? GROUPS : 1,\n"
-         "                     valid ? column : 0);\n"
+         "    sum = add_splits(args, row, args->num_splits, together ? threadIdx.x / GROUP_THREADS : 0,\n"
+         "                     together ? GROUPS : 1, valid ? column : 0);\n"
          "  else\n"
          "    sum = add_in_order(args, row, valid ? column : 0, &shared->ordered);\n"
          "  if (together && ragged->fixed_split_blocks == 0)\n"
@@ -372,10 +449,11 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  __shared__ WarpSums sums;\n");
   }
-  TEXT("  // The parts are there when the split kernel has ended; what comes next may begin to wait too.\n"
-       "  griddepcontrol_wait();\n"
-       "  griddepcontrol_launch_dependents();\n"
-       "\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  // The parts are there when the split kernel has ended; what comes next may begin to wait too.\n"
+         "  griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n");
+  }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  attnpress_fwd_combine_args args = batch_args.combine;\n"
          "  const bool together = args.block_rows == 1; // all groups have the same row\n"
