@@ -592,7 +592,8 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
       finish_output(out);
       if (last.index >= 0) {
         arrive_once(v_empty(shared, last.index));
-        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer);
+        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1,
+                   consumer);
       }
       for (int i = 0; i < O_TILES * 4; ++i)
         out[i] = 0.0f;

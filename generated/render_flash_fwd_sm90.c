@@ -2040,8 +2040,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (fixed_splits) {
     if (keeps_here) {
-      TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and in shared memory 16\n"
-           "// bytes a tile of O, by (tile, thread). No other thread reads it.\n"
+      TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and in shared memory\n"
+           "// 16 bytes a tile of O, by (tile, thread). No other thread reads it.\n"
            "struct Kept {\n"
            "  float4 *tiles;\n"
            "  float lse[2];\n"
@@ -2075,9 +2075,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "\n");
     } else {
       TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and 16 bytes a tile\n"
-           "// of O. No other thread reads it. All units' are in the same place, which stays in the L2 cache: lse\n"
-           "// by (thread block, thread), O by (group, thread block, tile, thread). A load that waits for another\n"
-           "// costs a trip there, so that as many are on their way at once as there are registers for.\n"
+           "// of O. No other thread reads it. All units' are in the same place, which stays in the L2 cache:\n"
+           "// lse by (thread block, thread), O by (group, thread block, tile, thread). A load that waits for\n"
+           "// another costs a trip there, so that as many are on their way at once as there are registers for.\n"
            "constexpr int KEPT_TILES = 8; // of a group\n"
            "constexpr int LOADED_TILES = ");
       INTEGER((hdim_v <= 128) ? 16 : 8);
@@ -2110,7 +2110,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "#pragma unroll\n"
            "    for (int i = 0; i < min_int(LOADED_TILES, O_TILES - begin); ++i)\n"
            "      before[i] = __builtin_bit_cast(\n"
-           "          float4, load_16_if(!first, (i < KEPT_TILES ? kept : also) + i % KEPT_TILES * KEPT_THREADS, 0));\n");
+           "          float4,\n"
+           "          load_16_if(!first, (i < KEPT_TILES ? kept : also) + i % KEPT_TILES * KEPT_THREADS, 0));\n");
       if ((block_m < 192) && (hdim_v <= 128)) {
         TEXT("    sums[0] = add_part(lse.x, ends[0].lse);\n"
              "    sums[1] = add_part(lse.y, ends[1].lse);\n"
@@ -2468,7 +2469,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      if (last.index >= 0) {\n"
        "        arrive_once(v_empty(shared, last.index));\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer");
+    TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1,\n"
+         "                   consumer");
     STRING(keeps_here ? ", &kept" : "");
     TEXT(");\n");
   } else {

@@ -533,8 +533,8 @@ MUTATIONS = [
     Mutation(
         "ragged sm90: the output of the unit that follows",
         SM90,
-        "store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1, consumer$",
-        "store_unit(out, last_reference, last_sum, args, walk.place.index, consumer$",
+        "store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1,",
+        "store_unit(out, last_reference, last_sum, args, walk.place.index,",
     ),
     Mutation(
         "ragged sm90: a place is handed back while lanes store",
