@@ -910,8 +910,8 @@ MUTATIONS = [
     Mutation(
         "combine: groups that have a row each are added up",
         COMBINE,
-        "  if (together)\n    sum",
-        "  if (true)\n    sum",
+        "    if (together)\n      sum",
+        "    if (true)\n      sum",
     ),
     Mutation(
         "combine: only the first group's row is stored",
