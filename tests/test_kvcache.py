@@ -623,7 +623,7 @@ def test_signature_again(paged, causal, fixed):
             places = tuple(torch.empty_like(x).view(-1, 16, heads, dim) for x in (k, v))
             for x, of in zip((k, v), places):
                 of[order.to(DEVICE)] = x.view(-1, 16, heads, dim)
-        out = interface.flash_attn_with_kvcache(q, *places, **options)
+        out = attnpress.flash_attn_with_kvcache(q, *places, **options)
         assert out.data_ptr() != q.data_ptr()
         for b, length in enumerate(lengths):
             want, _ = attention(
@@ -641,6 +641,17 @@ def test_signature_again_is_checked():
     assert torch.equal(first, interface.flash_attn_with_kvcache(q, k, v, **options))
     moved = torch.empty(q.numel() + 4, dtype=q.dtype, device=DEVICE)[4:].view(q.shape).copy_(q)
     assert torch.equal(first, interface.flash_attn_with_kvcache(moved, k, v, **options))
+    # What the call copies first: its addresses are not those of the tensors given.
+    wide = torch.stack([int32([20]), int32([3])], 1)
+    pages = torch.tensor([[1, 9, 0, 9]], dtype=torch.int32, device=DEVICE)[:, ::2]
+    transposed = q.transpose(-1, -2).contiguous().transpose(-1, -2)
+    paged = [x.reshape(2, 16, 1, 64).flip(0) for x in (k, v.contiguous())]
+    for _ in range(3):
+        strided = interface.flash_attn_with_kvcache(q, k, v, cache_seqlens=wide[:, 0])
+        assert torch.equal(first, strided)
+        assert torch.equal(first, interface.flash_attn_with_kvcache(transposed, k, v, **options))
+        of_pages = interface.flash_attn_with_kvcache(q, *paged, **options, block_table=pages)
+        assert (first - of_pages).abs().max() < 2e-3
     with pytest.raises(NotImplementedError, match="requires grad"):
         interface.flash_attn_with_kvcache(q.clone().requires_grad_(), k, v, **options)
     with pytest.raises(ValueError, match=r"cache_seqlens|seqused_k"):

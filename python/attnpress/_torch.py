@@ -698,8 +698,8 @@ def ragged(
                 q, k, v, out, request, softmax_scale, causal, groups, num_splits, lse_shape
             )
     out_shape = (*q.shape[:3], v.shape[3])
-    cache = k, v
-    q, k, v = (_readable(x) for x in (q, k, v))
+    cache, given = (k, v), (q, k, v)
+    q, k, v = (_readable(x) for x in given)
     if request.before is not None:
         check_in_place(("k_cache", cache[0], k), ("v_cache", cache[1], v))
     if out is None:
@@ -742,7 +742,7 @@ def ragged(
         call.handle = handle_with_nvrtc(backend, call.handle, c.error_of(status))
         status = call.run(workspace.data_ptr(), size, stream)
     c.check(status)
-    kept = all(a is b for a, b in zip((k, v), cache))
+    kept = all(a is b for a, b in zip((q, k, v), given))
     if on_gpu and request.key is not None and groups is None and kept:
         _cache_plans.add(request.key, _CachePlan(call, size, out))
     return out, lse
@@ -770,10 +770,14 @@ _LengthsBytes = c_char * sizeof(c.Ragged)
 
 def cache_key(q, k, v, used, table, softmax_scale, causal, num_splits) -> tuple | None:
     """All that flash_attn_with_kvcache() depends on without new keys and features, but addresses;
-    None where not all are plain tensors of one GPU. used, table: cache_seqlens and block_table."""
+    None where not all are plain tensors of one GPU, or lengths or pages would be copied. used, table:
+    cache_seqlens and block_table."""
     tensors = (q, k, v, used) if table is None else (q, k, v, used, table)
     for x in tensors:
         if x.__class__ is not _Tensor:
+            return None
+    for x in tensors[3:]:  # int32_array() copies others
+        if x.dim() < 1 or x.stride(-1) != 1:
             return None
     device = q.device
     if device.type != "cuda" or any(x.device != device for x in tensors):
