@@ -770,8 +770,8 @@ _LengthsBytes = c_char * sizeof(c.Ragged)
 
 def cache_key(q, k, v, used, table, softmax_scale, causal, num_splits) -> tuple | None:
     """All that flash_attn_with_kvcache() depends on without new keys and features, but addresses;
-    None where not all are plain tensors of one GPU, or lengths or pages would be copied. used, table:
-    cache_seqlens and block_table."""
+    None where not all are plain tensors of one GPU, or lengths or pages would be copied. used,
+    table: cache_seqlens and block_table."""
     tensors = (q, k, v, used) if table is None else (q, k, v, used, table)
     for x in tensors:
         if x.__class__ is not _Tensor:
