@@ -70,6 +70,16 @@ grep -q '^error .*dbias' "$work/out" || fail "--backward --lengths --bias checks
 held --lengths lognormal:9:40:1 --page-size 3 --seqlen-q 2 --heads 4 --hdim 40 --check full --alibi
 grep -q 'pages of 3' "$work/out" || fail "--page-size (not in the call's line)"
 grep -q '_paged' "$work/out" || fail "--page-size (not in the kernel's name)"
+held --lengths 5,77,130 --append 3 --heads 4 --kv-heads 2 --hdim 64 --causal --check full
+grep -q '9 queries (at most 3 of one), 212 keys (130), 3 of each new' "$work/out" || fail "--append"
+grep -q '^kernel    cpu_append_write' "$work/out" || fail "--append (its kernel is not named)"
+grep -q '^append    0.000 of the tolerance' "$work/out" || fail "--append (copies are not exact)"
+held --lengths 50,77,130 --append 40 --rotary neox --page-size 3 --heads 4 --kv-heads 2 --hdim 64 \
+  --dtype fp16 --layout bhsd
+grep -q 'and rotated (neox)' "$work/out" || fail "--rotary (not in the call's line)"
+held --lengths 9,8 --append 2 --rotary interleaved --rotary-dim 16 --page-size 4 --page-tables flat \
+  --heads 4 --hdim 40 --dtype fp32 --window 5,0
+held --lengths 9,80 --append 4 --seqlen-q 7 --heads 4 --hdim 64 --causal --batch-invariant
 held --seqlen-q 150 --seqlen-k 170 --heads 4 --kv-heads 2 --hdim 64 --check full --window 20,0
 grep -q 'window 20,0' "$work/out" || fail "--window (not in the call's line)"
 held --seqlen-q 150 --heads 4 --hdim 64 --check full --causal --chunk 40 --softcap 5 --sinks
@@ -105,6 +115,15 @@ wrong 'batch-invariant does not go with --splits' --batch-invariant --splits 2
 wrong 'batch-invariant does not go with --backward' --batch-invariant --backward
 wrong 'leave --batch and --seqlen-k out' --lengths 5,6 --batch 2
 wrong 'keys in pages have no gradients' --lengths 5,6 --page-size 16 --backward
+wrong 'append is of --lengths' --append 3
+wrong 'append is 3; sequence 1 of --lengths has only 1 keys' --lengths 5,1 --append 3
+wrong 'append is of the forward pass' --lengths 5,6 --append 1 --backward
+wrong 'rotary is of --append' --lengths 5,6 --rotary neox
+wrong '"gptj"; it can be none, neox and interleaved' --lengths 5,6 --append 1 --rotary gptj
+wrong 'rotary-dim is of --rotary' --lengths 5,6 --append 1 --rotary-dim 8
+wrong 'a multiple of 2, at most --hdim, 64' --lengths 5,6 --append 1 --rotary neox --rotary-dim 66 --hdim 64
+wrong 'leave --seqlen-q out' --lengths 5,6 --append 2 --rotary neox --seqlen-q 3
+wrong 'run append --device emulated' --lengths 5,6 --append 1 --device emulated
 wrong '"5"; it must be two whole numbers' --window 5
 wrong '"-2,0"' --window -2,0
 wrong '"3,4x"' --window 3,4x

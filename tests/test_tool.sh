@@ -269,7 +269,7 @@ complains "--dry-run goes with a shape"
 explained=$folder/explained
 check 0 explain --hdim 128 --causal --heads 32 --kv-heads 8 --seqlen-q 4096 --target sm_90 \
   --cache-dir "$explained"
-says "launch   flash_fwd_hdim128_bf16_causal_sm90"
+says "launch   flash_fwd_hdim128_bf16_causal_long_sm90"
 says "an SM holds 1 (shared memory): 1.00 waves"
 says "instead  flash_fwd_hdim128_bf16_causal_sm80, "
 says " waves of 1024 thread blocks"
@@ -356,7 +356,7 @@ measured() {
 measured --hdim 128 --causal --heads 32 --kv-heads 8 --seqlen-q 4096 --measure
 says "(Fake GPU 0): bound by products"
 says "measured 200.00 us, the median of 20 calls: 69% of the bound"
-says "launch   flash_fwd_hdim128_bf16_causal_sm90"
+says "launch   flash_fwd_hdim128_bf16_causal_long_sm90"
 measured --hdim 128 --heads 8 --seqlen-q 1 --seqlen-k 8192 --batch 4 --page-size 16 --measure --json
 says '"measured_us": 200.0'
 measured --hdim 64 --ragged --batch 3 --seqlen-q 500 --measure

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "../generated/families.h"
+#include "appended.h"
 #include "attention/cpu.h"
 #include "attention/rows.h"
 #include "cuda_device.h"
@@ -25,6 +26,7 @@ static const char *const check_names[] = {"none", "sample", "full"};
 static const char *const device_names[] = {"any", "cpu", "cuda"};
 static const char *const layout_names[] = {"bshd", "bhsd"};
 static const char *const page_table_names[] = {"rows", "flat"};
+static const char *const rotary_names[] = {"none", "neox", "interleaved"};
 static const char *const dtype_names[] = {"any", "fp16", "bf16", "fp32"};
 
 /* One run: the call with host pointers, and where it is a GPU's, with device pointers. */
@@ -48,6 +50,10 @@ typedef struct session {
   attnpress_plan *plan;
   int launches;
   attnpress_info info[LAUNCHES_MAX]; /* of each launch */
+  appended appended;                 /* what --append has before */
+  CUdeviceptr append_buffers[3];     /* new K, new V, arrays */
+  int append_launches;
+  attnpress_info append_info[LAUNCHES_MAX];
   double first_ms, run_ms;
   reference_error error;
   int64_t checked_rows, rounds;
@@ -92,7 +98,9 @@ static int check_lengths(run_options *o) {
   if (o->backward && o->lengths.page_size > 0)
     return tool_usage("run",
                       "keys in pages have no gradients: leave --page-size or --backward out");
-  o->lengths.seqlen_q = o->seqlen_q == NOT_GIVEN ? 0 : o->seqlen_q;
+  if (o->backward && o->append > 0)
+    return tool_usage("run", "--append is of the forward pass: leave it or --backward out");
+  o->lengths.seqlen_q = o->seqlen_q == NOT_GIVEN ? o->append : o->seqlen_q;
   if (lengths_describe(&o->lengths) != 0)
     return tool_usage("run", "the lengths add up to 2^31 or more, or memory ran out");
   o->batch = o->lengths.count;
@@ -118,6 +126,8 @@ static int parse_options(int argc, char **argv, run_options *o) {
       {"--threads", &o->threads, 0, INT32_MAX},
       {"--seed", &o->seed, 0, INT64_MAX},
       {"--page-size", &o->lengths.page_size, 1, 1 << 24},
+      {"--append", &o->append, 1, INT32_MAX},
+      {"--rotary-dim", &o->rotary_dim, 2, INT32_MAX},
   };
   const struct {
     const char *name;
@@ -129,6 +139,7 @@ static int parse_options(int argc, char **argv, run_options *o) {
       {"--device", device_names, DEVICE_CPU, 3, &o->device},
       {"--check", check_names, 0, 3, &o->check},
       {"--page-tables", page_table_names, 0, 2, &o->lengths.flat},
+      {"--rotary", rotary_names, 0, 3, &o->rotary},
   };
   const struct {
     const char *name;
@@ -180,6 +191,10 @@ static int parse_options(int argc, char **argv, run_options *o) {
     if (status != TOOL_OK)
       return status;
   }
+  if (o->rotary != APPENDED_UNROTATED && o->append == 0)
+    return tool_usage("run", "--rotary is of --append, which is not given");
+  if (o->rotary_dim != 0 && o->rotary == APPENDED_UNROTATED)
+    return tool_usage("run", "--rotary-dim is of --rotary, which is not given");
   if (o->lengths.count > 0) {
     const int status = check_lengths(o);
     if (status != TOOL_OK)
@@ -190,6 +205,8 @@ static int parse_options(int argc, char **argv, run_options *o) {
     return tool_usage("run", "--page-tables is of --lengths, which is not given");
   } else if (o->lengths.ready) {
     return tool_usage("run", "--ready-schedule is of --lengths, which is not given");
+  } else if (o->append > 0) {
+    return tool_usage("run", "--append is of --lengths, which is not given");
   }
   if (o->seqlen_q == NOT_GIVEN)
     o->seqlen_q = 1024;
@@ -242,6 +259,23 @@ static int open_device(session *s) {
 
 /* ---- Data ---- */
 
+/* What the call launches that appends. */
+static int describe_append(session *s) {
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *plan = NULL;
+  options.stream = s->stream;
+  if (s->o.append == 0)
+    return TOOL_OK;
+  attnpress_status status = attnpress_plan_append(s->handle, &s->appended.host, &options, &plan);
+  s->append_launches = attnpress_plan_launch_count(plan);
+  for (int i = 0; i < s->append_launches && status == ATTNPRESS_OK; ++i) {
+    s->append_info[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
+    status = attnpress_plan_launch(plan, i, &s->append_info[i]);
+  }
+  attnpress_plan_destroy(plan);
+  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+}
+
 /* Plans the call, and asks what it launches. */
 static int describe_plan(session *s) {
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
@@ -293,6 +327,14 @@ static int describe_call(session *s) {
     s->host.out = tensor(NULL, 1, b->total_q, o->heads, o->hdim_v, o->dtype);
     s->host.ragged = &b->ragged;
   }
+  s->appended.tokens = o->append;
+  s->appended.rotary = o->rotary;
+  s->appended.rotary_dim = o->rotary_dim;
+  if (o->append > 0) {
+    const char *wrong = appended_describe(&s->appended, &s->host, why, sizeof why);
+    if (wrong != NULL)
+      return tool_usage("run", "%s", wrong);
+  }
   score_data_describe(&s->scores, &o->scores, o->causal, (uint64_t)o->seed, &s->host);
   s->host.num_splits = (int32_t)o->splits;
   s->host.batch_invariant = o->invariant;
@@ -323,6 +365,10 @@ static int allocate_host(session *s) {
             "attnpress run: host memory for bias, slopes, sinks or a snippet could not be had\n");
     return TOOL_FAILED;
   }
+  if (s->o.append > 0 && appended_allocate(&s->appended, &s->host) != 0) {
+    fprintf(stderr, "attnpress run: host memory for --append could not be had\n");
+    return TOOL_FAILED;
+  }
   s->device = s->host;
   return TOOL_OK;
 }
@@ -338,6 +384,24 @@ static int allocate_device_scores(session *s) {
     pointers[i] = (void *)(uintptr_t)s->score_buffers[i];
   }
   score_groups_move(&s->device_scores, &s->scores.host, pointers, &s->device);
+  return TOOL_OK;
+}
+
+/* New keys and values, and the arrays of the call that appends them. */
+static int allocate_device_append(session *s) {
+  const appended *a = &s->appended;
+  for (int i = 0; i < 2; ++i)
+    CUDA_TRY(s, mem_alloc(&s->append_buffers[i], a->bytes[APPENDED_K_NEW + i] + 1));
+  CUDA_TRY(s, mem_alloc(&s->append_buffers[2], a->arrays_bytes));
+  CUDA_TRY(s, memcpy_htod(s->append_buffers[2], a->arrays, a->arrays_bytes));
+  const uintptr_t tensors[APPENDED_TENSORS] = {
+      [APPENDED_K_NEW] = (uintptr_t)s->append_buffers[0],
+      [APPENDED_V_NEW] = (uintptr_t)s->append_buffers[1],
+      [APPENDED_K] = (uintptr_t)s->buffers[1],
+      [APPENDED_V] = (uintptr_t)s->buffers[2],
+      [APPENDED_Q] = (uintptr_t)s->buffers[0],
+  };
+  appended_move(&s->appended, (uintptr_t)s->append_buffers[2], s->device.ragged, tensors);
   return TOOL_OK;
 }
 
@@ -360,6 +424,8 @@ static int allocate_device(session *s) {
     s->device_ragged = lengths_move(b, (uintptr_t)s->arrays);
     s->device.ragged = &s->device_ragged;
   }
+  if (s->o.append > 0 && allocate_device_append(s) != TOOL_OK)
+    return TOOL_FAILED;
   const attnpress_status status =
       attnpress_plan_workspace_bytes(s->plan, &s->device.workspace_bytes);
   if (status != ATTNPRESS_OK)
@@ -379,8 +445,13 @@ static int fill(session *s, int64_t round) {
   reference_fill_normal(&s->host.v, seed + 2);
   memset(s->host.out.data, 0xff, s->bytes[3]);
   memset(s->host.lse, 0xff, s->bytes[4]);
+  if (s->o.append > 0)
+    appended_fill(&s->appended, seed + 500009);
   if (!s->on_cuda)
     return TOOL_OK;
+  for (int i = 0; i < 2 && s->o.append > 0; ++i)
+    CUDA_TRY(s, memcpy_htod(s->append_buffers[i], s->appended.own[APPENDED_K_NEW + i],
+                            s->appended.bytes[APPENDED_K_NEW + i]));
   for (int i = 0; i < 3; ++i)
     CUDA_TRY(s, memcpy_htod(s->buffers[i], inputs[i], s->bytes[i]));
   for (int i = 3; i < 5; ++i)
@@ -393,10 +464,18 @@ static int fill(session *s, int64_t round) {
 
 /* ---- Running ---- */
 
+/* Attention, behind what appends to its keys. */
+static attnpress_status queue_call(session *s) {
+  attnpress_status status = ATTNPRESS_OK;
+  if (s->o.append > 0)
+    status = attnpress_append(s->handle, &s->appended.device, s->stream);
+  return status == ATTNPRESS_OK ? attnpress_forward(s->handle, &s->device, s->stream) : status;
+}
+
 /* One call, until its result is there; *ms is wall time. */
 static int one_call(session *s, double *ms) {
   const double begin = tool_now_ms();
-  const attnpress_status status = attnpress_forward(s->handle, &s->device, s->stream);
+  const attnpress_status status = queue_call(s);
   if (status != ATTNPRESS_OK)
     return tool_fail("run", status);
   if (s->on_cuda)
@@ -418,6 +497,11 @@ static int fetch_outputs(session *s) {
     return TOOL_OK;
   CUDA_TRY(s, memcpy_dtoh(s->host.out.data, s->buffers[3], s->bytes[3]));
   CUDA_TRY(s, memcpy_dtoh(s->host.lse, s->buffers[4], s->bytes[4]));
+  if (s->o.append > 0) { /* written, too */
+    void *written[] = {s->host.q.data, s->host.k.data, s->host.v.data};
+    for (int i = 0; i < 3; ++i)
+      CUDA_TRY(s, memcpy_dtoh(written[i], s->buffers[i], s->bytes[i]));
+  }
   return TOOL_OK;
 }
 
@@ -425,7 +509,7 @@ static int fetch_outputs(session *s) {
 static int time_on_device(session *s, double *ms) {
   float elapsed;
   CUDA_TRY(s, event_record(s->start, s->stream));
-  const attnpress_status status = attnpress_forward(s->handle, &s->device, s->stream);
+  const attnpress_status status = queue_call(s);
   if (status != ATTNPRESS_OK)
     return tool_fail("run", status);
   CUDA_TRY(s, event_record(s->end, s->stream));
@@ -522,6 +606,10 @@ static int check(session *s) {
     return TOOL_FAILED;
   }
   int status = fetch_outputs(s);
+  if (status == TOOL_OK && s->o.append > 0 && appended_check(&s->appended) != 0) {
+    fprintf(stderr, "attnpress run: host memory for the check could not be had\n");
+    status = TOOL_FAILED;
+  }
   if (status == TOOL_OK)
     status = check_once(s, &r, rows);
   for (s->rounds = 1; status == TOOL_OK && s->error.elements < REFERENCE_MIN_ELEMENTS;
@@ -579,6 +667,10 @@ static void print_call(const session *s) {
            o->lengths.longest_k);
     if (o->lengths.page_size > 0)
       printf(" in %" PRId64 " pages of %" PRId64, o->lengths.pages, o->lengths.page_size);
+    if (o->append > 0)
+      printf(", %" PRId64 " of each new", o->append);
+    if (o->rotary != APPENDED_UNROTATED)
+      printf(" and rotated (%s)", rotary_names[o->rotary]);
     printf(", %" PRId64 " heads", o->heads);
   } else {
     printf("call      batch %" PRId64 ", %" PRId64 " queries, %" PRId64 " keys, %" PRId64 " heads",
@@ -626,9 +718,13 @@ static int print_result(const session *s) {
     return TOOL_OK;
   }
   const reference_error *e = &s->error;
-  const int held = reference_holds(e);
+  const append_error *of_new = &s->appended.error;
+  const int appended = of_new->ratio <= 1, held = reference_holds(e) && appended;
   printf("error     out %.3e, bound %.3e; lse %.3e, bound %.1e\n", e->out, reference_bound(e),
          e->lse, reference_lse_bound(e));
+  if (s->o.append > 0)
+    printf("append    %.3f of the tolerance, over %" PRId64 " elements\n", of_new->ratio,
+           of_new->elements);
   printf("check     %s, over %" PRId64 " rows, %" PRId64 " elements",
          held ? "held" : "DID NOT HOLD", s->checked_rows, e->elements);
   if (s->rounds > 1)
@@ -638,6 +734,11 @@ static int print_result(const session *s) {
     printf("worst     batch %" PRId64 ", row %" PRId64 ", head %" PRId64 ", column %" PRId64
            ": %.6g, expected %.6g\n",
            e->at[0], e->at[1], e->at[2], e->at[3], e->value, e->expected);
+  if (!appended)
+    printf("worst     %s[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+           "]: %.6g, expected %.6g\n",
+           of_new->what, of_new->at[0], of_new->at[1], of_new->at[2], of_new->at[3], of_new->value,
+           of_new->expected);
   if (!(e->lse <= reference_lse_bound(e)))
     printf("worst lse batch %" PRId64 ", row %" PRId64 ", head %" PRId64 ": %.9g, expected %.9g\n",
            e->lse_at[0], e->lse_at[1], e->lse_at[2], e->lse_value, e->lse_expected);
@@ -656,6 +757,9 @@ static void close_session(session *s) {
         s->cuda.mem_free(s->score_buffers[i]);
     if (s->arrays)
       s->cuda.mem_free(s->arrays);
+    for (int i = 0; i < 3; ++i)
+      if (s->append_buffers[i])
+        s->cuda.mem_free(s->append_buffers[i]);
   }
   cuda_device_end(&s->cuda, s->stream, s->start, s->end);
   free(s->host.q.data);
@@ -664,6 +768,7 @@ static void close_session(session *s) {
   free(s->host.out.data);
   free(s->host.lse);
   score_data_free(&s->scores);
+  appended_free(&s->appended);
   lengths_free(&s->o.lengths);
 }
 
@@ -679,13 +784,18 @@ static int run(session *s) {
     status = fill(s, 0);
   if (status != TOOL_OK)
     return status;
-  attnpress_info before[LAUNCHES_MAX];
+  attnpress_info before[LAUNCHES_MAX], append_before[LAUNCHES_MAX];
   memcpy(before, s->info, sizeof before);
-  status = make_schedule(s);
+  status = describe_append(s);
+  memcpy(append_before, s->append_info, sizeof append_before);
+  if (status == TOOL_OK)
+    status = make_schedule(s);
   if (status == TOOL_OK)
     status = one_call(s, &s->first_ms);
   if (status == TOOL_OK) /* what is known of the kernels once they are loaded */
     status = describe_plan(s);
+  if (status == TOOL_OK)
+    status = describe_append(s);
   if (status == TOOL_OK)
     status = check(s);
   if (status == TOOL_OK)
@@ -693,6 +803,7 @@ static int run(session *s) {
   if (status != TOOL_OK)
     return status;
   print_call(s);
+  run_print_kernels(s->append_info, append_before, s->append_launches, s->on_cuda);
   run_print_kernels(s->info, before, s->launches, s->on_cuda);
   if (s->on_cuda)
     printf("first     %.2f ms, loading included\n", s->first_ms);
@@ -787,6 +898,12 @@ const tool_command ap_tool_run_attention = {
              {"--page-size", "N", "with --lengths: keys lie in pages of N rows, in any order"},
              {"--page-tables", "rows|flat",
               "with --page-size: a row for each sequence, or flat, K and V apart (rows)"},
+             {"--append", "N",
+              "with --lengths: the last N keys of each are new, written to their place by the same "
+              "call; N queries of each, or --seqlen-q"},
+             {"--rotary", "none|neox|interleaved",
+              "with --append: new keys and their queries are rotated (none)"},
+             {"--rotary-dim", "N", "with --rotary: columns that are rotated (the head dim)"},
              {"--ready-schedule", NULL,
               "with --lengths: the order of the sequences is made before, and not by each call"},
              {"--splits", "N", "parts that the keys are split into (0: chosen)"},

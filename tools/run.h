@@ -11,7 +11,8 @@ enum { NOT_GIVEN = -1 };
 
 typedef struct run_options {
   int64_t batch, seqlen_q, seqlen_k, heads, kv_heads, hdim, hdim_v, splits, repeat, threads, seed;
-  int dtype, causal, layout, device, check, backward, deterministic, invariant;
+  int64_t append, rotary_dim; /* new keys of each sequence; columns that are rotated, 0: all */
+  int dtype, causal, layout, device, check, backward, deterministic, invariant, rotary;
   score_options scores;
   lengths_batch lengths; /* count 0: --lengths was not given */
 } run_options;

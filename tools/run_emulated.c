@@ -41,6 +41,10 @@ static int has_word(int argc, char **argv, const char *word) {
 
 int ap_tool_run_emulated(int argc, char **argv) {
   char path[PATH_BYTES];
+  if (has_word(argc, argv, "--append"))
+    return tool_usage("run",
+                      "--append goes with --device cpu or cuda: the emulator runs one kernel; "
+                      "attnpress run append --device emulated runs the one that appends");
   if (find_program(path) != 0) {
     fprintf(stderr,
             "attnpress run: %s is not beside this program: --device emulated is for builds of the "

@@ -275,8 +275,8 @@ static int64_t page_of(const attnpress_append_args *a, const int32_t *table, int
   }
   const int64_t rows = a->page_table_rows != 0 ? a->page_table_rows : a->batch;
   const int64_t row = a->kv_batch_idx != NULL ? a->kv_batch_idx[sequence] : sequence;
-  return row >= 0 && row < rows && page < a->max_pages ? table[row * a->page_table_stride + page]
-                                                       : -1;
+  const int64_t stride = a->page_table_stride != 0 ? a->page_table_stride : a->max_pages;
+  return row >= 0 && row < rows && page < a->max_pages ? table[row * stride + page] : -1;
 }
 
 /** The row of the cache of K or of V, entries one behind the other; -1 where there is none. */
