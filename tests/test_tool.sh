@@ -365,6 +365,12 @@ measured --hdim 64 --seqlen-q 500 --causal --softcap 3 --sinks --alibi --dropout
 says "measured 200.00 us, the median of 20 calls"
 measured --hdim 64 --causal --mod "$mods/both.mod" --measure
 says "measured 200.00 us, the median of 20 calls"
+# New keys, and the attention that reads them: on a driver that runs nothing.
+ATTNPRESS_LIBCUDA=$build/libfake_cuda.so ATTNPRESS_CACHE_DIR=$folder/measured \
+  check 0 run --device cuda --hdim 64 --heads 4 --kv-heads 2 --check none --lengths 50,77 --append 4 \
+  --rotary neox --page-size 16
+says "kernel    append_write_bf16_sm80"
+says "kernel    flash_fwd_hdim64_bf16_paged_decode_sm80"
 ATTNPRESS_LIBCUDA=$build/libfake_cuda.so check 2 explain --hdim 64 --backward --measure
 complains "--measure is of the forward call"
 check 2 explain --hdim 128 --deterministic --target sm_90
