@@ -111,7 +111,8 @@ __device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args
   return sum;
 }
 
-// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, and its head.
+// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, its head and
+// its batch.
 struct RowPlace {
   int64_t out, lse;
   int head, batch;
@@ -177,8 +178,8 @@ __device__ __forceinline__ Sum add_groups(Sum sum, WarpSums *sums) {
   return sum;
 }
 
-// The same as add_splits() and add_groups() of a split a group: a lane asks for the lse of one split
-// beside the output of its group's, so that all weights are there at once.
+// The same as add_splits() and add_groups() of a split a group: a lane asks for the lse of one
+// split beside the output of its group's, so that all weights are there at once.
 __device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *args, int row,
                                               int num_splits, int column, WarpSums *sums) {
   const int lane = threadIdx.x % 32, group = threadIdx.x / GROUP_THREADS;

@@ -119,8 +119,8 @@ __device__ __forceinline__ int ask_for_page(const KeyPipeline *pipe, int n, int6
 // Starts the copy of `rows` keys from `first_key` on, of `columns` columns, into a slot whose rows
 // have `slab_columns`; `global`: their first column in page 0. Keys from `keys` on, counted from
 // the first, become zeros. They are keys `first` and on of those that pass through the ring, of
-// which lane l says to the others where key l lies, as one offset: `number` is what the table says of
-// its page.
+// which lane l says to the others where key l lies, as one offset: `number` is what the table says
+// of its page.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,
                                           const uint16_t *global, int number, int64_t page_stride,
                                           int64_t row_stride, int first_key, int first, int rows,
@@ -184,8 +184,8 @@ __device__ __forceinline__ void fill_slot(KeyPipeline *pipe, int n, int slab) {
               true);
 }
 
-// Starts the loads of slabs `first` to STAGES - 2 of the walk. Each is a group of its own; the first
-// one also holds this thread's copies of Q.
+// Starts the loads of slabs `first` to STAGES - 2 of the walk. Each is a group of its own; the
+// first one also holds this thread's copies of Q.
 __device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n, int first) {
 #pragma unroll
   for (int slab = first; slab < STAGES - 1; ++slab) {

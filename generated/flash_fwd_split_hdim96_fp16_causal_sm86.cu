@@ -140,8 +140,8 @@ __device__ __forceinline__ void fill_slot(KeyPipeline *pipe, int n, int slab) {
               true);
 }
 
-// Starts the loads of slabs `first` to STAGES - 2 of the walk. Each is a group of its own; the first
-// one also holds this thread's copies of Q.
+// Starts the loads of slabs `first` to STAGES - 2 of the walk. Each is a group of its own; the
+// first one also holds this thread's copies of Q.
 __device__ __forceinline__ void fill_ring(KeyPipeline *pipe, int n, int first) {
 #pragma unroll
   for (int slab = first; slab < STAGES - 1; ++slab) {

@@ -244,7 +244,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, and its head.\n"
+    TEXT("// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, its head and\n"
+         "// its batch.\n"
          "struct RowPlace {\n"
          "  int64_t out, lse;\n"
          "  int head, batch;\n"
@@ -334,8 +335,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("// The same as add_splits() and add_groups() of a split a group: a lane asks for the lse of one split\n"
-         "// beside the output of its group's, so that all weights are there at once.\n"
+    TEXT("// The same as add_splits() and add_groups() of a split a group: a lane asks for the lse of one\n"
+         "// split beside the output of its group's, so that all weights are there at once.\n"
          "__device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *args, int row,\n"
          "                                              int num_splits, int column, WarpSums *sums) {\n"
          "  const int lane = threadIdx.x % 32, group = threadIdx.x / GROUP_THREADS;\n"

@@ -502,14 +502,14 @@ def flash_attn_with_kvcache(
     """
     num_splits = splits_of(num_splits, batch_invariant)
     key = None
-    alone = (
-        k is v is rotary_cos is rotary_sin is rotary_seqlens is cu_seqlens_q is max_seqlen_q is None
+    no_features = (
+        k is v is rotary_cos is rotary_sin is rotary_seqlens is cu_seqlens_q is cu_seqlens_k_new is None
         and cache_batch_idx is cache_leftpad is block_table_v is page_indptr is schedule is None
-        and alibi_slopes is bias is score_mod is s_aux is out is None
+        and alibi_slopes is bias is score_mod is s_aux is out is max_seqlen_q is None
     )
-    if alone and not (return_softmax_lse or softcap or chunk):
+    if no_features and not (return_softmax_lse or softcap or chunk):
         quick = _adapters.get(type(q))
-        if hasattr(quick, "cache_key") and tuple(window_size) == (-1, -1):
+        if quick is not None and hasattr(quick, "cache_key") and tuple(window_size) == (-1, -1):
             places = q, k_cache, v_cache, cache_seqlens, block_table
             key = quick.cache_key(*places, softmax_scale, bool(causal), num_splits)
             result = None if key is None else quick.cached(key, *places)
