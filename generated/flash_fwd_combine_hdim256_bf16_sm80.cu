@@ -111,8 +111,8 @@ __device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args
   return sum;
 }
 
-// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, its head and
-// its batch.
+// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, its head
+// and its batch.
 struct RowPlace {
   int64_t out, lse;
   int head, batch;

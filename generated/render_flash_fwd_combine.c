@@ -244,8 +244,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, its head and\n"
-         "// its batch.\n"
+    TEXT("// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, its head\n"
+         "// and its batch.\n"
          "struct RowPlace {\n"
          "  int64_t out, lse;\n"
          "  int head, batch;\n"

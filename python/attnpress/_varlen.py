@@ -503,9 +503,9 @@ def flash_attn_with_kvcache(
     num_splits = splits_of(num_splits, batch_invariant)
     key = None
     no_features = (
-        k is v is rotary_cos is rotary_sin is rotary_seqlens is cu_seqlens_q is cu_seqlens_k_new is None
+        k is v is rotary_cos is rotary_sin is rotary_seqlens is cu_seqlens_q is max_seqlen_q is None
         and cache_batch_idx is cache_leftpad is block_table_v is page_indptr is schedule is None
-        and alibi_slopes is bias is score_mod is s_aux is out is max_seqlen_q is None
+        and alibi_slopes is bias is score_mod is s_aux is cu_seqlens_k_new is out is None
     )
     if no_features and not (return_softmax_lse or softcap or chunk):
         quick = _adapters.get(type(q))
