@@ -30,8 +30,6 @@ static const char *const rotary_names[] = {"none", "neox", "interleaved"};
 static const char *const dtype_names[] = {"any", "fp16", "bf16", "fp32"};
 
 /* One run: the call with host pointers, and where it is a GPU's, with device pointers. */
-enum { LAUNCHES_MAX = 3 };
-
 typedef struct session {
   run_options o;
   attnpress_handle *handle;
@@ -49,11 +47,11 @@ typedef struct session {
   CUevent start, end;
   attnpress_plan *plan;
   int launches;
-  attnpress_info info[LAUNCHES_MAX]; /* of each launch */
-  appended appended;                 /* what --append has before */
-  CUdeviceptr append_buffers[3];     /* new K, new V, arrays */
+  attnpress_info info[RUN_LAUNCHES_MAX]; /* of each launch */
+  appended appended;                     /* what --append has before */
+  CUdeviceptr append_buffers[3];         /* new K, new V, arrays */
   int append_launches;
-  attnpress_info append_info[LAUNCHES_MAX];
+  attnpress_info append_info[RUN_LAUNCHES_MAX];
   double first_ms, run_ms;
   reference_error error;
   int64_t checked_rows, rounds;
@@ -259,21 +257,30 @@ static int open_device(session *s) {
 
 /* ---- Data ---- */
 
-/* What the call launches that appends. */
+int run_describe_launches(const attnpress_plan *plan, attnpress_status planned,
+                          attnpress_info info[RUN_LAUNCHES_MAX], int *launches) {
+  attnpress_status status = planned;
+  const int count = attnpress_plan_launch_count(plan);
+  *launches = count < RUN_LAUNCHES_MAX ? count : RUN_LAUNCHES_MAX;
+  for (int i = 0; i < *launches && status == ATTNPRESS_OK; ++i) {
+    info[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
+    status = attnpress_plan_launch(plan, i, &info[i]);
+  }
+  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+}
+
+/* Of the call that appends. */
 static int describe_append(session *s) {
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   attnpress_plan *plan = NULL;
   options.stream = s->stream;
   if (s->o.append == 0)
     return TOOL_OK;
-  attnpress_status status = attnpress_plan_append(s->handle, &s->appended.host, &options, &plan);
-  s->append_launches = attnpress_plan_launch_count(plan);
-  for (int i = 0; i < s->append_launches && status == ATTNPRESS_OK; ++i) {
-    s->append_info[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
-    status = attnpress_plan_launch(plan, i, &s->append_info[i]);
-  }
+  const attnpress_status planned =
+      attnpress_plan_append(s->handle, &s->appended.host, &options, &plan);
+  const int status = run_describe_launches(plan, planned, s->append_info, &s->append_launches);
   attnpress_plan_destroy(plan);
-  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+  return status;
 }
 
 /* Plans the call, and asks what it launches. */
@@ -281,13 +288,8 @@ static int describe_plan(session *s) {
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   options.stream = s->stream;
   attnpress_plan_destroy(s->plan);
-  attnpress_status status = attnpress_plan_forward(s->handle, &s->host, &options, &s->plan);
-  s->launches = attnpress_plan_launch_count(s->plan);
-  for (int i = 0; i < s->launches && status == ATTNPRESS_OK; ++i) {
-    s->info[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
-    status = attnpress_plan_launch(s->plan, i, &s->info[i]);
-  }
-  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+  const attnpress_status planned = attnpress_plan_forward(s->handle, &s->host, &options, &s->plan);
+  return run_describe_launches(s->plan, planned, s->info, &s->launches);
 }
 
 int run_check_sizes(const run_options *o) {
@@ -784,7 +786,7 @@ static int run(session *s) {
     status = fill(s, 0);
   if (status != TOOL_OK)
     return status;
-  attnpress_info before[LAUNCHES_MAX], append_before[LAUNCHES_MAX];
+  attnpress_info before[RUN_LAUNCHES_MAX], append_before[RUN_LAUNCHES_MAX];
   memcpy(before, s->info, sizeof before);
   status = describe_append(s);
   memcpy(append_before, s->append_info, sizeof append_before);

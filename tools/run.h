@@ -17,6 +17,13 @@ typedef struct run_options {
   lengths_batch lengths; /* count 0: --lengths was not given */
 } run_options;
 
+/** Launches of a plan that are described, at the most: more than any call of attention has. */
+enum { RUN_LAUNCHES_MAX = 8 };
+
+/** What a plan launches. planned: the status that came with it. TOOL_OK, or another status after a
+ * sentence. */
+int run_describe_launches(const attnpress_plan *plan, attnpress_status planned,
+                          attnpress_info info[RUN_LAUNCHES_MAX], int *launches);
 /** The lines about each kernel. `before`: what the plan said before the first call, with the origins;
  * `info`: after it. */
 void run_print_kernels(const attnpress_info *info, const attnpress_info *before, int count,

@@ -16,7 +16,6 @@
 #include "tool.h"
 
 enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS, LSE = TENSORS, DSINKS, DBIAS, WORKSPACE, BUFFERS };
-enum { LAUNCHES_MAX = 8 };
 #define BACKWARD_FLOPS 2.5 /* of the forward pass's: five products for two */
 
 typedef struct session {
@@ -37,7 +36,7 @@ typedef struct session {
   CUevent start, end;
   attnpress_plan *plan;
   int launches;
-  attnpress_info info[LAUNCHES_MAX];
+  attnpress_info info[RUN_LAUNCHES_MAX];
   int64_t repeat, differing; /* runs; of those, with other bits than the first one */
   double first_ms, run_ms;
   reference_gradient errors[REFERENCE_GRADIENTS], sinks_error, bias_error;
@@ -81,13 +80,8 @@ static int describe_plan(session *s) {
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   options.stream = s->stream;
   attnpress_plan_destroy(s->plan);
-  attnpress_status status = attnpress_plan_backward(s->handle, &s->host, &options, &s->plan);
-  s->launches = attnpress_plan_launch_count(s->plan);
-  for (int i = 0; i < s->launches && i < LAUNCHES_MAX && status == ATTNPRESS_OK; ++i) {
-    s->info[i] = (attnpress_info)ATTNPRESS_INFO_INIT;
-    status = attnpress_plan_launch(s->plan, i, &s->info[i]);
-  }
-  return status == ATTNPRESS_OK ? TOOL_OK : tool_fail("run", status);
+  const attnpress_status planned = attnpress_plan_backward(s->handle, &s->host, &options, &s->plan);
+  return run_describe_launches(s->plan, planned, s->info, &s->launches);
 }
 
 /* The call's shapes; the library says what is wrong with them. */
@@ -491,7 +485,7 @@ static void close_session(session *s) {
 }
 
 static int run(session *s) {
-  attnpress_info before[LAUNCHES_MAX];
+  attnpress_info before[RUN_LAUNCHES_MAX];
   int status = open_device(s);
   if (status == TOOL_OK)
     status = describe_call(s);
