@@ -251,11 +251,24 @@ def tile_of(
     other = stand_in(variant)
     if other is not None:
         return family.rules.fit(variant, other, tile_of(other, tuned))
-    features = family.tile_class(variant.values)
+    row = tuned_row(variant, tuned, target)
+    if row is None:
+        return _filled(variant)
+    tile = parse_tile(row.tile, variant)
+    if found := problems(variant, tile, row.targets and target):
+        raise GeneratorError(f"tiles.toml: {tile.name} is not legal for {variant.stem}: {found[0]}")
+    return tile
+
+
+def tuned_row(
+    variant: Variant, tuned: tuple[TunedTile, ...], target: str | None
+) -> TunedTile | None:
+    """The row that says most about a variant, which has no stand-in; None: there is none."""
+    features = variant.family.tile_class(variant.values)
     rows = [row for row in tuned if features in row.classes and row.matches(variant, target)]
     rows = [row for row in rows if row.targets is not None] or rows
     if not rows:
-        return _filled(variant)
+        return None
     most = max(len(row.where) for row in rows)
     best = [row for row in rows if len(row.where) == most]
     if len(best) > 1:  # the one whose variants are all among each other's
@@ -264,10 +277,7 @@ def tile_of(
         raise GeneratorError(
             f"tiles.toml: {best[0].tile} and {best[1].tile} both claim {variant.stem}"
         )
-    tile = parse_tile(best[0].tile, variant)
-    if found := problems(variant, tile, best[0].targets and target):
-        raise GeneratorError(f"tiles.toml: {tile.name} is not legal for {variant.stem}: {found[0]}")
-    return tile
+    return best[0]
 
 
 def _is_within(row: TunedTile, other: TunedTile) -> bool:
@@ -311,6 +321,23 @@ def table(family: Family, tuned: tuple[TunedTile, ...] | None = None) -> list[Ti
     ones where the tile depends on others, or on the target, as well."""
     tuned = load_tuned(family) if tuned is None else tuned
     rows = []
+    for group, named, near in tile_groups(family, tuned):
+        of_all = _merged_rows(group, named, near, None)
+        for target in family.tile_targets:
+            own = [row for row in near if row.targets is not None and target in row.targets]
+            if not any(row.matches(variant, target) for row in own for variant in group):
+                continue
+            of_one = _merged_rows(group, named, near, target)
+            rows += [row for row in of_one if not _is_among(row, of_all)]
+        rows += of_all
+    return rows
+
+
+def tile_groups(
+    family: Family, tuned: tuple[TunedTile, ...]
+) -> Iterator[tuple[list[Variant], tuple[str, ...], tuple[TunedTile, ...]]]:
+    """All variants, in the order of table(), in groups that differ only in what rows may leave
+    open; of each the features that its tuned rows name, with whose values it comes, and these."""
     open_ = {*family.tile_any, *family.features}
     for plain in key_groups(family).values():
         # The rows that axes in which the group does not vary let match: few.
@@ -325,15 +352,7 @@ def table(family: Family, tuned: tuple[TunedTile, ...] | None = None) -> list[Ti
             if any(name == feature for row in near for name, _ in row.where)
         )
         group = _with_features(plain, named)
-        of_all = _merged_rows(group, named, near, None)
-        for target in family.tile_targets:
-            own = [row for row in near if row.targets is not None and target in row.targets]
-            if not any(row.matches(variant, target) for row in own for variant in group):
-                continue
-            of_one = _merged_rows(group, named, near, target)
-            rows += [row for row in of_one if not _is_among(row, of_all)]
-        rows += of_all
-    return rows
+        yield group, named, near
 
 
 def _is_among(row: TileRow, of_all: list[TileRow]) -> bool:

@@ -54,7 +54,17 @@ from generator.registry import (
 from generator.render import environment, source
 from generator.sets import VariantSet, load_sets, shown_variants
 from generator.tables import tiles_c
-from generator.tiles import Tile, load_tuned, parse_tile, problems, sized, table, tile_of
+from generator.tiles import (
+    Tile,
+    load_tuned,
+    parse_tile,
+    problems,
+    sized,
+    table,
+    tile_groups,
+    tile_of,
+    tuned_row,
+)
 from generator.variant import VariantError, parse_stem, stand_in
 from generator.variant import make_variant as make_any_variant
 
@@ -367,6 +377,18 @@ def test_illegal_shared_memory_and_combine_tiles() -> None:
     combine = make_variant("fwd_combine", 128, 128, "bf16")
     assert problems(combine, ROW_TILES["fwd_combine"]) == []
     assert problems(combine, ROW_TILES["fwd_combine"].replace(stages=2)) != []
+
+
+def test_every_row_of_tiles_is_some_variants() -> None:
+    """None says again, or less well, what others say of all that it is for."""
+    for family in families():
+        tuned = load_tuned(family)
+        left = set(tuned)
+        for group, _, near in tile_groups(family, tuned):
+            own = [variant for variant in group if stand_in(variant) is None]
+            targets = (None, *family.tile_targets)
+            left -= {tuned_row(variant, near, target) for variant in own for target in targets}
+        assert not left, "\n".join(f"{family.name}: {row}" for row in left)
 
 
 def test_the_table_gives_each_variant_one_tile() -> None:
