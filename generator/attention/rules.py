@@ -51,8 +51,7 @@ def family() -> Family:
 
 # As many rows as a warpgroup of the sm90 template has, and as many threads as its producer.
 CONSUMER_ROWS = family().constants["warpgroup_rows"]
-# Columns of Q and V where O of splits at fixed places is kept in the room of a third stage.
-KEPT_COLUMNS = 128
+KEPT_COLUMNS = family().constants["kept_columns"]
 PRODUCER_THREADS = family().constants["producer_threads"]
 DECODE_ROWS = family().constants["decode_rows"]
 

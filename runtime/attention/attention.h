@@ -200,6 +200,11 @@ int64_t ap_count_map_words(const ap_problem *problem, const ap_tile *tile, int32
  * them, where each head would need its own, and where rows are long. */
 int64_t ap_count_map_bits(const ap_problem *problem, const ap_tile *tile, int64_t rows,
                           int32_t words);
+/** 1 where a thread block that adds up the splits of its rows, at fixed places, keeps them in shared
+ * memory: where the tile leaves the room of a third stage. */
+static inline int ap_keeps_output(int32_t hdim, int32_t hdim_v, int32_t stages) {
+  return hdim == AP_ATTENTION_KEPT_COLUMNS && hdim_v == AP_ATTENTION_KEPT_COLUMNS && stages == 2;
+}
 /** 1 where the map kernel runs before the forward kernel: of sequences of their own lengths the
  * forward kernel asks a snippet's mask about every pair. */
 static inline int ap_has_map(const ap_problem *problem) {

@@ -29,7 +29,6 @@ enum {
   SCHEDULED_SPLIT_KEYS = 1024,
   SHORT_SPLIT_KEYS = 512,
   SHORT_SPLIT_COLUMNS_MAX = 64,
-  KEPT_COLUMNS = 128,
   SCHEDULED_PART_BYTES_MAX = 256 * 1024 * 1024
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
@@ -601,10 +600,11 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
 
 /** Keys of a split of kernels that schedule them. */
 static int64_t scheduled_split_keys(const ap_problem *problem, const ap_tile *tile) {
-  const int kept = problem->hdim == KEPT_COLUMNS && problem->hdim_v == KEPT_COLUMNS &&
-                   tile->field[AP_ATTENTION_TILE_STAGES] == 2;
-  return kept || problem->hdim_v <= SHORT_SPLIT_COLUMNS_MAX ? SHORT_SPLIT_KEYS
-                                                            : SCHEDULED_SPLIT_KEYS;
+  const int32_t stages = tile->field[AP_ATTENTION_TILE_STAGES];
+  return ap_keeps_output(problem->hdim, problem->hdim_v, stages) ||
+                 problem->hdim_v <= SHORT_SPLIT_COLUMNS_MAX
+             ? SHORT_SPLIT_KEYS
+             : SCHEDULED_SPLIT_KEYS;
 }
 
 /** Whether splits of a batch-invariant call are units of their own, whose parts a second kernel adds

@@ -10,8 +10,6 @@ enum { SPREAD_COLUMNS = 16, SLAB_COLUMNS = 64, SLAB_ROW_BYTES = 2 * SLAB_COLUMNS
 /* Of static shared memory: what a kernel that writes units down has of it, at most; what the numbers
  * of 64 keys take, in kernels with ALiBi. */
 enum { FOUND_UNIT_BYTES = 1024, NUMBER_ATOM_BYTES = 1024, NUMBER_COLUMNS_MAX = 128 };
-/* Of Q and V, where O of splits at fixed places is kept in the room of a third stage. */
-enum { KEPT_COLUMNS = 128 };
 
 /** The axes and fields that the formulas read. */
 typedef struct shape {
@@ -90,8 +88,8 @@ static int32_t producer_bytes(const shape *s) {
   const int32_t ring_bytes =
       s->stages * s->block_n * (slabs_of(s->hdim) + slabs_of(s->hdim_v)) * SLAB_ROW_BYTES;
   const int32_t bytes = q_bytes + ring_bytes + 8 * (2 * consumers + 4 * s->stages);
-  if (s->split && s->sequences != AP_ATTENTION_SEQUENCES_DENSE && s->hdim == KEPT_COLUMNS &&
-      s->hdim_v == KEPT_COLUMNS && s->stages == 2)
+  if (s->split && s->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
+      ap_keeps_output(s->hdim, s->hdim_v, s->stages))
     return bytes + s->block_m * s->hdim_v * (int32_t)sizeof(float);
   if (!s->bias_map)
     return bytes;
