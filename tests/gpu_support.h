@@ -20,9 +20,9 @@ static int failures, checks;
 
 #define CHECK(condition)                                                                           \
   do {                                                                                             \
-    ++checks;                                                                                      \
+    __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);                                              \
     if (!(condition)) {                                                                            \
-      ++failures;                                                                                  \
+      __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);                                          \
       printf("FAILED: %s:%d: %s (%s)\n", __func__, __LINE__, #condition, attnpress_last_error());  \
     }                                                                                              \
   } while (0)

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../tools/cuda_device.h"
 #include "../tools/reference_backward.h"
 #include "../tools/score_options.h"
 #include "../tools/sequences.h"
 #include "attention/defaults.h"
+#include "gpu_support.h"
 
-enum { SKIPPED = 77, THREADS_MAX = 16 };
+enum { THREADS_MAX = 16 };
 enum {
   Q,
   K,
@@ -36,21 +36,6 @@ enum {
   BUFFERS
 };
 enum { DENSE, HEADS_FIRST, GAPS, FAR, LAYOUTS };
-
-static cuda_device gpu;
-static attnpress_handle *handle;
-static int failures, checks;
-
-#define CHECK(condition)                                                                           \
-  do {                                                                                             \
-    __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);                                              \
-    if (!(condition)) {                                                                            \
-      __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);                                          \
-      printf("FAILED: %s:%d: %s (%s)\n", __func__, __LINE__, #condition, attnpress_last_error());  \
-    }                                                                                              \
-  } while (0)
-#define CHECK_OK(call)   CHECK((call) == ATTNPRESS_OK)
-#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
 
 typedef struct row {
   int batch, heads, kv_heads, seqlen_q, seqlen_k, hdim, hdim_v;
@@ -861,25 +846,24 @@ static void test_ragged(void) {
   test_ragged_graph(1);
 }
 
-int main(int argc, char **argv) {
-  const int ragged_alone = argc > 1 && strcmp(argv[1], "ragged") == 0;
-  char why[512];
-  if (cuda_device_open(&gpu, 0, why, sizeof why) != 0) {
-    printf("skipped: no CUDA device: %s\n", why);
-    return SKIPPED;
-  }
-  CHECK_OK(attnpress_create(&handle, NULL));
-  if (handle != NULL)
-    test_ragged();
-  if (handle != NULL && !ragged_alone) {
-    test_table();
-    test_repeats(64, ATTNPRESS_FULL);
-    test_repeats(256, ATTNPRESS_CAUSAL);
-    test_graph(0);
-    test_graph(1);
-  }
-  attnpress_destroy(handle);
-  cuda_device_close(&gpu);
-  printf("%d rows, %d checks, %d failed\n", table_rows, checks, failures);
-  return failures != 0;
+static void test_bits(void) {
+  test_repeats(64, ATTNPRESS_FULL);
+  test_repeats(256, ATTNPRESS_CAUSAL);
+}
+
+static void test_graphs(void) {
+  test_graph(0);
+  test_graph(1);
+}
+
+static void tests(void) {
+  run_part("ragged", test_ragged);
+  run_part("table", test_table);
+  run_part("repeats", test_bits);
+  run_part("graph", test_graphs);
+  printf("%d rows\n", table_rows);
+}
+
+int main(void) {
+  return run_on_gpu(tests);
 }
