@@ -188,7 +188,21 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
     TEXT("// How many values a warp of the cluster has of a row.\n"
          "__device__ __forceinline__ float count_values(int columns, int warp) {\n"
          "  return (float)count_columns(columns, ELEMENTS, warp * 32, 32, ROW_THREADS, VECTORS);\n"
-         "}\n");
+         "}\n"
+         "\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("// Two values over `lanes` neighbouring lanes: the shuffles of one do not wait for those of the other.\n"
+           "__device__ __forceinline__ float2 sum_lanes_of_two(float2 value, int lanes) {\n"
+           "#pragma unroll\n"
+           "  for (int distance = 1; distance < lanes; distance *= 2) {\n"
+           "    const float x = __shfl_xor_sync(0xffffffff, value.x, distance);\n"
+           "    const float y = __shfl_xor_sync(0xffffffff, value.y, distance);\n"
+           "    value.x += x;\n"
+           "    value.y += y;\n"
+           "  }\n"
+           "  return value;\n"
+           "}\n");
+    }
   }
   TEXT("constexpr int ROW = 2 * VECTORS * THREADS; // vectors of a block in a row of x and of dy\n"
        "constexpr int SMEM_BYTES = ");

@@ -24,6 +24,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
   const int32_t weight_held = in->field[AP_LAYERNORM_TILE_WEIGHT_HELD];
   const int32_t in_shared = in->field[AP_LAYERNORM_TILE_IN_SHARED];
+  int32_t one_step = ((threads == 1024) && (dtype != AP_LAYERNORM_DTYPE_FP32)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -332,8 +333,12 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
     TEXT("    renew_vectors(x, VECTORS);\n");
   }
   TEXT("    const float rstd = reciprocal_sqrt_approx(squares * args.per_column + args.eps);\n"
-       "\n"
-       "    unsigned char *y = row_of(args.y, row, args.y_row_stride);\n"
+       "\n");
+  if (one_step) {
+    TEXT("    // x^ by one instruction, of values that were rounded to 16 bits.\n"
+         "    const float offset = -mean * rstd;\n");
+  }
+  TEXT("    unsigned char *y = row_of(args.y, row, args.y_row_stride);\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < VECTORS; ++i) {\n"
        "      const int index = i * ROW_THREADS + thread;\n"
@@ -342,9 +347,13 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(x[i * APART], value);\n"
        "#pragma unroll\n"
-       "      for (int j = 0; j < ELEMENTS; ++j)\n"
-       "        value[j] = (value[j] - mean) * rstd;\n"
-       "      if (args.weight) {\n"
+       "      for (int j = 0; j < ELEMENTS; ++j)\n");
+  if (one_step) {
+    TEXT("        value[j] = value[j] * rstd + offset;\n");
+  } else {
+    TEXT("        value[j] = (value[j] - mean) * rstd;\n");
+  }
+  TEXT("      if (args.weight) {\n"
        "        uint32_t word[WORDS];\n");
   if (weight_held) {
     TEXT("        renew_words(weight_word[i], WORDS, word);\n");

@@ -182,7 +182,21 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
     TEXT("// How many values a warp of the cluster has of a row.\n"
          "__device__ __forceinline__ float count_values(int columns, int warp) {\n"
          "  return (float)count_columns(columns, ELEMENTS, warp * 32, 32, ROW_THREADS, VECTORS);\n"
-         "}\n");
+         "}\n"
+         "\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("// Two values over `lanes` neighbouring lanes: the shuffles of one do not wait for those of the other.\n"
+           "__device__ __forceinline__ float2 sum_lanes_of_two(float2 value, int lanes) {\n"
+           "#pragma unroll\n"
+           "  for (int distance = 1; distance < lanes; distance *= 2) {\n"
+           "    const float x = __shfl_xor_sync(0xffffffff, value.x, distance);\n"
+           "    const float y = __shfl_xor_sync(0xffffffff, value.y, distance);\n"
+           "    value.x += x;\n"
+           "    value.y += y;\n"
+           "  }\n"
+           "  return value;\n"
+           "}\n");
+    }
   }
   TEXT("constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
@@ -342,26 +356,35 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "    await_parts(&parts[turn], parity);\n"
        "    if (threadIdx.x == 0)\n"
        "      expect_parts(&parts[turn]);\n"
-       "    const float2 *const part = parts[turn].warp + threadIdx.x % LANES;\n"
-       "    float mean = 0.0f, squares = 0.0f;\n");
+       "    const float2 *const part = parts[turn].warp + threadIdx.x % LANES;\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("#pragma unroll\n"
-         "    for (int i = 0; i < PARTS; ++i)\n"
-         "      mean += others[i] * part[i * LANES].x;\n"
-         "    mean = sum_lanes(mean, LANES) * args.per_column;\n"
+    TEXT("    // About the first warp's mean, so that both sums come of one chain of shuffles.\n"
+         "    const float about = parts[turn].warp[0].x;\n"
+         "    float2 sums = {0.0f, 0.0f};\n"
          "#pragma unroll\n"
          "    for (int i = 0; i < PARTS; ++i) {\n"
-         "      const float difference = part[i * LANES].x - mean;\n"
-         "      squares += part[i * LANES].y + others[i] * difference * difference;\n"
-         "    }\n");
+         "      const float difference = part[i * LANES].x - about;\n"
+         "      const float weighted = others[i] * difference;\n"
+         "      sums.x += weighted;\n"
+         "      sums.y += part[i * LANES].y + weighted * difference;\n"
+         "    }\n"
+         "    sums = sum_lanes_of_two(sums, LANES);\n"
+         "    const float off = sums.x * args.per_column, mean = about + off;\n"
+         "    const float left = sums.y - sums.x * off, squares = left < 0.0f ? 0.0f : left; // NaN stays\n");
   } else {
-    TEXT("#pragma unroll\n"
+    TEXT("    constexpr float mean = 0.0f;\n"
+         "    float squares = 0.0f;\n"
+         "#pragma unroll\n"
          "    for (int i = 0; i < PARTS; ++i)\n"
-         "      squares += part[i * LANES].y;\n");
+         "      squares += part[i * LANES].y;\n"
+         "    squares = sum_lanes(squares, LANES);\n");
   }
-  TEXT("    squares = sum_lanes(squares, LANES);\n"
-       "    const float rstd = reciprocal_sqrt_approx(squares * args.per_column + args.eps);\n"
-       "    parity ^= turn;\n"
+  TEXT("    const float rstd = reciprocal_sqrt_approx(squares * args.per_column + args.eps);\n");
+  if (dtype != AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("    // x^ by one instruction, of values that were rounded to 16 bits.\n"
+         "    const float offset = -mean * rstd;\n");
+  }
+  TEXT("    parity ^= turn;\n"
        "    turn ^= 1;\n"
        "    tell_cluster(&parts[turn], own);\n"
        "\n"
@@ -383,9 +406,13 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(word, ELEMENTS, added);\n"
        "#pragma unroll\n"
-       "      for (int j = 0; j < ELEMENTS; ++j)\n"
-       "        value[j] = (value[j] - mean) * rstd * factor[j] + added[j];\n"
-       "      store_columns(y, SIZE, args.columns, i * ROW_THREADS + thread, narrow_vector_");
+       "      for (int j = 0; j < ELEMENTS; ++j)\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("        value[j] = (value[j] - mean) * rstd * factor[j] + added[j];\n");
+  } else {
+    TEXT("        value[j] = (value[j] * rstd + offset) * factor[j] + added[j];\n");
+  }
+  TEXT("      store_columns(y, SIZE, args.columns, i * ROW_THREADS + thread, narrow_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(value));\n"
        "    }\n"

@@ -648,8 +648,29 @@ MUTATIONS = [
     Mutation(
         "moments without their distance, cluster",
         FWD_CLUSTER,
-        "others[i] * difference * difference",
+        "weighted * difference",
         "0 * difference",
+    ),
+    Mutation(
+        "squares about the first warp's mean, cluster",
+        FWD_CLUSTER,
+        "sums.y - sums.x * off, squares",
+        "sums.y, squares",
+    ),
+    Mutation(
+        "the first warp's mean is the row's, cluster",
+        FWD_CLUSTER,
+        "mean = about + off",
+        "mean = about",
+    ),
+    Mutation(
+        "lanes of two values keep their own, cluster",
+        CLUSTER_ROWS,
+        "    value.y += y;",
+        "    value.y += 0 * y;",
+    ),
+    Mutation(
+        "x^ with its mean, cluster", FWD_CLUSTER, "value[j] * rstd + offset", "value[j] * rstd"
     ),
     Mutation(
         "the mean is not taken off, cluster",
