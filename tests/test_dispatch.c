@@ -778,8 +778,15 @@ static void test_decode_splits_by_time(void **state) {
 static void test_long_rows(void **state) {
   (void)state;
   static const struct {
-    int batch, heads_q, heads_kv, queries, keys, hdim, mask, want;
+    int batch, heads_q, heads_kv, queries, keys, hdim, mask, want, softcap, alibi, dropout;
   } rows[] = {
+      {4, 16, 16, 4096, 4096, 128, 0, 1, .softcap = 1},
+      {4, 16, 16, 4096, 4096, 128, 0, 1, .alibi = 1},
+      {4, 16, 16, 4096, 4096, 128, 0, 0, .softcap = 1, .alibi = 1},
+      {4, 16, 16, 4096, 4096, 128, 0, 0, .dropout = 1},
+      {16, 16, 16, 1024, 1024, 128, 0, 0, .softcap = 1},
+      {2, 16, 16, 8192, 8192, 128, 1, 0, .softcap = 1},
+      {2, 16, 16, 8192, 8192, 128, 1, 0, .alibi = 1},
       {1, 16, 16, 16384, 16384, 128, 0, 1}, {1, 20, 20, 18262, 18262, 128, 0, 1},
       {2, 16, 16, 8192, 8192, 128, 0, 1},   {4, 16, 16, 4096, 4096, 128, 0, 1},
       {16, 16, 16, 1024, 1024, 128, 0, 0},  {32, 16, 16, 512, 512, 128, 0, 0},
@@ -795,6 +802,9 @@ static void test_long_rows(void **state) {
                                       rows[i].queries, rows[i].keys, rows[i].hdim);
     ap_plan plan, other;
     problem.mask = rows[i].mask;
+    problem.softcap = rows[i].softcap;
+    problem.alibi = rows[i].alibi;
+    problem.dropout = rows[i].dropout;
     assert_ok(ap_choose(&problem, &h200, &plan));
     if (plan.variant.axis[AP_ATTENTION_LONG_ROWS] != rows[i].want)
       fail_msg("row %zu: %d", i, plan.variant.axis[AP_ATTENTION_LONG_ROWS]);
@@ -812,7 +822,9 @@ static void test_long_rows(void **state) {
           !range.launch[n].variant.axis[AP_ATTENTION_SPLIT])
         found[range.launch[n].variant.axis[AP_ATTENTION_LONG_ROWS]] = 1;
     assert_int_equal(found[0], 1);
-    assert_int_equal(found[1], rows[i].hdim == 128);
+    const int features = rows[i].softcap + rows[i].alibi;
+    assert_int_equal(found[1], rows[i].hdim == 128 && !rows[i].dropout &&
+                                   (features == 0 || (features == 1 && rows[i].mask == 0)));
   }
 }
 
