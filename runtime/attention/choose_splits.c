@@ -384,6 +384,14 @@ static int long_pays(const ap_problem *problem, const ap_device *device, const a
          ap_long_us(problem, device, &with_long) < ap_scheduled_us(problem, device, &other);
 }
 
+static void take_long(ap_plan *plan, uint64_t long_key, const ap_tile *tile,
+                      int32_t heads_per_tile) {
+  plan->heads_per_tile = heads_per_tile;
+  plan->variant.axis[AP_ATTENTION_LONG_ROWS] = 1;
+  plan->variant_key = long_key;
+  plan->tile = *tile;
+}
+
 /** Takes the kernel for long sequences where that pays, which is weighed once a shape, and then
  * remembered. */
 static void choose_long(const ap_problem *problem, const ap_device *device, ap_plan *plan) {
@@ -408,10 +416,24 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
   }
   if (known == SHORT || !find_counterpart(plan, &long_key, &tile))
     return;
-  plan->heads_per_tile = known == LONG_PACKED ? ap_packed_heads(problem, &tile) : 1;
-  plan->variant.axis[AP_ATTENTION_LONG_ROWS] = 1;
-  plan->variant_key = long_key;
-  plan->tile = tile;
+  take_long(plan, long_key, &tile, known == LONG_PACKED ? ap_packed_heads(problem, &tile) : 1);
+}
+
+/** Rows of a sequence, in the mean, and rounds of units, at the least, of which that kernel is taken
+ * where lengths are not known. */
+enum { LONG_MEAN_ROWS = 2048, LONG_ROUNDS = 3 };
+
+/** The same of sequences whose sum of rows alone is known. */
+static void choose_long_sequences(const ap_problem *problem, const ap_device *device,
+                                  ap_plan *plan) {
+  uint64_t long_key;
+  ap_tile tile;
+  if (problem->ready || problem->rows_q < (int64_t)LONG_MEAN_ROWS * problem->batch ||
+      !ap_find_long(plan, &long_key, &tile))
+    return;
+  const int64_t rows = problem->rows_q * problem->heads_q;
+  if (rows >= (int64_t)LONG_ROUNDS * device->sm_count * tile.field[AP_ATTENTION_TILE_BLOCK_M])
+    take_long(plan, long_key, &tile, long_packing(problem, plan, &tile));
 }
 
 /* ---- By time, decoding ----------------------------------------------------------------------- */
@@ -669,7 +691,9 @@ attnpress_status ap_choose_kernel(const ap_problem *problem, const ap_device *de
     }
   }
   plan->num_splits = 1;
-  plan->key_blocks_per_split = (int32_t)key_blocks;
+  choose_long_sequences(problem, device, plan);
+  plan->key_blocks_per_split =
+      (int32_t)ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   return ATTNPRESS_OK;
 }
 
