@@ -419,21 +419,40 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
   take_long(plan, long_key, &tile, known == LONG_PACKED ? ap_packed_heads(problem, &tile) : 1);
 }
 
-/** Rows of a sequence, in the mean, and rounds of units, at the least, of which that kernel is taken
- * where lengths are not known. */
-enum { LONG_MEAN_ROWS = 2048, LONG_ROUNDS = 3 };
+/* That kernel's rows, in percent, at which it takes as long as the other: measured of lengths that
+ * differ and of equal ones. Under a causal mask heads that share a tile leave fewer keys masked. */
+enum { LONG_FULL = 112, LONG_CAUSAL_PACKED = 106, LONG_CAUSAL = 102 };
+enum { LONG_ROUNDS = 5 }; /* of units of the other, at the least: few are less even */
 
-/** The same of sequences whose sum of rows alone is known. */
+/** Positions that the row blocks of a sequence of mean length have room for. Where lengths differ the
+ * last is half empty, in the mean. */
+static int64_t mean_positions(const ap_problem *problem, const ap_tile *tile,
+                              int32_t heads_per_tile) {
+  const int64_t block = ap_row_block_positions(tile, heads_per_tile);
+  const int64_t mean = problem->rows_q / problem->batch;
+  return (int64_t)problem->seqlen_q * problem->batch == problem->rows_q
+             ? ceil_div(mean, block) * block
+             : mean + block / 2;
+}
+
+/** The same of sequences of which the sum of rows alone is known. */
 static void choose_long_sequences(const ap_problem *problem, const ap_device *device,
                                   ap_plan *plan) {
   uint64_t long_key;
   ap_tile tile;
-  if (problem->ready || problem->rows_q < (int64_t)LONG_MEAN_ROWS * problem->batch ||
+  const int64_t round = (int64_t)device->sm_count * plan->tile.field[AP_ATTENTION_TILE_BLOCK_M];
+  if (plan->variant.axis[AP_ATTENTION_HDIM] != AP_ATTENTION_LONG_HDIM || problem->ready ||
+      problem->rows_q * problem->heads_q < LONG_ROUNDS * round || problem->batch == 0 ||
       !ap_find_long(plan, &long_key, &tile))
     return;
-  const int64_t rows = problem->rows_q * problem->heads_q;
-  if (rows >= (int64_t)LONG_ROUNDS * device->sm_count * tile.field[AP_ATTENTION_TILE_BLOCK_M])
-    take_long(plan, long_key, &tile, long_packing(problem, plan, &tile));
+  const int32_t heads_per_tile = long_packing(problem, plan, &tile);
+  const int64_t percent = plan->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_FULL
+                              ? LONG_FULL
+                          : heads_per_tile > 1 ? LONG_CAUSAL_PACKED
+                                               : LONG_CAUSAL;
+  if (100 * mean_positions(problem, &tile, heads_per_tile) <=
+      percent * mean_positions(problem, &plan->tile, plan->heads_per_tile))
+    take_long(plan, long_key, &tile, heads_per_tile);
 }
 
 /* ---- By time, decoding ----------------------------------------------------------------------- */
