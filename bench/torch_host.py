@@ -57,7 +57,7 @@ def without_library() -> None:
     _backward.c = type("c", (), {**vars(c), "library": Library()})
     if _exchange is not None:  # memcmp(handle, args, stream), where stream, a size there, is 0
         nothing = ctypes.cast(ctypes.CDLL(None).memcmp, ctypes.c_void_p).value
-        _exchange._exchange.run[:] = [nothing, nothing]
+        _exchange._exchange.run[:] = [nothing] * len(_exchange._exchange.run)
 
 
 def timed(call: Callable[[], object], count: int, synchronize: Callable[[], object]) -> list[float]:

@@ -32,15 +32,12 @@ __device__ __forceinline__ void load_rotary(const void *table, int64_t position,
   widen_words_fp32(word, count, value);
 }
 
-// ELEMENTS columns from `column` on, of the first half of those that are rotated, and their
-// partners in the second.
-__device__ __forceinline__ void rotate_halves(const void *from, void *to, int column, int half,
-                                              int64_t position,
-                                              const attnpress_append_write_args *args) {
-  uint32_t word[2][4];
+// Rotates ELEMENTS columns from `column` on, of the first half of those that are rotated, and their
+// partners in the second. word: (2, 4)
+__device__ __forceinline__ void rotate_halves(int column, int half, int64_t position,
+                                              const attnpress_append_write_args *args,
+                                              uint32_t word[2][4]) {
   float value[2][ELEMENTS], cos[ELEMENTS], sin[ELEMENTS];
-  load_span(from, SIZE, column, half, ELEMENTS, word[0]);
-  load_span((const unsigned char *)from + half * SIZE, SIZE, column, half, ELEMENTS, word[1]);
   load_rotary(args->cos, position, column, half, ELEMENTS, args, cos);
   load_rotary(args->sin, position, column, half, ELEMENTS, args, sin);
   widen_words_bf16(word[0], ELEMENTS, value[0]);
@@ -48,8 +45,6 @@ __device__ __forceinline__ void rotate_halves(const void *from, void *to, int co
   rotate_pairs(cos, sin, ELEMENTS, 1, value[0], value[1]);
   narrow_words_bf16(value[0], ELEMENTS, word[0]);
   narrow_words_bf16(value[1], ELEMENTS, word[1]);
-  store_span(to, SIZE, column, half, ELEMENTS, word[0]);
-  store_span((unsigned char *)to + half * SIZE, SIZE, column, half, ELEMENTS, word[1]);
 }
 
 // The pairs of neighbours among ELEMENTS columns from `column` on that are rotated: those below
@@ -72,52 +67,59 @@ __device__ __forceinline__ void rotate_neighbours(int column, int rotary_dim, in
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     append_write_bf16_sm80(const __grid_constant__ attnpress_append_write_args args) {
-  // All memory is touched after what ran before has ended; what comes next, attention over the cache,
-  // may begin to wait too.
-  griddepcontrol_wait();
-  griddepcontrol_launch_dependents();
   const int64_t thread = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-  if (thread >= (int64_t)args.tokens * args.token_threads.value)
-    return;
-  const int number = divide((int)thread, &args.token_threads);
-  int part = (int)thread - number * args.token_threads.value;
+  const bool working = thread < (int64_t)args.tokens * args.token_threads.value;
+  const int number = working ? divide((int)thread, &args.token_threads) : 0;
+  int part = working ? (int)thread - number * args.token_threads.value : 0;
   int which = ATTNPRESS_APPEND_Q;
   while (part >= args.rows[which].threads)
     part -= args.rows[which++].threads;
   const attnpress_append_rows *rows = &args.rows[which];
   const int head = divide(part, &rows->head_threads);
   part -= head * rows->head_threads.value;
+  const int half = args.interleaved ? 0 : rows->rotary_dim / 2;
+  const int pairs = (half + ELEMENTS - 1) / ELEMENTS; // of vectors
+  const bool paired = part < pairs;
+  const int column = paired ? part * ELEMENTS : 2 * half + (part - pairs) * ELEMENTS;
 
-  // Where the row lies, and where it goes: nowhere, where an index is out of range.
+  // All memory is touched after what ran before has ended; what comes next, attention over the cache,
+  // may begin to wait too.
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
+  if (!working)
+    return;
   const AppendToken token = append_token(number, &args);
   if (!token.exists)
     return;
-  AppendPlace place = {true, token.entry, token.row};
-  if (which != ATTNPRESS_APPEND_Q)
-    place = append_place(token, which, &args);
+
+  // The row is read before it is known where it goes, and cos and sin beside the page's number.
+  const unsigned char *from = (const unsigned char *)rows->from +
+                              (token.entry * rows->from_batch + token.row * rows->from_row +
+                               head * rows->from_head) *
+                                  SIZE;
+  uint32_t word[2][4];
+  load_span(from, SIZE, column, paired ? half : rows->head_dim, ELEMENTS, word[0]);
+  if (paired)
+    load_span(from + half * SIZE, SIZE, column, half, ELEMENTS, word[1]);
   int64_t position = 0;
   if (args.num_positions > 0)
     position = append_position(token, which, &args);
-  if (!place.exists || position < 0 || position >= max(args.num_positions, 1))
+  // Nowhere, where an index is out of range.
+  AppendPlace place = {true, token.entry, token.row};
+  if (which != ATTNPRESS_APPEND_Q)
+    place = append_place(token, which, &args);
+  if (position < 0 || position >= max(args.num_positions, 1))
     return;
-  const void *from = (const unsigned char *)rows->from +
-                     (token.entry * rows->from_batch + token.row * rows->from_row +
-                      head * rows->from_head) *
-                         SIZE;
-  void *to = (unsigned char *)rows->to +
-             (place.entry * rows->to_batch + place.row * rows->to_row + head * rows->to_head) *
-                 SIZE;
-
-  const int half = args.interleaved ? 0 : rows->rotary_dim / 2;
-  const int pairs = (half + ELEMENTS - 1) / ELEMENTS; // of vectors
-  if (part < pairs) {
-    rotate_halves(from, to, part * ELEMENTS, half, position, &args);
+  if (paired)
+    rotate_halves(column, half, position, &args, word);
+  else if (args.interleaved && column < rows->rotary_dim)
+    rotate_neighbours(column, rows->rotary_dim, position, &args, word[0]);
+  if (!place.exists)
     return;
-  }
-  const int column = 2 * half + (part - pairs) * ELEMENTS;
-  uint32_t word[4];
-  load_span(from, SIZE, column, rows->head_dim, ELEMENTS, word);
-  if (args.interleaved && column < rows->rotary_dim)
-    rotate_neighbours(column, rows->rotary_dim, position, &args, word);
-  store_span(to, SIZE, column, rows->head_dim, ELEMENTS, word);
+  unsigned char *to =
+      (unsigned char *)rows->to +
+      (place.entry * rows->to_batch + place.row * rows->to_row + head * rows->to_head) * SIZE;
+  store_span(to, SIZE, column, paired ? half : rows->head_dim, ELEMENTS, word[0]);
+  if (paired)
+    store_span(to + half * SIZE, SIZE, column, half, ELEMENTS, word[1]);
 }

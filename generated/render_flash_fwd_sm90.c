@@ -912,8 +912,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// was there: they make rows of S that are not stored.\n"
          "__device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
          "                                       int parity, const Unit *unit) {\n"
-         "  const int positions = args->warpgroup_positions;\n"
-         "  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
+         "  const int positions = args->warpgroup_positions;\n");
+    if (long_rows) {
+      TEXT("#pragma unroll 1 // registers are few\n");
+    }
+    TEXT("  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
          "    // The consumer's warps arrived after their last product with the Q that was here.\n"
          "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
          "    const uint32_t full = q_full(shared, consumer);\n"

@@ -828,6 +828,57 @@ static void test_long_rows(void **state) {
   }
 }
 
+/** The same of sequences, by the sum of their rows: where it was measured to be faster. */
+static void test_long_rows_of_sequences(void **state) {
+  (void)state;
+  static const struct {
+    int batch, bound, heads_kv;
+    int64_t rows;
+    int mask, ready, want;
+  } rows[] = {
+      {1, 32768, 8, 32768, 0, 0, 1},
+      {1, 32768, 32, 32768, 1, 0, 1},
+      {16, 4096, 32, 16 * 4096, 0, 0, 1},
+      {16, 4096, 8, 16 * 4096, 1, 0, 1},
+      {16, 4096, 32, 16 * 4096, 1, 0, 0},
+      {16, 8307, 32, 16 * 2755, 1, 0, 1},
+      {64, 4096, 32, 64 * 964, 0, 0, 1},
+      {64, 4096, 8, 64 * 964, 1, 0, 1},
+      {64, 4096, 32, 64 * 964, 1, 0, 0},
+      {256, 1398, 8, 256 * 205, 1, 0, 1},
+      {512, 128, 8, 512 * 128, 0, 0, 0},
+      {512, 128, 32, 512 * 128, 0, 0, 0},
+      {1, 2048, 8, 2048, 1, 0, 0},
+      {1, 32768, 8, 32768, 1, 1, 0},
+      {1, 32768, 8, 32768, ATTNPRESS_WINDOW, 0, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem =
+        make_problem(rows[i].batch, 32, rows[i].heads_kv, rows[i].bound, rows[i].bound, 128);
+    ap_plan plan;
+    problem.sequences = AP_ATTENTION_SEQUENCES_RAGGED;
+    problem.rows_q = problem.rows_k = rows[i].rows;
+    problem.mask = rows[i].mask;
+    problem.window_left = 100;
+    problem.ready = rows[i].ready;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    if (plan.variant.axis[AP_ATTENTION_LONG_ROWS] != rows[i].want)
+      fail_msg("row %zu: %d", i, plan.variant.axis[AP_ATTENTION_LONG_ROWS]);
+    assert_true(ap_variant_is_legal(&plan.variant));
+    assert_int_equal(plan.variant_key, ap_variant_key(&plan.variant));
+    assert_int_equal(plan.tile.field[AP_ATTENTION_TILE_BLOCK_M], rows[i].want ? 192 : 128);
+    ap_launches range;
+    int found[2] = {0, 0};
+    assert_ok(ap_choose_range(&problem, &h200, &range));
+    for (int n = 0; n < range.count; ++n)
+      if (range.launch[n].variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD &&
+          range.launch[n].variant.axis[AP_ATTENTION_ARCH] == 90)
+        found[range.launch[n].variant.axis[AP_ATTENTION_LONG_ROWS]] = 1;
+    assert_int_equal(found[0], 1);
+    assert_int_equal(found[1], 1); /* of a window that hides nothing, too */
+  }
+}
+
 /** Long queries over few keys: parts would take longer than what splits even out. */
 static void test_splits_that_do_not_pay(void **state) {
   (void)state;
@@ -1143,6 +1194,7 @@ int main(void) {
       cmocka_unit_test(test_sections_everywhere),
       cmocka_unit_test(test_hopper_splits),
       cmocka_unit_test(test_long_rows),
+      cmocka_unit_test(test_long_rows_of_sequences),
       cmocka_unit_test(test_splits_that_do_not_pay),
       cmocka_unit_test(test_split_plan),
       cmocka_unit_test(test_combine_rows),

@@ -18,6 +18,7 @@ typedef struct object {
   struct object *type;
   attnpress_tensor tensor; /* 4 dimensions */
   int device;
+  int dimensions; /* of int32 */
 } object;
 
 static object type = {.references = 1}, other_type = {.references = 1}, none = {.references = 1},
@@ -80,12 +81,18 @@ static void restore_thread(void *state) {
 static int look(void *o, ap_dl_tensor *out) {
   object *seen = o;
   const int is_floats = seen->tensor.dtype == ATTNPRESS_FP32;
+  const int is_int32 = seen->tensor.dtype == ATTNPRESS_INT32;
   *out = (ap_dl_tensor){
       .data = (char *)seen->tensor.data - 64,
       .byte_offset = 64,
       .device = {AP_DL_CUDA, seen->device},
-      .ndim = is_floats ? 3 : 4,
-      .dtype = {is_floats ? AP_DL_FLOAT : AP_DL_BFLOAT, is_floats ? 32 : 16, 1},
+      .ndim = is_int32    ? seen->dimensions
+              : is_floats ? 3
+                          : 4,
+      .dtype = {is_int32    ? AP_DL_INT
+                : is_floats ? AP_DL_FLOAT
+                            : AP_DL_BFLOAT,
+                is_int32 || is_floats ? 32 : 16, 1},
       .shape = seen->tensor.shape,
       .strides = seen->tensor.stride,
   };
@@ -332,13 +339,119 @@ static void test_backward(void **state) {
   assert_int_equal(tuples, 6);
 }
 
+/* ---- Over a cache ---------------------------------------------------------------------------- */
+
+enum { PAGE = 16, PAGES = 4 };
+static object lengths, pages;
+
+static void set_up_cache(void) {
+  lengths = (object){.references = 1, .type = &type, .dimensions = 1};
+  lengths.tensor = (attnpress_tensor){
+      .data = (void *)0x70000, .shape = {BATCH}, .stride = {1}, .dtype = ATTNPRESS_INT32};
+  pages = (object){.references = 1, .type = &type, .dimensions = 2};
+  pages.tensor = (attnpress_tensor){.data = (void *)0x80000,
+                                    .shape = {BATCH, PAGES},
+                                    .stride = {PAGES + 3, 1},
+                                    .dtype = ATTNPRESS_INT32};
+}
+
+static void *run_cache(attnpress_forward_args *args, object *with_pages) {
+  template = (object){.tensor.data = args};
+  void *const given[] = {&template, &q, &k, &v, &lengths, with_pages};
+  return attnpress_exchange_cache(&exchange, given, 6);
+}
+
+static void assert_refused_by_cache(attnpress_forward_args *args, object *with_pages) {
+  none.references = 0;
+  made_count = 0;
+  assert_ptr_equal(run_cache(args, with_pages), &none);
+  assert_int_equal(none.references, 1);
+  assert_int_equal(cuda->launches, 0);
+}
+
+/** The call is that of attnpress_forward() with the same group. */
+static void assert_same_launches(const attnpress_forward_args *args, attnpress_ragged *ragged) {
+  attnpress_forward_args plain = *args;
+  plain.q = q.tensor;
+  plain.k = k.tensor;
+  plain.v = v.tensor;
+  plain.out = made[0].tensor;
+  plain.ragged = ragged;
+  plain.workspace = (void *)0x600000;
+  plain.workspace_bytes = 1 << 30;
+  const int launches = cuda->launches;
+  assert_int_equal(attnpress_forward(handles[ATTNPRESS_CUDA], &plain, stream), ATTNPRESS_OK);
+  assert_int_equal(cuda->launches, 2 * launches);
+  for (int i = 0; i < launches; ++i)
+    assert_memory_equal(cuda->launch[i].args, cuda->launch[launches + i].args,
+                        sizeof(attnpress_fwd_combine_args));
+}
+
+static void test_cache(void **state) {
+  (void)state;
+  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+  set_up_cache();
+  args.num_splits = 2;
+  assert_ptr_equal(run_cache(&args, &none), &made[0]);
+  attnpress_ragged ragged = ATTNPRESS_RAGGED_INIT;
+  ragged.batch = BATCH;
+  ragged.seqused_k = lengths.tensor.data;
+  assert_same_launches(&args, &ragged);
+  assert_int_equal(is_lent, 0);
+
+  cuda->reset();
+  made_count = 0;
+  k.tensor = v.tensor =
+      attnpress_tensor_bshd(k.tensor.data, 7, PAGE, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  assert_ptr_equal(run_cache(&args, &pages), &made[0]);
+  ragged.page_table = pages.tensor.data;
+  ragged.page_table_rows = BATCH;
+  ragged.page_table_pages = PAGES;
+  ragged.page_table_stride = PAGES + 3;
+  assert_same_launches(&args, &ragged);
+  assert_int_equal(errors, 0);
+}
+
+static void test_cache_refused(void **state) {
+  (void)state;
+  attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+  set_up_cache();
+  lengths.tensor.shape[0] = BATCH + 1;
+  assert_refused_by_cache(&args, &none);
+  set_up_cache();
+  lengths.tensor.stride[0] = 2;
+  assert_refused_by_cache(&args, &none);
+  set_up_cache();
+  lengths.tensor.dtype = ATTNPRESS_FP32;
+  assert_refused_by_cache(&args, &none);
+  set_up_cache();
+  lengths.device = 1;
+  assert_refused_by_cache(&args, &none);
+  set_up_cache();
+  lengths.dimensions = 2;
+  assert_refused_by_cache(&args, &none);
+  k.tensor = v.tensor =
+      attnpress_tensor_bshd(k.tensor.data, 7, PAGE, HEADS_KV, HDIM, ATTNPRESS_BF16);
+  set_up_cache();
+  assert_refused_by_cache(&args, &none); /* seven entries of a cache in one piece */
+  pages.tensor.shape[0] = BATCH - 1;
+  assert_refused_by_cache(&args, &pages);
+  set_up_cache();
+  pages.tensor.stride[1] = 2;
+  assert_refused_by_cache(&args, &pages);
+  set_up_cache();
+  assert_ptr_equal(run_cache(&args, &pages), &made[0]);
+}
+
 #define EXCHANGE_TEST(name)                                                                        \
   cmocka_unit_test_setup_teardown(name, set_up_exchange, tear_down_exchange)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      EXCHANGE_TEST(test_forward),    EXCHANGE_TEST(test_workspace), EXCHANGE_TEST(test_devices),
-      EXCHANGE_TEST(test_no_context), EXCHANGE_TEST(test_refused),   EXCHANGE_TEST(test_backward),
+      EXCHANGE_TEST(test_forward), EXCHANGE_TEST(test_workspace),
+      EXCHANGE_TEST(test_devices), EXCHANGE_TEST(test_no_context),
+      EXCHANGE_TEST(test_refused), EXCHANGE_TEST(test_backward),
+      EXCHANGE_TEST(test_cache),   EXCHANGE_TEST(test_cache_refused),
   };
   return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

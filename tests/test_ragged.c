@@ -671,6 +671,33 @@ static void test_bias_launches(void **state) {
   }
 }
 
+/** Heads of a section: more of them under a causal mask, but where queries are the last of many keys. */
+static void test_hopper_sections(void **state) {
+  (void)state;
+  static const struct {
+    int mask, keys, paged, want;
+  } rows[] = {{ATTNPRESS_FULL, 100, 0, 4 * HDIM},
+              {ATTNPRESS_CAUSAL, 100, 0, HDIM},
+              {ATTNPRESS_CAUSAL, 300, 0, 4 * HDIM},
+              {ATTNPRESS_CAUSAL, 0, 1, 4 * HDIM}};
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_forward_args args = rows[i].paged ? paged_args() : ragged_args();
+    ragged.max_seqlen_q = 60;
+    args.mask = rows[i].mask;
+    if (!rows[i].paged)
+      args.k.shape[1] = args.v.shape[1] = rows[i].keys;
+    args.workspace = (void *)0x60000;
+    args.workspace_bytes = 1 << 20;
+    cuda->reset();
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    attnpress_fwd_schedule_args schedule;
+    memcpy(&schedule, cuda->launch[0].args, sizeof schedule);
+    assert_int_equal(schedule.order[0].walk_bytes, rows[i].want);
+  }
+  attnpress_destroy(handle);
+}
+
 /** Compute capability 9.0: a schedule, and the kernel that works through it by tensor maps. */
 static void test_hopper_launches(void **state) {
   (void)state;
@@ -1827,6 +1854,7 @@ int main(void) {
       TEST(test_splits),
       TEST(test_masks),
       TEST(test_empty),
+      TEST(test_hopper_sections),
       TEST(test_hopper_launches),
       TEST(test_batch_invariant),
       TEST(test_hopper_batch_invariant),

@@ -34,7 +34,7 @@ class Ways:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.is_open, self.taken = True, 0
-        for name in ("_quick_forward", "_quick_backward"):
+        for name in ("_quick_forward", "_quick_backward", "_quick_cache"):
             patch.setattr(direct, name, self._counted(getattr(direct, name)))
 
     def _counted(self, function):
@@ -447,6 +447,83 @@ def test_wrong_arguments_of_the_entries():
         assert forward(*args) is None
     with pytest.raises(TypeError):
         forward(template, q=q)
+
+
+# ---- Over a cache --------------------------------------------------------------------------------
+
+
+def a_cache(device: str, paged: bool, seed: int = 0):
+    """q, k_cache and v_cache, and cache_seqlens and block_table as options."""
+    q, k, v = (x + seed for x in tensors((3, 32, 4, 64), device=device, heads_kv=2))
+    options = {"cache_seqlens": torch.tensor([5, 32, 0], dtype=torch.int32, device=device)}
+    if paged:
+        order = torch.tensor([5, 0, 3, 1, 4, 2], dtype=torch.int32, device=device)
+        options["block_table"] = order.view(3, 2)
+        k, v = (x.reshape(6, 16, 2, 64)[order.argsort()] for x in (k, v))
+    return (q[:, :2], k, v), options
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("paged", [False, True])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"causal": True}, {"softmax_scale": 0.3, "num_splits": 2}, {"batch_invariant": True}],
+)
+def test_over_a_cache(ways, device, paged, more):
+    places, options = a_cache(device, paged)
+    attnpress.flash_attn_with_kvcache(*places, **options, **more)
+    ways.taken = 0
+    for seed in range(3):
+        places, options = a_cache(device, paged, seed)
+        found = attnpress.flash_attn_with_kvcache(*places, **options, **more)
+        assert ways.taken == seed + 1
+        assert same(
+            found,
+            ways.slowly(
+                lambda: attnpress.flash_attn_with_kvcache(*places, **options, **more)  # noqa: B023
+            ),
+        )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("paged", [False, True])
+def test_over_a_cache_what_is_not_ordinary(ways, device, paged):
+    """Such calls go the other way, and say what they say there."""
+    places, options = a_cache(device, paged)
+    q, k, v = places
+    used, table = options["cache_seqlens"], options.get("block_table")
+    attnpress.flash_attn_with_kvcache(*places, **options)
+    ways.taken = 0
+    tables = [table] if table is None else [table, table[:2], table.long(), table[0]]
+    calls = [
+        (q, k, v, *rest)
+        for rest in (
+            (used.long(), table), (used[:2], table), (used[None], table), (20, table),
+            (torch.stack([used, used], 1)[:, 0], table), *((None, x) for x in tables),
+            *((used, x) for x in tables[1:]),
+        )
+    ]  # fmt: skip
+    calls += [
+        (q.clone().requires_grad_(), k, v, used, table), (q[0], k, v, used, table),
+        (q, k[:, :7], v, used, table), (q, k.half(), v, used, table), (q, k, None, used, table),
+        *([] if paged else [(q, k[:2], v[:2], used, None)]), (q.transpose(2, 3), k, v, used, table),
+        (q[..., :32].contiguous(), k, v, used, table), (q, k, v[..., :32], used, table),
+        (q.as_subclass(Derived), k, v, used, table), (q, k, v, used.as_subclass(Derived), table),
+    ]  # fmt: skip
+    for q_, k_, v_, used_, table_ in calls:
+
+        def call(of=(q_, k_, v_), used_=used_, table_=table_):
+            return attnpress.flash_attn_with_kvcache(*of, cache_seqlens=used_, block_table=table_)
+
+        assert same(outcome(call), ways.slowly(lambda call=call: outcome(call)))
+    assert ways.taken == 0
+    ways.taken = 0
+    attnpress.flash_attn_with_kvcache(*places, **options, return_softmax_lse=True)
+    attnpress.flash_attn_with_kvcache(*places, **options, window_size=(3, 0))
+    attnpress.flash_attn_with_kvcache(*places, **options, out=torch.empty_like(q))
+    assert ways.taken == 0
+    attnpress.flash_attn_with_kvcache(*places, **options, window_size=[-1, -1])
+    assert ways.taken == 1
 
 
 # ---- The library within it -----------------------------------------------------------------------

@@ -399,6 +399,42 @@ def test_strided_inputs_are_read_as_they_are() -> None:
     np.testing.assert_array_equal(got, varlen())
 
 
+@pytest.mark.skipif(
+    torch is None or not torch.cuda.is_available(), reason="there is no CUDA device"
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_long_sequences(causal: bool) -> None:
+    """So many rows, in the mean, that Hopper has a row block of its own for them."""
+    lengths, first, heads, heads_kv, dim = [1, 6000, 0, 2305, 4097, 640], 3, 8, 2, 128
+    ends = torch.from_numpy(sums(lengths, first)).cuda()
+    generator = torch.Generator("cuda").manual_seed(0)
+    q, k, v = (
+        torch.randn(
+            first + sum(lengths) + 2, n, dim, device="cuda", dtype=torch.float16,
+            generator=generator,
+        )
+        for n in (heads, heads_kv, heads_kv)
+    )  # fmt: skip
+    for x in (q, k, v):
+        x[:first] = x[first + sum(lengths) :] = torch.nan
+    out = torch.full_like(q, -7)
+    _, lse, _ = attnpress.flash_attn_varlen_func(
+        q, k, v, ends, ends, max(lengths), max(lengths), causal=causal, out=out,
+        return_attn_probs=True,
+    )  # fmt: skip
+    assert (out[:first] == -7).all()
+    assert (out[first + sum(lengths) :] == -7).all()
+    for begin, end in itertools.pairwise(ends.tolist()):
+        rows = [x[begin:end].float().transpose(0, 1) for x in (q, k, v)]
+        rows[1:] = (x.repeat_interleave(heads // heads_kv, 0) for x in rows[1:])
+        scores = rows[0] @ rows[1].transpose(1, 2) * dim**-0.5
+        if causal:
+            scores.masked_fill_(torch.ones_like(scores[0]).triu(1).bool(), -torch.inf)
+        want = (scores.softmax(-1) @ rows[2]).transpose(0, 1)
+        torch.testing.assert_close(out[begin:end].float(), want, atol=2e-3, rtol=2e-3)
+        torch.testing.assert_close(lse[:, begin:end], scores.logsumexp(-1), atol=1e-3, rtol=1e-5)
+
+
 @pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
 def test_torch() -> None:
     q = torch.from_numpy(Q)

@@ -36,6 +36,7 @@ import torch
 
 from . import _library as c
 from ._plan import handle_table
+from ._ragged import FIXED_SPLITS
 from ._scores import Groups
 
 Call = Callable[..., Any]
@@ -94,7 +95,7 @@ class _Exchange(Structure):
     _fields_ = [
         ("tensors", c_void_p),
         ("handles", c_void_p),
-        ("run", c_void_p * 2),
+        ("run", c_void_p * 3),
         ("tensor_type", c_void_p),
         ("make", c_void_p),
         ("none", c_void_p),
@@ -115,11 +116,13 @@ class _MethodDef(Structure):
 
 class Functions(NamedTuple):
     """forward(template, q, k, v, lse) -> out, backward(template, dout, q, k, v, out, lse, dlse) ->
-    (dq, dk, dv); None where the call is not for this way. lse of the forward pass and dlse: a
-    tensor or None. template: an address in Templates."""
+    (dq, dk, dv), cache(template, q, k_cache, v_cache, cache_seqlens, block_table) -> out; None
+    where the call is not for this way. lse of the forward pass, dlse and block_table: a tensor or
+    None. template: an address in Templates."""
 
     forward: Call
     backward: Call
+    cache: Call
 
 
 _python = ctypes.PyDLL(None)  # not ctypes.pythonapi, whose functions others give types to
@@ -217,6 +220,7 @@ def _open() -> Functions | None:
     return Functions(
         _builtin("attnpress_exchange_forward", capsule),
         _builtin("attnpress_exchange_backward", capsule),
+        _builtin("attnpress_exchange_cache", capsule),
     )
 
 
@@ -244,6 +248,7 @@ class Templates(dict[tuple[Any, ...], int]):
 
 forward_templates = Templates()  # of calls without groups, by softmax_scale and causal
 backward_templates = Templates()  # by these and deterministic
+cache_templates = Templates()  # of calls over a cache, by softmax_scale, causal and num_splits
 
 
 def is_plain(groups: Groups | None) -> bool:
@@ -274,6 +279,16 @@ def add_forward(softmax_scale: float | None, causal: bool, groups: Groups | None
     else:
         templates = groups.forward_templates = groups.forward_templates or Templates()
     templates.add((softmax_scale, causal), args)
+
+
+def add_cache(softmax_scale: float | None, causal: bool, num_splits: int) -> None:
+    """The same of calls over a cache, without new keys and features."""
+    if functions is None:
+        return
+    fixed = num_splits == FIXED_SPLITS
+    args = c.ForwardArgs(num_splits=0 if fixed else num_splits, batch_invariant=int(fixed))
+    _fill(args, softmax_scale, causal, None)
+    cache_templates.add((softmax_scale, causal, num_splits), args)
 
 
 def add_backward(

@@ -26,6 +26,8 @@ class Ragged:
     """What is done when the call has been checked, and before it: it writes to k and v."""
     key: tuple[Any, ...] | None = None
     """All that a call depends on but addresses, where its adapter is to know it again."""
+    is_plain: bool = False
+    """Of a call over a cache: it has neither new keys nor features, and no room for its output."""
 
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, value in self.arrays.items() if value is not None)

@@ -35,10 +35,11 @@ _plans = new_plans()
 _backward_plans = new_plans()
 _cache_plans = new_plans()
 _forward = c.library.attnpress_forward
-_quick: Any = _exchange.functions or (None, None)  # where no template leads
-_quick_forward, _quick_backward = _quick
+_quick: Any = _exchange.functions or (None, None, None)  # where no template leads
+_quick_forward, _quick_backward, _quick_cache = _quick
 _forward_templates = _exchange.forward_templates
 _backward_templates = _exchange.backward_templates
+_cache_templates = _exchange.cache_templates
 _empty = torch.empty
 _empty_like = torch.empty_like
 _empty_strided = torch.empty_strided
@@ -743,8 +744,11 @@ def ragged(
         status = call.run(workspace.data_ptr(), size, stream)
     c.check(status)
     kept = all(a is b for a, b in zip((q, k, v), given))
-    if on_gpu and request.key is not None and groups is None and kept:
-        _cache_plans.add(request.key, _CachePlan(call, size, out))
+    if groups is None and kept:
+        if request.is_plain:
+            _exchange.add_cache(softmax_scale, causal, num_splits)
+        if on_gpu and request.key is not None:
+            _cache_plans.add(request.key, _CachePlan(call, size, out))
     return out, lse
 
 
@@ -787,6 +791,19 @@ def cache_key(q, k, v, used, table, softmax_scale, causal, num_splits) -> tuple 
         None if table is None else (table.shape, table.stride(), table.dtype),
         q.dtype, k.dtype, v.dtype, used.dtype, device, softmax_scale, causal, num_splits,
     )  # fmt: skip
+
+
+def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
+    """The output of flash_attn_with_kvcache() without new keys and features, of ordinary tensors;
+    None for all else, of which nothing is known here."""
+    template = _cache_templates.get((softmax_scale, causal, num_splits))
+    if template is None:
+        return None
+    try:
+        records = (q.requires_grad or k.requires_grad or v.requires_grad) and _is_grad_enabled()
+    except AttributeError:
+        return None
+    return None if records else _quick_cache(template, q, k, v, used, table)
 
 
 def cached(key: tuple, q, k, v, used, table):

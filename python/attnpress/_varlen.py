@@ -500,18 +500,25 @@ def flash_attn_with_kvcache(
     cu_seqlens_q (heads_q, total_q). There is no backward pass. An error of an argument leaves the
     cache as it was.
     """
-    num_splits = splits_of(num_splits, batch_invariant)
+    if batch_invariant or num_splits:
+        num_splits = splits_of(num_splits, batch_invariant)
     key = None
-    no_features = (
+    is_plain = (
         k is v is rotary_cos is rotary_sin is rotary_seqlens is cu_seqlens_q is max_seqlen_q is None
         and cache_batch_idx is cache_leftpad is block_table_v is page_indptr is schedule is None
         and alibi_slopes is bias is score_mod is s_aux is cu_seqlens_k_new is out is None
+        and not (return_softmax_lse or softcap or chunk)
+        and (window_size == (-1, -1) or tuple(window_size) == (-1, -1))
     )
-    if no_features and not (return_softmax_lse or softcap or chunk):
+    if is_plain:
         quick = _adapters.get(type(q))
-        if quick is not None and hasattr(quick, "cache_key") and tuple(window_size) == (-1, -1):
+        if quick is not None and hasattr(quick, "cache_key"):
+            causal = bool(causal)
             places = q, k_cache, v_cache, cache_seqlens, block_table
-            key = quick.cache_key(*places, softmax_scale, bool(causal), num_splits)
+            result = quick.cache_quickly(*places, softmax_scale, causal, num_splits)
+            if result is not None:
+                return result
+            key = quick.cache_key(*places, softmax_scale, causal, num_splits)
             result = None if key is None else quick.cached(key, *places)
             if result is not None:
                 return result
@@ -543,7 +550,7 @@ def flash_attn_with_kvcache(
         "page_indptr": page_indptr,
         "schedule": schedule,
     }
-    ragged = Ragged(batch=batch, arrays=arrays, key=key)
+    ragged = Ragged(batch=batch, arrays=arrays, key=key, is_plain=is_plain)
     if packed and max_seqlen_q is not None:
         ragged.max_seqlen_q = checked_length("max_seqlen_q", max_seqlen_q)
     if k is None:

@@ -384,6 +384,14 @@ static int long_pays(const ap_problem *problem, const ap_device *device, const a
          ap_long_us(problem, device, &with_long) < ap_scheduled_us(problem, device, &other);
 }
 
+static void take_long(ap_plan *plan, uint64_t long_key, const ap_tile *tile,
+                      int32_t heads_per_tile) {
+  plan->heads_per_tile = heads_per_tile;
+  plan->variant.axis[AP_ATTENTION_LONG_ROWS] = 1;
+  plan->variant_key = long_key;
+  plan->tile = *tile;
+}
+
 /** Takes the kernel for long sequences where that pays, which is weighed once a shape, and then
  * remembered. */
 static void choose_long(const ap_problem *problem, const ap_device *device, ap_plan *plan) {
@@ -408,10 +416,43 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
   }
   if (known == SHORT || !find_counterpart(plan, &long_key, &tile))
     return;
-  plan->heads_per_tile = known == LONG_PACKED ? ap_packed_heads(problem, &tile) : 1;
-  plan->variant.axis[AP_ATTENTION_LONG_ROWS] = 1;
-  plan->variant_key = long_key;
-  plan->tile = tile;
+  take_long(plan, long_key, &tile, known == LONG_PACKED ? ap_packed_heads(problem, &tile) : 1);
+}
+
+/* That kernel's rows, in percent, at which it takes as long as the other: measured of lengths that
+ * differ and of equal ones. Under a causal mask heads that share a tile leave fewer keys masked. */
+enum { LONG_FULL = 112, LONG_CAUSAL_PACKED = 106, LONG_CAUSAL = 102 };
+enum { LONG_ROUNDS = 5 }; /* of units of the other, at the least: few are less even */
+
+/** Positions that the row blocks of a sequence of mean length have room for. Where lengths differ the
+ * last is half empty, in the mean. */
+static int64_t mean_positions(const ap_problem *problem, const ap_tile *tile,
+                              int32_t heads_per_tile) {
+  const int64_t block = ap_row_block_positions(tile, heads_per_tile);
+  const int64_t mean = problem->rows_q / problem->batch;
+  return (int64_t)problem->seqlen_q * problem->batch == problem->rows_q
+             ? ceil_div(mean, block) * block
+             : mean + block / 2;
+}
+
+/** The same of sequences of which the sum of rows alone is known. */
+static void choose_long_sequences(const ap_problem *problem, const ap_device *device,
+                                  ap_plan *plan) {
+  uint64_t long_key;
+  ap_tile tile;
+  const int64_t round = (int64_t)device->sm_count * plan->tile.field[AP_ATTENTION_TILE_BLOCK_M];
+  if (plan->variant.axis[AP_ATTENTION_HDIM] != AP_ATTENTION_LONG_HDIM || problem->ready ||
+      problem->rows_q * problem->heads_q < LONG_ROUNDS * round || problem->batch == 0 ||
+      !ap_find_long(plan, &long_key, &tile))
+    return;
+  const int32_t heads_per_tile = long_packing(problem, plan, &tile);
+  const int64_t percent = plan->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_FULL
+                              ? LONG_FULL
+                          : heads_per_tile > 1 ? LONG_CAUSAL_PACKED
+                                               : LONG_CAUSAL;
+  if (100 * mean_positions(problem, &tile, heads_per_tile) <=
+      percent * mean_positions(problem, &plan->tile, plan->heads_per_tile))
+    take_long(plan, long_key, &tile, heads_per_tile);
 }
 
 /* ---- By time, decoding ----------------------------------------------------------------------- */
@@ -669,7 +710,9 @@ attnpress_status ap_choose_kernel(const ap_problem *problem, const ap_device *de
     }
   }
   plan->num_splits = 1;
-  plan->key_blocks_per_split = (int32_t)key_blocks;
+  choose_long_sequences(problem, device, plan);
+  plan->key_blocks_per_split =
+      (int32_t)ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   return ATTNPRESS_OK;
 }
 

@@ -4,8 +4,8 @@
 #include <stdint.h>
 
 enum { AP_DL_MAJOR = 1 };
-enum { AP_DL_CPU = 1, AP_DL_CUDA = 2 };                     /* ap_dl_device.type */
-enum { AP_DL_UINT = 1, AP_DL_FLOAT = 2, AP_DL_BFLOAT = 4 }; /* ap_dl_dtype.code */
+enum { AP_DL_CPU = 1, AP_DL_CUDA = 2 };                                    /* ap_dl_device.type */
+enum { AP_DL_INT = 0, AP_DL_UINT = 1, AP_DL_FLOAT = 2, AP_DL_BFLOAT = 4 }; /* ap_dl_dtype.code */
 
 typedef struct ap_dl_version {
   uint32_t major, minor;

@@ -4,13 +4,21 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { FORWARD, BACKWARD };
+enum { FORWARD, BACKWARD, CACHE };
 enum { INPUTS_MAX = 7, OUTPUTS_MAX = 3 };
+
+/** What is taken of a tensor. */
+typedef enum kind {
+  WHOLE,   /* all of it */
+  FLOATS,  /* the pointer of contiguous floats (batch, heads, seqlen) */
+  LENGTHS, /* the pointer of int32 (batch): rows of a cache that are in use */
+  PAGES,   /* int32 (batch, pages): the pages of each sequence */
+} kind;
 
 /** Where a tensor goes in the struct of arguments. */
 typedef struct slot {
-  size_t offset;
-  int32_t is_floats;   /* 1: a pointer to contiguous floats (batch, heads, seqlen); 0: a tensor */
+  size_t offset; /* of WHOLE and FLOATS */
+  kind kind;
   int32_t is_optional; /* 1: None leaves it NULL */
 } slot;
 
@@ -24,9 +32,9 @@ typedef struct operation {
 } operation;
 
 #define TENSOR(pass, name)                                                                         \
-  { offsetof(attnpress_##pass##_args, name), 0, 0 }
-#define FLOATS(pass, name, optional)                                                               \
-  { offsetof(attnpress_##pass##_args, name), 1, optional }
+  { offsetof(attnpress_##pass##_args, name), WHOLE, 0 }
+#define ROWS(pass, name, optional)                                                                 \
+  { offsetof(attnpress_##pass##_args, name), FLOATS, optional }
 
 static const operation operations[] = {
     [FORWARD] = {.run = ap_forward_lent,
@@ -35,7 +43,7 @@ static const operation operations[] = {
                  .outputs = 1,
                  .q = 0,
                  .input = {TENSOR(forward, q), TENSOR(forward, k), TENSOR(forward, v),
-                           FLOATS(forward, lse, 1)},
+                           ROWS(forward, lse, 1)},
                  .output = {TENSOR(forward, out)}},
     [BACKWARD] = {.run = ap_backward_lent,
                   .args_bytes = sizeof(attnpress_backward_args),
@@ -43,9 +51,20 @@ static const operation operations[] = {
                   .outputs = 3,
                   .q = 1,
                   .input = {TENSOR(backward, dout), TENSOR(backward, q), TENSOR(backward, k),
-                            TENSOR(backward, v), TENSOR(backward, out), FLOATS(backward, lse, 0),
-                            FLOATS(backward, dlse, 1)},
+                            TENSOR(backward, v), TENSOR(backward, out), ROWS(backward, lse, 0),
+                            ROWS(backward, dlse, 1)},
                   .output = {TENSOR(backward, dq), TENSOR(backward, dk), TENSOR(backward, dv)}},
+    [CACHE] = {.run = ap_forward_lent,
+               .args_bytes = sizeof(attnpress_forward_args),
+               .inputs = 5,
+               .outputs = 1,
+               .q = 0,
+               .input = {TENSOR(forward, q),
+                         TENSOR(forward, k),
+                         TENSOR(forward, v),
+                         {.kind = LENGTHS},
+                         {.kind = PAGES, .is_optional = 1}},
+               .output = {TENSOR(forward, out)}},
 };
 
 /** One call. */
@@ -56,7 +75,8 @@ typedef struct exchange_call {
     attnpress_forward_args forward;
     attnpress_backward_args backward;
   } args;
-  ap_dl_device device; /* of all tensors */
+  attnpress_ragged ragged; /* of CACHE, which args point to */
+  ap_dl_device device;     /* of all tensors */
   void *made[OUTPUTS_MAX];
 } exchange_call;
 
@@ -114,6 +134,45 @@ static int put_floats(void **to, const ap_dl_tensor *seen, const attnpress_tenso
   return 1;
 }
 
+static int is_int32(const ap_dl_tensor *t) {
+  return t->dtype.code == AP_DL_INT && t->dtype.bits == 32 && t->dtype.lanes == 1;
+}
+
+/** Lengths of the sequences of a cache; q: (batch, seqlen, heads, head_dim). */
+static int put_lengths(attnpress_ragged *to, const ap_dl_tensor *seen, const attnpress_tensor *q) {
+  if (!is_int32(seen) || seen->ndim != 1 || seen->shape[0] != q->shape[0] || seen->strides[0] != 1)
+    return 0;
+  to->batch = q->shape[0];
+  to->seqused_k = (const int32_t *)(seen->data + seen->byte_offset);
+  return to->seqused_k != NULL;
+}
+
+/** Their pages, behind the lengths. */
+static int put_pages(attnpress_ragged *to, const ap_dl_tensor *seen) {
+  if (!is_int32(seen) || seen->ndim != 2 || seen->shape[0] != to->batch || seen->strides[1] != 1)
+    return 0;
+  to->page_table = (const int32_t *)(seen->data + seen->byte_offset);
+  to->page_table_rows = seen->shape[0];
+  to->page_table_pages = seen->shape[1];
+  to->page_table_stride = seen->shape[0] > 1 ? seen->strides[0] : 0;
+  return to->page_table != NULL;
+}
+
+static int put(exchange_call *call, const slot *s, const ap_dl_tensor *seen) {
+  const attnpress_tensor *q = at(call, &call->what->input[call->what->q]);
+  switch (s->kind) {
+  case FLOATS:
+    return put_floats(at(call, s), seen, q);
+  case LENGTHS:
+    return put_lengths(&call->ragged, seen, q);
+  case PAGES:
+    return put_pages(&call->ragged, seen);
+  case WHOLE:
+    break;
+  }
+  return put_tensor(at(call, s), seen);
+}
+
 /** 1 where the memory of a new tensor has no gaps, and the order of another's dimensions: the last
  * is contiguous, and of two with equal strides the later one is the inner. */
 static int has_order_of(const attnpress_tensor *made, const attnpress_tensor *like) {
@@ -145,10 +204,7 @@ static int take_inputs(exchange_call *call, void *const *objects) {
     if (s->is_optional && objects[i] == call->python->none)
       continue;
     if (!look(call->python, objects[i], &seen[i]) || seen[i].device.type != seen[0].device.type ||
-        seen[i].device.index != seen[0].device.index)
-      return 0;
-    if (s->is_floats ? !put_floats(at(call, s), &seen[i], at(call, &what->input[what->q]))
-                     : !put_tensor(at(call, s), &seen[i]))
+        seen[i].device.index != seen[0].device.index || !put(call, s, &seen[i]))
       return 0;
   }
   call->device = seen[0].device;
@@ -235,6 +291,10 @@ static int run(exchange_call *call, int pass, void *const *objects, ptrdiff_t co
   if (*(const size_t *)given != call->what->args_bytes)
     return NOT_ORDINARY;
   memcpy(&call->args, given, call->what->args_bytes);
+  if (pass == CACHE) {
+    call->ragged = (attnpress_ragged){.struct_size = sizeof call->ragged};
+    call->args.forward.ragged = &call->ragged;
+  }
   if (!take_inputs(call, objects + 1))
     return NOT_ORDINARY;
   attnpress_handle *handle =
@@ -289,4 +349,8 @@ void *attnpress_exchange_forward(void *self, void *const *args, ptrdiff_t count)
 
 void *attnpress_exchange_backward(void *self, void *const *args, ptrdiff_t count) {
   return enter(self, BACKWARD, args, count);
+}
+
+void *attnpress_exchange_cache(void *self, void *const *args, ptrdiff_t count) {
+  return enter(self, CACHE, args, count);
 }

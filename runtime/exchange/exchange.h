@@ -3,7 +3,7 @@
  * it is no part of the public interface and may change with every release.
  *
  * Nothing of Python is needed to build or to load the library: the package hands over the addresses
- * of the interpreter's functions, all of its stable ABI, and makes builtin functions of the two
+ * of the interpreter's functions, all of its stable ABI, and makes builtin functions of the
  * entries. An entry runs a call that has nothing unusual about it, or does nothing and says so: the
  * package then goes its own way, which has all the checks and sentences. */
 #pragma once
@@ -22,7 +22,7 @@ typedef attnpress_status ap_run_lent(attnpress_handle *handle, const void *args,
 typedef struct attnpress_exchange {
   const ap_dl_exchange *tensors;
   attnpress_handle *const *handles; /* (2), ATTNPRESS_CUDA and ATTNPRESS_CPU; NULL: not made yet */
-  ap_run_lent *run[2]; /* in place of the library's forward and backward pass; NULL: those */
+  ap_run_lent *run[3]; /* in place of the library's, by entry, in their order; NULL: those */
   /* Python objects, alive as long as this: */
   void *tensor_type; /* of the tensors, which may not be of a type derived from it */
   void *make;        /* called with a tensor: a new one of its shape and order of dimensions */
@@ -51,6 +51,9 @@ ATTNPRESS_API int attnpress_exchange_open(void *(*PyCapsule_GetPointer)(void *, 
  * self: the capsule. args[0]: the address, as an int, of an attnpress_forward_args or
  * attnpress_backward_args whose tensors and pointers to data are empty. Then, for the forward pass,
  * q, k, v, and lse, which is written, or None; for the backward pass dout, q, k, v, out, lse, and
- * dlse or None. To be called with the interpreter's lock, which the library's work does not hold. */
+ * dlse or None; over a cache q, k, v, how many of its rows are in use, int32 (batch), and their
+ * pages, int32 (batch, pages), or None: `ragged` of the struct is not read. To be called with the
+ * interpreter's lock, which the library's work does not hold. */
 ATTNPRESS_API void *attnpress_exchange_forward(void *self, void *const *args, ptrdiff_t count);
 ATTNPRESS_API void *attnpress_exchange_backward(void *self, void *const *args, ptrdiff_t count);
+ATTNPRESS_API void *attnpress_exchange_cache(void *self, void *const *args, ptrdiff_t count);
