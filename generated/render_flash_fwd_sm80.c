@@ -405,13 +405,17 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     if (warps_k > 1) {
-      TEXT("// Asks for the number of the page in which this lane's key of key block `n` lies, by the table that\n"
-           "// lies `table` entries behind K's. It is waited for where it is used.\n"
+      TEXT("// The entry of the sequence's table for this lane's key of key block `n`.\n"
+           "__device__ __forceinline__ int entry_of_key(const KeyPipeline *pipe, int n) {\n"
+           "  return place_of_key(&pipe->pages, &pipe->batch->ragged,\n"
+           "                      n * BLOCK_N + pipe->key_begin + RING_THREAD)\n"
+           "      .page;\n"
+           "}\n"
+           "\n"
+           "// Asks for the number of the page in which that key lies, by the table that lies `table` entries\n"
+           "// behind K's. It is waited for where it is used.\n"
            "__device__ __forceinline__ int ask_for_page(const KeyPipeline *pipe, int n, int64_t table) {\n"
-           "  const int page =\n"
-           "      place_of_key(&pipe->pages, &pipe->batch->ragged, n * BLOCK_N + pipe->key_begin + RING_THREAD)\n"
-           "          .page;\n"
-           "  return pipe->pages.table[table + page];\n"
+           "  return pipe->pages.table[table + entry_of_key(pipe, n)];\n"
            "}\n"
            "\n"
            "// Starts the copy of `rows` keys from `first_key` on, of `columns` columns, into a slot whose rows\n"
@@ -725,7 +729,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  pipe.seqlen_k = args->seqlen_k - key_begin;\n");
   if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
-    TEXT("  pipe.page = n >= block_begin ? ask_for_page(&pipe, n, 0) : 0;\n");
+    TEXT("  pipe.page = 0; // the caller's to set\n");
   }
   TEXT("  pipe.block_begin = block_begin;\n"
        "  pipe.ring = ring;\n"

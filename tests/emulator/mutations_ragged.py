@@ -141,8 +141,8 @@ MUTATIONS = [
     Mutation(
         "ragged: rows behind the end are added up",
         COMBINE,
-        "if (position >= rows.count)",
-        "if (position >= args.seqlen_q)",
+        "if (place.position >= rows.count)",
+        "if (place.position >= args.seqlen_q)",
     ),
     Mutation(
         "ragged: the sum goes to the first sequence",
@@ -232,6 +232,24 @@ MUTATIONS = [
         "n * BLOCK_N",
     ),
     Mutation(
+        "pages: the first page is that of the longest sequence there may be",
+        DECODE,
+        "(!guesses || entry_of_key(&pipe, n) != guessed)",
+        "!guesses",
+    ),
+    Mutation(
+        "pages: the first page is that of the first sequence",
+        DECODE,
+        "guesses ? work.batch * batch.ragged.page_table_stride : 0",
+        "0",
+    ),
+    Mutation(
+        "pages: a guess in a flat table",
+        DECODE,
+        "batch.ragged.page_indptr == nullptr && batch.ragged.kv_batch_idx == nullptr",
+        "batch.ragged.kv_batch_idx == nullptr",
+    ),
+    Mutation(
         "ragged: a split's least number of key blocks is its most",
         "include/attnpress/device/work.cuh",
         "max(equal, least)",
@@ -252,8 +270,8 @@ MUTATIONS = [
     Mutation(
         "combine of sequences: the output of one of few splits without keys",
         COMBINE,
-        "lse > -INF ? out : zero};",
-        "out};",
+        "if (__shfl_sync(0xffffffff, lse, group) == -INF)",
+        "if (false)",
     ),
     Mutation(
         "combine of sequences: few splits past the end",
@@ -367,8 +385,8 @@ MUTATIONS = [
     Mutation(
         "fixed splits: the combine kernel's groups",
         COMBINE,
-        "if (ragged->fixed_split_blocks == 0)",
-        "if (ragged->fixed_split_blocks >= 0)",
+        "if (ragged->fixed_split_blocks != 0)",
+        "if (false)",
     ),
     Mutation(
         "ragged sm90: V behind the last key stays",
@@ -1034,7 +1052,7 @@ MUTATIONS = [
     Mutation(
         "combine: as many splits as the longest sequence has",
         COMBINE,
-        "    args.num_splits = batch_args.sequence_splits[batch];",
+        "    args.num_splits = batch_args.sequence_splits[place.batch];",
         "    ;",
     ),
 ]
