@@ -272,18 +272,36 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "constexpr bool PARKS_SUMS = HEAD_DIM_V + BLOCK_N >= 192 && BLOCK_M == NUM_THREADS && M_TILES == 2 &&\n"
          "                            Q_ROW_BYTES > HEAD_DIM * 2;\n");
   }
-  TEXT("// The thread block's work, from its index in the grid.\n"
-       "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
-  if ((split && decode) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
-    TEXT("  return find_partly_split_work(args, block, BLOCK_M, LAST_FIRST);\n");
-  } else if (split || decode) {
-    TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
+  if ((split && decode) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("// A grid that is, fastest first: row block, tile head, split, batch. Heads whose keys lie side by side\n"
+         "// in memory are read at the same time.\n"
+         "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
+         "  Work work;\n"
+         "  const int blocks = block / args->row_blocks;\n"
+         "  work.row_begin = row_block_begin(args, block - blocks * args->row_blocks, BLOCK_M, LAST_FIRST);\n"
+         "  const int tile_heads = args->heads_q / args->heads_per_tile;\n"
+         "  const int splits = blocks / tile_heads;\n"
+         "  work.first_head = (blocks - splits * tile_heads) * args->heads_per_tile;\n"
+         "  const int batch = splits / args->num_splits;\n"
+         "  work.split = splits - batch * args->num_splits;\n"
+         "  work.batch = batch;\n"
+         "  return work;\n"
+         "}\n"
+         "\n");
   } else {
-    TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");
+    TEXT("// The thread block's work, from its index in the grid.\n"
+         "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
+    if ((split && decode) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+      TEXT("  return find_partly_split_work(args, block, BLOCK_M, LAST_FIRST);\n");
+    } else if (split || decode) {
+      TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
+    } else {
+      TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");
+    }
+    TEXT("}\n"
+         "\n");
   }
-  TEXT("}\n"
-       "\n"
-       "// The keys that the row at a position sees.\n"
+  TEXT("// The keys that the row at a position sees.\n"
        "__device__ __forceinline__ Row find_row(const attnpress_fwd_args *args, int position) {\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  return window_row(position, &args->score, args->seqlen_k);\n");
