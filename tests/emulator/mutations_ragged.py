@@ -8,6 +8,7 @@ SEQUENCE = "include/attnpress/device/sequence.cuh"
 UNITS_OF = "include/attnpress/device/units.cuh"
 DECODE = "templates/attention/flash_fwd_decode_sm80.cu.j2"
 RING = "templates/attention/parts/key_ring.cu.j2"
+FIND_WORK = "templates/attention/parts/find_work.cu.j2"
 SM80 = "templates/attention/flash_fwd_sm80.cu.j2"
 EPILOGUE = "include/attnpress/device/epilogue.cuh"
 ROWS = "templates/attention/parts/tile_rows.cu.j2"
@@ -248,6 +249,18 @@ MUTATIONS = [
         DECODE,
         "batch.ragged.page_indptr == nullptr && batch.ragged.kv_batch_idx == nullptr",
         "batch.ragged.kv_batch_idx == nullptr",
+    ),
+    Mutation(
+        "ragged: splits of a sequence count on over the batch",
+        FIND_WORK,
+        "splits - batch * args->num_splits;",
+        "splits;",
+    ),
+    Mutation(
+        "ragged: all splits are of the first heads",
+        FIND_WORK,
+        "(blocks - splits * tile_heads) * args->heads_per_tile",
+        "0",
     ),
     Mutation(
         "ragged: a split's least number of key blocks is its most",
