@@ -107,13 +107,17 @@ __device__ __forceinline__ void ring_barrier() {
   __syncwarp();
 }
 
-// Asks for the number of the page in which this lane's key of key block `n` lies, by the table that
-// lies `table` entries behind K's. It is waited for where it is used.
+// The entry of the sequence's table for this lane's key of key block `n`.
+__device__ __forceinline__ int entry_of_key(const KeyPipeline *pipe, int n) {
+  return place_of_key(&pipe->pages, &pipe->batch->ragged,
+                      n * BLOCK_N + pipe->key_begin + RING_THREAD)
+      .page;
+}
+
+// Asks for the number of the page in which that key lies, by the table that lies `table` entries
+// behind K's. It is waited for where it is used.
 __device__ __forceinline__ int ask_for_page(const KeyPipeline *pipe, int n, int64_t table) {
-  const int page =
-      place_of_key(&pipe->pages, &pipe->batch->ragged, n * BLOCK_N + pipe->key_begin + RING_THREAD)
-          .page;
-  return pipe->pages.table[table + page];
+  return pipe->pages.table[table + entry_of_key(pipe, n)];
 }
 
 // Starts the copy of `rows` keys from `first_key` on, of `columns` columns, into a slot whose rows
@@ -227,7 +231,7 @@ __device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_ragged_args
   pipe.pages = pages_of_sequence(&batch->ragged, b, args->seqlen_k);
   pipe.key_begin = key_begin;
   pipe.seqlen_k = args->seqlen_k - key_begin;
-  pipe.page = n >= block_begin ? ask_for_page(&pipe, n, 0) : 0;
+  pipe.page = 0; // the caller's to set
   pipe.block_begin = block_begin;
   pipe.ring = ring;
   pipe.slot = 0;
@@ -533,6 +537,19 @@ __device__ __forceinline__ void fetch_lengths(const attnpress_fwd_ragged_args *b
   }
 }
 
+// The entry of the page table that this lane reads first, if its sequence is as long as the bound
+// of the lengths: asked for beside the lengths, it need not wait for them.
+__device__ __forceinline__ int guess_entry(const attnpress_fwd_ragged_args *batch,
+                                           const Work *work, int first_key) {
+  Range blocks = {0, ceil_div(batch->fwd.seqlen_k, BLOCK_N)};
+  if (SPLIT)
+    blocks = split_own_blocks(blocks, work->split, batch->fwd.num_splits,
+                              batch->fwd.key_blocks_per_split);
+  const Pages pages = {nullptr, 0, max(batch->fwd.seqlen_k - 1, 0)};
+  const int key = max(blocks.end - 1, 0) * BLOCK_N + first_key + threadIdx.x % 32;
+  return place_of_key(&pages, &batch->ragged, key).page; // the bound is of as many pages
+}
+
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     flash_fwd_hdim128_bf16_paged_decode_sm80(
         const __grid_constant__ attnpress_fwd_ragged_args batch) {
@@ -543,9 +560,13 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const Work work = find_work(&batch.fwd, blockIdx.x);
   if (blockIdx.x < FIRST_THREAD_BLOCKS)
     fetch_lengths(&batch, &work);
+  const bool guesses = batch.ragged.page_indptr == nullptr && batch.ragged.kv_batch_idx == nullptr;
+  const int64_t table_row = guesses ? work.batch * batch.ragged.page_table_stride : 0;
+  const int guessed = guesses ? guess_entry(&batch, &work, warp_k * RING_KEYS) : 0;
   // All memory is touched after what ran before has ended; what comes next may begin to wait too.
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
+  const int guessed_page = batch.ragged.page_table[table_row + guessed];
   const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, NO_BOUND);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
   if (work.row_begin >= rows) // the grid is laid out for the longest sequence
@@ -572,6 +593,10 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;
   KeyPipeline pipe = open_ring(&batch, &args, work.batch, key_head(&args, work.first_head),
                                n, block_begin, ring, first_key);
+  // Of the first key block, if it was guessed.
+  pipe.page = guessed_page;
+  if (n >= block_begin && (!guesses || entry_of_key(&pipe, n) != guessed))
+    pipe.page = ask_for_page(&pipe, n, 0);
   // K before Q, whose places take divisions.
   fill_slot(&pipe, n, 0);
   load_queries(shared, q, &args, work.row_begin, rows);

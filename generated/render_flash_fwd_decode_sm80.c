@@ -272,18 +272,36 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "constexpr bool PARKS_SUMS = HEAD_DIM_V + BLOCK_N >= 192 && BLOCK_M == NUM_THREADS && M_TILES == 2 &&\n"
          "                            Q_ROW_BYTES > HEAD_DIM * 2;\n");
   }
-  TEXT("// The thread block's work, from its index in the grid.\n"
-       "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
-  if ((split && decode) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
-    TEXT("  return find_partly_split_work(args, block, BLOCK_M, LAST_FIRST);\n");
-  } else if (split || decode) {
-    TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
+  if ((split && decode) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("// A grid that is, fastest first: row block, tile head, split, batch. Heads whose keys lie side by side\n"
+         "// in memory are read at the same time.\n"
+         "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
+         "  Work work;\n"
+         "  const int blocks = block / args->row_blocks;\n"
+         "  work.row_begin = row_block_begin(args, block - blocks * args->row_blocks, BLOCK_M, LAST_FIRST);\n"
+         "  const int tile_heads = args->heads_q / args->heads_per_tile;\n"
+         "  const int splits = blocks / tile_heads;\n"
+         "  work.first_head = (blocks - splits * tile_heads) * args->heads_per_tile;\n"
+         "  const int batch = splits / args->num_splits;\n"
+         "  work.split = splits - batch * args->num_splits;\n"
+         "  work.batch = batch;\n"
+         "  return work;\n"
+         "}\n"
+         "\n");
   } else {
-    TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");
+    TEXT("// The thread block's work, from its index in the grid.\n"
+         "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n");
+    if ((split && decode) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+      TEXT("  return find_partly_split_work(args, block, BLOCK_M, LAST_FIRST);\n");
+    } else if (split || decode) {
+      TEXT("  return find_split_work(args, block, BLOCK_M, LAST_FIRST, SPLIT);\n");
+    } else {
+      TEXT("  return find_whole_work(args, block, BLOCK_M, LAST_FIRST);\n");
+    }
+    TEXT("}\n"
+         "\n");
   }
-  TEXT("}\n"
-       "\n"
-       "// The keys that the row at a position sees.\n"
+  TEXT("// The keys that the row at a position sees.\n"
        "__device__ __forceinline__ Row find_row(const attnpress_fwd_args *args, int position) {\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  return window_row(position, &args->score, args->seqlen_k);\n");
@@ -416,13 +434,17 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     if (warps_k > 1) {
-      TEXT("// Asks for the number of the page in which this lane's key of key block `n` lies, by the table that\n"
-           "// lies `table` entries behind K's. It is waited for where it is used.\n"
+      TEXT("// The entry of the sequence's table for this lane's key of key block `n`.\n"
+           "__device__ __forceinline__ int entry_of_key(const KeyPipeline *pipe, int n) {\n"
+           "  return place_of_key(&pipe->pages, &pipe->batch->ragged,\n"
+           "                      n * BLOCK_N + pipe->key_begin + RING_THREAD)\n"
+           "      .page;\n"
+           "}\n"
+           "\n"
+           "// Asks for the number of the page in which that key lies, by the table that lies `table` entries\n"
+           "// behind K's. It is waited for where it is used.\n"
            "__device__ __forceinline__ int ask_for_page(const KeyPipeline *pipe, int n, int64_t table) {\n"
-           "  const int page =\n"
-           "      place_of_key(&pipe->pages, &pipe->batch->ragged, n * BLOCK_N + pipe->key_begin + RING_THREAD)\n"
-           "          .page;\n"
-           "  return pipe->pages.table[table + page];\n"
+           "  return pipe->pages.table[table + entry_of_key(pipe, n)];\n"
            "}\n"
            "\n"
            "// Starts the copy of `rows` keys from `first_key` on, of `columns` columns, into a slot whose rows\n"
@@ -736,7 +758,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  pipe.seqlen_k = args->seqlen_k - key_begin;\n");
   if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
-    TEXT("  pipe.page = n >= block_begin ? ask_for_page(&pipe, n, 0) : 0;\n");
+    TEXT("  pipe.page = 0; // the caller's to set\n");
   }
   TEXT("  pipe.block_begin = block_begin;\n"
        "  pipe.ring = ring;\n"
@@ -1613,6 +1635,21 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     }
     TEXT("}\n"
          "\n");
+    if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
+      TEXT("// The entry of the page table that this lane reads first, if its sequence is as long as the bound\n"
+           "// of the lengths: asked for beside the lengths, it need not wait for them.\n"
+           "__device__ __forceinline__ int guess_entry(const attnpress_fwd_ragged_args *batch,\n"
+           "                                           const Work *work, int first_key) {\n"
+           "  Range blocks = {0, ceil_div(batch->fwd.seqlen_k, BLOCK_N)};\n"
+           "  if (SPLIT)\n"
+           "    blocks = split_own_blocks(blocks, work->split, batch->fwd.num_splits,\n"
+           "                              batch->fwd.key_blocks_per_split);\n"
+           "  const Pages pages = {nullptr, 0, max(batch->fwd.seqlen_k - 1, 0)};\n"
+           "  const int key = max(blocks.end - 1, 0) * BLOCK_N + first_key + threadIdx.x % 32;\n"
+           "  return place_of_key(&pages, &batch->ragged, key).page; // the bound is of as many pages\n"
+           "}\n"
+           "\n");
+    }
   }
   TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
@@ -1639,11 +1676,19 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  const Work work = find_work(&batch.fwd, blockIdx.x);\n"
          "  if (blockIdx.x < FIRST_THREAD_BLOCKS)\n"
          "    fetch_lengths(&batch, &work);\n");
+    if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
+      TEXT("  const bool guesses = batch.ragged.page_indptr == nullptr && batch.ragged.kv_batch_idx == nullptr;\n"
+           "  const int64_t table_row = guesses ? work.batch * batch.ragged.page_table_stride : 0;\n"
+           "  const int guessed = guesses ? guess_entry(&batch, &work, warp_k * RING_KEYS) : 0;\n");
+    }
   }
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
          "  griddepcontrol_wait();\n"
          "  griddepcontrol_launch_dependents();\n");
+  }
+  if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
+    TEXT("  const int guessed_page = batch.ragged.page_table[table_row + guessed];\n");
   }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, ");
@@ -1710,6 +1755,12 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "                               ");
     STRING((warps_k > 1) ? "n, " : "");
     TEXT("block_begin, ring, first_key);\n");
+    if (warps_k > 1) {
+      TEXT("  // Of the first key block, if it was guessed.\n"
+           "  pipe.page = guessed_page;\n"
+           "  if (n >= block_begin && (!guesses || entry_of_key(&pipe, n) != guessed))\n"
+           "    pipe.page = ask_for_page(&pipe, n, 0);\n");
+    }
   } else {
     TEXT("  KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,\n"
          "                               block_begin, ring, first_key);\n");

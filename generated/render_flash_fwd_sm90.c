@@ -156,6 +156,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (alibi_product) {
     TEXT("#include \"attnpress/device/ptx_opaque.cuh\"\n");
   }
+  if (fixed_splits) {
+    TEXT("#include \"attnpress/device/ptx_prefetch.cuh\"\n");
+  }
   TEXT("#include \"attnpress/device/ptx_tma.cuh\"\n"
        "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
        "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
@@ -929,6 +932,36 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "}\n"
          "\n");
+    if (split) {
+      TEXT("// Asks for what is read first to come to the L2 cache: the lengths of the first sequences and, as far\n"
+           "// as a line a lane of all thread blocks goes, the page table. Nothing is read, so that it need not\n"
+           "// wait for what may yet write there. All lanes of a warp arrive.\n"
+           "__device__ __forceinline__ void fetch_lengths(const attnpress_fwd_sm90_args *args) {\n"
+           "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "  if (lane * 32 < args->fwd.batch) {\n"
+           "    if (ragged->cu_seqlens_q != nullptr)\n"
+           "      prefetch_l2(ragged->cu_seqlens_q + lane * 32);\n"
+           "    if (ragged->cu_seqlens_k != nullptr)\n"
+           "      prefetch_l2(ragged->cu_seqlens_k + lane * 32);\n"
+           "    if (ragged->seqused_k != nullptr)\n"
+           "      prefetch_l2(ragged->seqused_k + lane * 32);\n"
+           "  }\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("  const int64_t entries = ragged->page_indptr != nullptr\n"
+             "                              ? ragged->table_pages\n"
+             "                              : (ragged->kv_batches - 1) * ragged->page_table_stride +\n"
+             "                                    ragged->table_pages;\n"
+             "  const int64_t entry = ((int64_t)blockIdx.x * 32 + lane) * 32;\n"
+             "  if (entry < entries) {\n"
+             "    prefetch_l2(ragged->page_table + entry);\n"
+             "    if (ragged->page_table_v != 0)\n"
+             "      prefetch_l2(ragged->page_table + ragged->page_table_v + entry);\n"
+             "  }\n");
+      }
+      TEXT("}\n"
+           "\n");
+    }
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("// The producer's first warp: loads each unit's Q, and K of its key blocks.\n"
            "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
@@ -2694,6 +2727,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  // All threads arrive and wait: hands over the barriers.\n"
          "  __syncthreads();\n");
+  }
+  if (fixed_splits) {
+    TEXT("  if (threadIdx.x / 32 == 3)\n"
+         "    fetch_lengths(&args);\n");
   }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  // ");

@@ -1014,7 +1014,11 @@ static void test_splits_of_sequences(void **state) {
     assert_int_equal(plan.key_blocks_per_split, 1);
     problem.batch = 256;
     assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_in_range(plan.num_splits, 2, 4); /* many sequences: no more than their longest need */
+    problem.heads_q = 64;                   /* whose parts would cost more than that saves */
+    assert_ok(ap_choose(&problem, &h200, &plan));
     assert_int_equal(plan.num_splits, 1);
+    problem.heads_q = 32;
     problem.batch = 64;
   }
 }

@@ -17,8 +17,10 @@ enum {
   SEQUENCE_SPLIT_BYTES = 512 * 1024,
   /* As SPLIT_WAVES_MAX: thread blocks that find no keys cost time, too. */
   SEQUENCE_WAVES_MAX = 64,
-  /* So many without splits, and the others make up for the longest. */
+  /* So many without splits, and the others make up for the longest, unless few heads share their keys,
+   * whose parts cost little. */
   SEQUENCE_WAVES_WHOLE = 8,
+  SEQUENCE_FEW_HEADS = 4,
   /* Of batch-invariant calls: keys of a split, and, of few rows, thread blocks as SPLIT_WAVES_MAX. */
   FIXED_SPLIT_KEYS = 512,
   FIXED_SPLIT_WAVES_MAX = 128,
@@ -143,10 +145,11 @@ static int64_t sequence_split_blocks(const ap_problem *problem, const ap_tile *t
   return blocks > ROUNDS_KEY_BLOCKS_MIN ? blocks : ROUNDS_KEY_BLOCKS_MIN;
 }
 
-/** Splits of sequences whose longest may have `key_blocks`, for `blocks` thread blocks of one split. */
+/** Splits of sequences whose longest may have `key_blocks`, for `blocks` thread blocks of one split, in
+ * which `heads` share their keys. */
 static int64_t sequence_splits(int64_t blocks, int64_t key_blocks, int64_t split_blocks,
-                               int64_t slots) {
-  if (blocks >= SEQUENCE_WAVES_WHOLE * slots)
+                               int64_t slots, int32_t heads) {
+  if (blocks >= SEQUENCE_WAVES_WHOLE * slots && heads > SEQUENCE_FEW_HEADS)
     return 1;
   int64_t count = ceil_div(key_blocks, split_blocks);
   if (count > SPLITS_CHOSEN_MAX)
@@ -598,8 +601,8 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
   }
   if (!plan->variant.axis[AP_ATTENTION_DECODE])
     return count;
-  const int64_t more =
-      sequence_splits(blocks, key_blocks, sequence_split_blocks(problem, tile), slots);
+  const int64_t more = sequence_splits(blocks, key_blocks, sequence_split_blocks(problem, tile),
+                                       slots, ap_group_of(problem));
   if (more <= count)
     return count;
   *least = ceil_div(key_blocks, more);

@@ -928,8 +928,8 @@ MUTATIONS = [
     Mutation(
         "combine: heads of the next batch",
         COMBINE,
-        "row / args->seqlen_q % args->heads_q;",
-        "row / args->seqlen_q;",
+        "heads - place.batch * args->heads_q;",
+        "heads;",
     ),
     # ---- sm90: barriers and the rings ----
     Mutation(

@@ -8,6 +8,7 @@ SEQUENCE = "include/attnpress/device/sequence.cuh"
 UNITS_OF = "include/attnpress/device/units.cuh"
 DECODE = "templates/attention/flash_fwd_decode_sm80.cu.j2"
 RING = "templates/attention/parts/key_ring.cu.j2"
+FIND_WORK = "templates/attention/parts/find_work.cu.j2"
 SM80 = "templates/attention/flash_fwd_sm80.cu.j2"
 EPILOGUE = "include/attnpress/device/epilogue.cuh"
 ROWS = "templates/attention/parts/tile_rows.cu.j2"
@@ -141,8 +142,8 @@ MUTATIONS = [
     Mutation(
         "ragged: rows behind the end are added up",
         COMBINE,
-        "if (position >= rows.count)",
-        "if (position >= args.seqlen_q)",
+        "if (place.position >= rows.count)",
+        "if (place.position >= args.seqlen_q)",
     ),
     Mutation(
         "ragged: the sum goes to the first sequence",
@@ -232,6 +233,36 @@ MUTATIONS = [
         "n * BLOCK_N",
     ),
     Mutation(
+        "pages: the first page is that of the longest sequence there may be",
+        DECODE,
+        "(!guesses || entry_of_key(&pipe, n) != guessed)",
+        "!guesses",
+    ),
+    Mutation(
+        "pages: the first page is that of the first sequence",
+        DECODE,
+        "guesses ? work.batch * batch.ragged.page_table_stride : 0",
+        "0",
+    ),
+    Mutation(
+        "pages: a guess in a flat table",
+        DECODE,
+        "batch.ragged.page_indptr == nullptr && batch.ragged.kv_batch_idx == nullptr",
+        "batch.ragged.kv_batch_idx == nullptr",
+    ),
+    Mutation(
+        "ragged: splits of a sequence count on over the batch",
+        FIND_WORK,
+        "splits - batch * args->num_splits;",
+        "splits;",
+    ),
+    Mutation(
+        "ragged: all splits are of the first heads",
+        FIND_WORK,
+        "(blocks - splits * tile_heads) * args->heads_per_tile",
+        "0",
+    ),
+    Mutation(
         "ragged: a split's least number of key blocks is its most",
         "include/attnpress/device/work.cuh",
         "max(equal, least)",
@@ -252,8 +283,8 @@ MUTATIONS = [
     Mutation(
         "combine of sequences: the output of one of few splits without keys",
         COMBINE,
-        "lse > -INF ? out : zero};",
-        "out};",
+        "if (__shfl_sync(0xffffffff, lse, group) == -INF)",
+        "if (false)",
     ),
     Mutation(
         "combine of sequences: few splits past the end",
@@ -367,8 +398,8 @@ MUTATIONS = [
     Mutation(
         "fixed splits: the combine kernel's groups",
         COMBINE,
-        "if (ragged->fixed_split_blocks == 0)",
-        "if (ragged->fixed_split_blocks >= 0)",
+        "if (ragged->fixed_split_blocks != 0)",
+        "if (false)",
     ),
     Mutation(
         "ragged sm90: V behind the last key stays",
@@ -1034,7 +1065,7 @@ MUTATIONS = [
     Mutation(
         "combine: as many splits as the longest sequence has",
         COMBINE,
-        "    args.num_splits = batch_args.sequence_splits[batch];",
+        "    args.num_splits = batch_args.sequence_splits[place.batch];",
         "    ;",
     ),
 ]
