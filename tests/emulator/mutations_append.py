@@ -144,8 +144,8 @@ MUTATIONS = [
     Mutation(
         "append: threads past the end",
         WRITE,
-        "thread >= (int64_t)args.tokens",
-        "thread > (int64_t)args.tokens",
+        "thread < (int64_t)args.tokens",
+        "thread <= (int64_t)args.tokens",
     ),
     Mutation(
         "append: V is K",
@@ -158,9 +158,7 @@ MUTATIONS = [
     ),
     Mutation("append: a token that is none", WRITE, "  if (!token.exists)\n    return;\n", ""),
     Mutation("append: q goes to the cache's place", WRITE, "which != ATTNPRESS_APPEND_Q", "true"),
-    Mutation(
-        "append: a place that is none", WRITE, "!place.exists || position < 0", "position < 0"
-    ),
+    Mutation("append: a place that is none", WRITE, "  if (!place.exists)\n    return;\n", ""),
     Mutation("append: a negative position", WRITE, "position < 0 ||", ""),
     Mutation(
         "append: a position past the tables",
@@ -192,14 +190,14 @@ MUTATIONS = [
     Mutation(
         "append: partners next door",
         WRITE,
-        "(const unsigned char *)from + half * SIZE",
-        "(const unsigned char *)from + SIZE",
+        "load_span(from + half * SIZE",
+        "load_span(from + SIZE",
     ),
     Mutation(
         "append: a vector over both halves",
         WRITE,
-        "store_span(to, SIZE, column, half,",
-        "store_span(to, SIZE, column, 2 * half,",
+        "store_span(to, SIZE, column, paired ? half : rows->head_dim",
+        "store_span(to, SIZE, column, rows->head_dim",
     ),
     Mutation(
         "append: sin is cos",
