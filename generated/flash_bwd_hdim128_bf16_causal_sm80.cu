@@ -13,6 +13,7 @@
 #include "attnpress/args/attention.h"
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/gradient.cuh"
+#include "attnpress/device/gradient_order.cuh"
 #include "attnpress/device/gradient_store.cuh"
 #include "attnpress/device/product.cuh"
 #include "attnpress/device/ptx_address.cuh"
@@ -77,7 +78,8 @@ struct Work {
   int begin; // first key
 };
 
-__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {
+__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {
+  const int block = block_in_turn(args, index);
   Work work;
   // Causal: the first keys are seen by the most rows, and the longest key blocks come first.
   work.begin = block % args->blocks * BLOCK_N;

@@ -20,6 +20,7 @@
 #include "attnpress/device/dtype.cuh"
 #include "attnpress/device/gradient.cuh"
 #include "attnpress/device/gradient_bulk.cuh"
+#include "attnpress/device/gradient_order.cuh"
 #include "attnpress/device/gradient_store.cuh"
 #include "attnpress/device/gradient_zero.cuh"
 #include "attnpress/device/pipeline.cuh"
@@ -126,7 +127,13 @@ struct Work {
   int part; // of the group
 };
 
-__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {
+// The thread blocks that have the same query heads as this one are unit_of() of all.
+__device__ __forceinline__ int unit_of(const attnpress_bwd_args *args, const Work *work) {
+  return (work->batch * args->heads_kv + work->kv_head) * args->group_parts + work->part;
+}
+
+__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {
+  const int block = block_in_turn(args, index);
   Work work;
   // Causal: the first keys are seen by the most rows, and the longest key blocks come first.
   work.key_begin = block % args->blocks * BLOCK_N;
@@ -320,7 +327,7 @@ __device__ __forceinline__ void add_up(const attnpress_bwd_args *args, uint32_t 
                                        const Work *work, int place) {
   const int first = place * DQ_TILES, tiles = place == 0 ? DQ_TILES : K_TILES - DQ_TILES;
   const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;
-  wait_for_zeros(args, 2);
+  wait_for_zeros(args, unit_of(args, work), 2);
   float *sum =
       args->dq_sum +
       sum_offset(args, work->batch, work->first_head, work->row_begin / 16,
@@ -550,7 +557,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
     if (warp == 1)
       produce_rows(&bwd, smem, shared, &work);
     if (warp >= 2)
-      zero_ahead(&bwd, HEAD_DIM, warp - 2, 2);
+      zero_ahead(&bwd, unit_of(&bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);
     if (threadIdx.x == 64)
       add_up(&bwd, shared, &work, 0);
     if (threadIdx.x == 96)

@@ -21,6 +21,7 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t alibi = in->axis[AP_ATTENTION_ALIBI];
   const int32_t bias = in->axis[AP_ATTENTION_BIAS];
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
+  const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
@@ -77,6 +78,9 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/gradient.cuh\"\n");
   if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
+  }
+  if ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("#include \"attnpress/device/gradient_order.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
@@ -186,9 +190,14 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  int batch, head, kv_head, row_begin, steps;\n");
   }
   TEXT("};\n"
-       "\n"
-       "__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
-       "  Work work;\n"
+       "\n");
+  if (mask == AP_ATTENTION_MASK_CAUSAL) {
+    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n"
+         "  const int block = block_in_turn(args, index);\n");
+  } else {
+    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
+  }
+  TEXT("  Work work;\n"
        "  const int row_block = block % args->blocks, head = block / args->blocks;\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  work.row_begin = row_block * BLOCK_M;\n");

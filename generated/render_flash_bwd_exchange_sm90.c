@@ -99,6 +99,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       if (((mask == AP_ATTENTION_MASK_WINDOW) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
         TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
       }
+      if ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+        TEXT("#include \"attnpress/device/gradient_order.cuh\"\n");
+      }
       TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
            "#include \"attnpress/device/gradient_zero.cuh\"\n"
            "#include \"attnpress/device/pipeline.cuh\"\n"
@@ -253,8 +256,20 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  work.kv_head = unit->head;\n"
              "  work.batch = unit->sequence;\n");
       } else {
-        TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
-             "  Work work;\n"
+        if (parts) {
+          TEXT("// The thread blocks that have the same query heads as this one are unit_of() of all.\n"
+               "__device__ __forceinline__ int unit_of(const attnpress_bwd_args *args, const Work *work) {\n"
+               "  return (work->batch * args->heads_kv + work->kv_head) * args->group_parts + work->part;\n"
+               "}\n"
+               "\n");
+        }
+        if (mask == AP_ATTENTION_MASK_CAUSAL) {
+          TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n"
+               "  const int block = block_in_turn(args, index);\n");
+        } else {
+          TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
+        }
+        TEXT("  Work work;\n"
              "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
              "  work.key_begin = block % args->blocks * BLOCK_N;\n");
         if (parts) {
@@ -1109,7 +1124,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("  Step step = {work->first_head, work->row_begin};\n"
            "  Stage stage = {0, 0};\n"
            "  if (threadIdx.x % 32 == 0)\n"
-           "    wait_for_zeros(args, 2);\n"
+           "    wait_for_zeros(args, unit_of(args, work), 2);\n"
            "  __syncwarp();\n"
            "  if (work->steps > 0) // the copy engine hands over K\n"
            "    wait_for_phase(k_full(shared), 0);\n"
@@ -1221,7 +1236,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "    if (warp == 1)\n"
            "      produce_rows(&args.bwd, smem, shared, &work);\n"
            "    if (warp >= 2)\n"
-           "      zero_ahead(&args.bwd, HEAD_DIM, warp - 2, 2);\n"
+           "      zero_ahead(&args.bwd, unit_of(&args.bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM,\n"
+           "                 warp - 2, 2);\n"
            "  } else if (warp < 12) {\n"
            "    increase_registers(SCORE_REGISTERS);\n"
            "    consume_scores(&args.bwd, smem, shared, &work, ");
@@ -1324,6 +1340,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     }
     if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
       TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
+    }
+    if ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+      TEXT("#include \"attnpress/device/gradient_order.cuh\"\n");
     }
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
@@ -1536,8 +1555,20 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  work.kv_head = unit->head;\n"
            "  work.batch = unit->sequence;\n");
     } else {
-      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
-           "  Work work;\n"
+      if (parts) {
+        TEXT("// The thread blocks that have the same query heads as this one are unit_of() of all.\n"
+             "__device__ __forceinline__ int unit_of(const attnpress_bwd_args *args, const Work *work) {\n"
+             "  return (work->batch * args->heads_kv + work->kv_head) * args->group_parts + work->part;\n"
+             "}\n"
+             "\n");
+      }
+      if (mask == AP_ATTENTION_MASK_CAUSAL) {
+        TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n"
+             "  const int block = block_in_turn(args, index);\n");
+      } else {
+        TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
+      }
+      TEXT("  Work work;\n"
            "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
            "  work.key_begin = block % args->blocks * BLOCK_N;\n");
       if (parts) {
@@ -2141,7 +2172,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         if (parts) {
           TEXT("    if (n == 0) {\n"
                "      if (threadIdx.x % 32 == 0)\n"
-               "        wait_for_zeros(args, 2);\n"
+               "        wait_for_zeros(args, unit_of(args, work), 2);\n"
                "      __syncwarp();\n"
                "    }\n");
         }
@@ -2163,7 +2194,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         }
         if (parts) {
           TEXT("  if (threadIdx.x % 32 == 0)\n"
-               "    wait_for_zeros(args, 2);\n"
+               "    wait_for_zeros(args, unit_of(args, work), 2);\n"
                "  __syncwarp();\n");
         }
         TEXT("  Step step = {work->first_head, work->row_begin};\n"
@@ -2647,7 +2678,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "    decrease_registers(PRODUCER_REGISTERS);\n");
     if (parts) {
       TEXT("    if (warp >= 2)\n"
-           "      zero_ahead(&bwd, HEAD_DIM, warp - 2, 2);\n");
+           "      zero_ahead(&bwd, unit_of(&bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);\n");
     }
     if (merged) {
       TEXT("    produce_and_sum(maps, &bwd, smem, shared, &work);\n");

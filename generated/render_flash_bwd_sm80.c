@@ -130,6 +130,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
   if (((modifies || softcap) || dropout) || (mask == AP_ATTENTION_MASK_WINDOW)) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
   }
+  if ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("#include \"attnpress/device/gradient_order.cuh\"\n");
+  }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
   }
@@ -324,8 +327,13 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  return work;\n"
          "}\n");
   } else {
-    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
-         "  Work work;\n");
+    if (mask == AP_ATTENTION_MASK_CAUSAL) {
+      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n"
+           "  const int block = block_in_turn(args, index);\n");
+    } else {
+      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
+    }
+    TEXT("  Work work;\n");
     if (owns_keys) {
       TEXT("  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
            "  work.begin = block % args->blocks * BLOCK_N;\n"

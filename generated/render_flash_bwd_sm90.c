@@ -126,6 +126,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
   }
+  if ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("#include \"attnpress/device/gradient_order.cuh\"\n");
+  }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
   }
@@ -375,8 +378,20 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  work.kv_head = unit->head;\n"
          "  work.batch = unit->sequence;\n");
   } else {
-    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n"
-         "  Work work;\n"
+    if (parts) {
+      TEXT("// The thread blocks that have the same query heads as this one are unit_of() of all.\n"
+           "__device__ __forceinline__ int unit_of(const attnpress_bwd_args *args, const Work *work) {\n"
+           "  return (work->batch * args->heads_kv + work->kv_head) * args->group_parts + work->part;\n"
+           "}\n"
+           "\n");
+    }
+    if (mask == AP_ATTENTION_MASK_CAUSAL) {
+      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n"
+           "  const int block = block_in_turn(args, index);\n");
+    } else {
+      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
+    }
+    TEXT("  Work work;\n"
          "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
          "  work.key_begin = block % args->blocks * BLOCK_N;\n");
     if (parts) {
@@ -835,7 +850,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;\n");
     if (parts) {
-      TEXT("  wait_for_zeros(args, 2);\n");
+      TEXT("  wait_for_zeros(args, unit_of(args, work), 2);\n");
     }
     TEXT("  float *sum =\n"
          "      args->dq_sum +\n"
@@ -1173,7 +1188,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if ((parts && in_turn) && !adders) {
     TEXT("  if (lane == 0)\n"
-         "    wait_for_zeros(args, 2);\n"
+         "    wait_for_zeros(args, unit_of(args, work), 2);\n"
          "  __syncwarp();\n");
   }
   TEXT("  Step step = {work->first_head, work->row_begin};\n"
@@ -1573,12 +1588,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "      produce_rows(&bwd, smem, shared, &work);\n");
   if (parts) {
     TEXT("    if (warp >= 2)\n"
-         "      zero_ahead(&bwd, HEAD_DIM, warp - 2, 2);\n");
+         "      zero_ahead(&bwd, unit_of(&bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);\n");
   }
   if (parts && own_dq) {
     TEXT("    if (warp == 2) { // for the warps of dQ, which have no registers for it\n"
          "      if (threadIdx.x == 64)\n"
-         "        wait_for_zeros(&bwd, 2);\n"
+         "        wait_for_zeros(&bwd, unit_of(&bwd, &work), 2);\n"
          "      __syncwarp();\n"
          "      named_barrier_arrive(3, 128 + 32);\n"
          "    }\n");

@@ -897,6 +897,83 @@ static void test_splits_that_do_not_pay(void **state) {
   }
 }
 
+static int32_t backward_pass(const ap_launches *launches, int i) {
+  return launches->launch[i].variant.axis[AP_ATTENTION_PASS];
+}
+
+/** Heads whose blocks take turns are zeroed ahead all at once, or a block would wait for later ones. */
+static void test_causal_turns(void **state) {
+  (void)state;
+  static const int heads_kv[] = {1, 2, 8, 40}, groups[] = {1, 4, 7}, batches[] = {1, 3, 16};
+  static const int lengths[] = {1, 65, 512, 3000, 16384};
+  int turns = 0, ahead = 0;
+  for (int i = 0; i < 4 * 3 * 3 * 5 * 5; ++i) {
+    const int heads = heads_kv[i % 4], batch = batches[i / 12 % 3];
+    const int rows = lengths[i / 36 % 5], keys = lengths[i / 180];
+    for (int deterministic = 0; deterministic < 2; ++deterministic) {
+      ap_problem problem =
+          make_problem(batch, heads * groups[i / 4 % 3], heads, rows, keys, i % 7 ? 128 : 256);
+      ap_backward_plan plan;
+      ap_launches launches;
+      problem.mask = AP_ATTENTION_MASK_CAUSAL;
+      assert_ok(ap_choose_backward(&problem, deterministic, &h200, &plan, &launches));
+      for (int at = 0; at < launches.count; ++at) {
+        const int32_t pass = backward_pass(&launches, at), abreast = plan.abreast[at];
+        if (pass == AP_ATTENTION_PASS_BWD_DELTA || pass == AP_ATTENTION_PASS_BWD_CONVERT)
+          continue;
+        assert_in_range(abreast, 1, launches.launch[at].grid / plan.blocks[at]);
+        turns += abreast > 1;
+        if (pass == AP_ATTENTION_PASS_BWD && plan.zero_ahead > 0) {
+          assert_true(plan.zero_ahead >= abreast);
+          ++ahead;
+        }
+      }
+      problem.mask = AP_ATTENTION_MASK_FULL;
+      assert_ok(ap_choose_backward(&problem, deterministic, &h200, &plan, &launches));
+      for (int at = 0; at < launches.count; ++at)
+        assert_int_equal(plan.abreast[at], 0);
+    }
+  }
+  assert_true(turns > 500 && ahead > 50);
+}
+
+/** Where rows see few keys wide heads run the pair, which a plan for longer calls has as well. */
+static void test_short_pair(void **state) {
+  (void)state;
+  static const struct {
+    int batch, keys, hdim, causal, paired;
+  } rows[] = {
+      {32, 512, 256, 0, 1},
+      {16, 1024, 256, 1, 1},
+      {16, 1024, 256, 0, 0},
+      {8, 2048, 256, 1, 0},
+      {1, 512, 256, 0, 0} /* few thread blocks */,
+      {32, 512, 192, 0, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const int32_t mask = rows[i].causal ? AP_ATTENTION_MASK_CAUSAL : AP_ATTENTION_MASK_FULL;
+    ap_problem problem =
+        make_problem(rows[i].batch, 8, 8, rows[i].keys, rows[i].keys, rows[i].hdim);
+    ap_backward_plan plan;
+    ap_launches launches, range;
+    problem.mask = mask;
+    assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
+    assert_int_equal(plan.fused, !rows[i].paired);
+    ap_problem maxima = problem;
+    maxima.batch = 64;
+    maxima.seqlen_q = maxima.seqlen_k = 4096;
+    maxima.tma_min = maxima.tma_max = 1;
+    assert_ok(ap_choose_backward_range(&maxima, 0, &h200, &range));
+    assert_true(range.workspace_bytes >= launches.workspace_bytes);
+    for (int at = 0; at < launches.count; ++at) {
+      int found = 0;
+      for (int j = 0; j < range.count; ++j)
+        found |= range.launch[j].variant_key == launches.launch[at].variant_key;
+      assert_true(found);
+    }
+  }
+}
+
 static void test_split_plan(void **state) {
   (void)state;
   ap_problem problem = make_problem(1, 8, 2, 1, 100000, 128);
@@ -1186,6 +1263,8 @@ int main(void) {
       cmocka_unit_test(test_whole_row_blocks),
       cmocka_unit_test(test_packing),
       cmocka_unit_test(test_no_parts),
+      cmocka_unit_test(test_causal_turns),
+      cmocka_unit_test(test_short_pair),
       cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_num_splits),
       cmocka_unit_test(test_num_splits_everywhere),

@@ -307,6 +307,9 @@ static void say_backward(explanation *e) {
   else if (e->shape.deterministic)
     say(e,
         "paired: a kernel for dq and one for dk and dv, as deterministic gradients were asked for");
+  else if (e->shape.hdim <= AP_ATTENTION_BWD_HDIM_MAX &&
+           e->shape.hdim_v <= AP_ATTENTION_BWD_HDIM_MAX)
+    say(e, "paired: a kernel for dq and one for dk and dv, as each row sees few keys");
   else
     say(e, "paired: a kernel for dq and one for dk and dv; the fused one ends at head dim %d",
         AP_ATTENTION_BWD_HDIM_MAX);

@@ -93,17 +93,18 @@ typedef struct ap_backward_order {
 
 /** What a backward call launches, and where its workspace holds what. `launches` is filled, too. */
 typedef struct ap_backward_plan {
-  int32_t row_tiles, sum_tiles;    /* as in attnpress_bwd_args */
-  int32_t fused;                   /* 1: dq is summed in fp32 in the workspace */
-  int32_t direct_keys;             /* as in attnpress_bwd_ragged_args */
-  int32_t has_sum;                 /* 1: dq_sum is there */
-  size_t delta_offset_bytes;       /* behind lse_log2 */
-  size_t dq_sum_offset_bytes;      /* behind delta; only where it is there */
-  int32_t can_zero_ahead;          /* 1: bwd is a kernel that can, and dq_zeroed is there */
-  int32_t zero_ahead;              /* as in attnpress_bwd_args */
-  size_t dq_zeroed_offset_bytes;   /* behind dq_sum */
-  int32_t blocks[AP_LAUNCHES_MAX]; /* of each launch: the argument of that name */
-  int32_t orders;                  /* of ragged calls; 0: no schedule kernel runs */
+  int32_t row_tiles, sum_tiles;     /* as in attnpress_bwd_args */
+  int32_t fused;                    /* 1: dq is summed in fp32 in the workspace */
+  int32_t direct_keys;              /* as in attnpress_bwd_ragged_args */
+  int32_t has_sum;                  /* 1: dq_sum is there */
+  size_t delta_offset_bytes;        /* behind lse_log2 */
+  size_t dq_sum_offset_bytes;       /* behind delta; only where it is there */
+  int32_t can_zero_ahead;           /* 1: bwd is a kernel that can, and dq_zeroed is there */
+  int32_t zero_ahead;               /* as in attnpress_bwd_args */
+  size_t dq_zeroed_offset_bytes;    /* behind dq_sum */
+  int32_t blocks[AP_LAUNCHES_MAX];  /* of each launch: the argument of that name, */
+  int32_t abreast[AP_LAUNCHES_MAX]; /* and so here; 0: it has none */
+  int32_t orders;                   /* of ragged calls; 0: no schedule kernel runs */
   ap_backward_order order[ATTNPRESS_SCHEDULE_ORDERS];
   int32_t order_of[AP_LAUNCHES_MAX]; /* of each launch that has one */
   int32_t group_parts, key_tiles;    /* as in attnpress_bwd_args */

@@ -244,6 +244,12 @@ static attnpress_bwd_args convert_keys(const attnpress_bwd_args *bwd, int is_dv)
   return out;
 }
 
+/** What differs between the kernels of a dense call. */
+static void set_blocks(attnpress_bwd_args *block, const ap_backward_plan *how, int index) {
+  block->blocks = how->blocks[index];
+  block->abreast = how->abreast[index] > 0 ? how->abreast[index] : 1;
+}
+
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   backward_run *run = (backward_run *)base;
@@ -295,13 +301,13 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
       ap_score_mod_fill(&forward, NULL, &run->with_mod.mod);
       ap_dbuffers_fill(&run->call.args, &run->with_mod.gradients);
     }
-    run->with_mod.bwd.blocks = how->blocks[index];
+    set_blocks(&run->with_mod.bwd, how, index);
     *block = &run->with_mod;
     return ATTNPRESS_OK;
   }
   if (index == 0)
     fill_block(&run->call, how, &run->block.bwd);
-  run->block.bwd.blocks = how->blocks[index];
+  set_blocks(&run->block.bwd, how, index);
   *block = &run->block.bwd;
   if (how->group_parts > 1 && (index == how->dk_convert || index == how->dv_convert)) {
     run->keys = convert_keys(&run->block.bwd, index == how->dv_convert);

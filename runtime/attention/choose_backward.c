@@ -23,6 +23,10 @@ static int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+static int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
 /** 1 where kernels of an architecture can run the call: those of sm90 read through tensor maps, and
@@ -179,20 +183,46 @@ static int is_fused(const ap_problem *p, int deterministic) {
          p->hdim_v <= AP_ATTENTION_BWD_HDIM_MAX;
 }
 
+/* ---- Short walks ----------------------------------------------------------------------------- */
+
+enum {
+  PAIR_HDIM_MIN = 200, /* of both head dims; */
+  PAIR_KEYS = 768,     /* keys of a row, on average, up to which the pair takes less time */
+  PAIR_BLOCK_KEYS = 64,
+  PAIR_ROUNDS = 2, /* of thread blocks of keys, at least */
+};
+
+/** Whether a call with few keys may run the pair although it need not: where bwd has 64 keys a block,
+ * and the sum of dq is as long on its way as two more products take. */
+static int may_pair(const ap_problem *p, const ap_device *device) {
+  return device->capability == 90 && device->tma && p->tma &&
+         (device->arch_max == 0 || device->arch_max >= 90) &&
+         p->sequences == AP_ATTENTION_SEQUENCES_DENSE && p->mask != AP_ATTENTION_MASK_WINDOW &&
+         p->hdim >= PAIR_HDIM_MIN && p->hdim_v >= PAIR_HDIM_MIN && !p->softcap && !p->alibi &&
+         !p->bias && !p->dropout && !p->mod_score && !p->mod_mask;
+}
+
+static int is_short(const ap_problem *p, const ap_device *device) {
+  const int64_t unseen =
+      p->mask == AP_ATTENTION_MASK_FULL ? 0 : smaller(p->seqlen_q, p->seqlen_k) / 2;
+  const int64_t blocks = ceil_div(p->seqlen_k, PAIR_BLOCK_KEYS) * p->heads_kv * p->batch;
+  return may_pair(p, device) && p->seqlen_k - unseen <= PAIR_KEYS &&
+         blocks >= (int64_t)PAIR_ROUNDS * device->sm_count;
+}
+
 /* ---- Groups that thread blocks share --------------------------------------------------------- */
 
 enum {
   ROUNDS_MAX = 24, /* of thread blocks that share groups: their parts take memory, */
   SUMS_MAX = 4,    /* at most so many times as much as the sum of dq */
   BLOCK_STEPS = 2, /* what a thread block takes beside its walk, in steps of it: K, V, dK and dV */
-  PART_STEPS = 6,  /* and more where dK and dV are of a part, in fp32 */
+  PART_STEPS = 3,  /* and more where dK and dV are of a part, in fp32 */
   SUM_STEPS = 3,   /* what a call takes whose parts are added up, in the same steps: launches */
-  GAIN_PERCENT = 5,
+  GAIN_PERCENT = 2,
 };
 
 /** Steps of a call's walks that pass until the last thread block has ended, by a model: blocks of one
- * length in rounds; causal ones, of which the longest come first in each head alone, evenly, and then
- * one of the longest. */
+ * length in rounds; causal ones evenly, and then half of one of the longest. */
 static int64_t steps_of_call(const ap_problem *p, int64_t slots, int64_t key_blocks,
                              int64_t row_blocks, int32_t parts) {
   const int32_t group = p->heads_q / p->heads_kv;
@@ -202,8 +232,12 @@ static int64_t steps_of_call(const ap_problem *p, int64_t slots, int64_t key_blo
   const int64_t call = parts > 1 ? SUM_STEPS : 0;
   if (p->mask == AP_ATTENTION_MASK_FULL || blocks <= slots)
     return call + ceil_div(blocks, slots) * longest;
-  const int64_t pairs = key_blocks * p->heads_kv * p->batch * group * row_blocks / 2;
-  return call + (pairs + blocks * beside) / slots + longest;
+  /* Of the keys that are as many as the queries, the last ones, a row sees half. */
+  const int64_t half = smaller(p->seqlen_q, p->seqlen_k) / 2;
+  const int64_t all = key_blocks * p->heads_kv * p->batch * group * row_blocks;
+  const int64_t walks = all - (int64_t)((double)all * (double)half / (double)p->seqlen_k);
+  const int64_t evenly = (walks + blocks * beside) / slots + longest / 2;
+  return call + (evenly > longest ? evenly : longest);
 }
 
 /** Whether thread blocks of a kernel may share a group: those of dense calls on 9.0. Under a window
@@ -222,10 +256,6 @@ static int64_t most_part_rows(const ap_problem *p) {
 /** Rows of a part. */
 static int64_t part_rows(const ap_problem *p) {
   return padded_tiles(p->seqlen_k) * TILE_ROWS * p->heads_kv * p->batch;
-}
-
-static int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
 }
 
 /** The parts of a group that take the least time; 1: a thread block has all of it. */
@@ -282,6 +312,33 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
   return add_kernel(&keys, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches);
 }
 
+/* ---- The order of causal thread blocks ------------------------------------------------------- */
+
+enum {
+  TURN_ROUNDS = 2,      /* of thread blocks, of the heads that take turns; */
+  TURN_BYTES = 40 << 20 /* of what they read and add to, at most: L2 has somewhat more */
+};
+
+/** The last heads, or parts of groups, whose thread blocks take turns in a causal kernel's grid. */
+static void take_turns(const ap_problem *p, const ap_device *device, ap_backward_plan *plan,
+                       const ap_launches *launches) {
+  if (p->mask != AP_ATTENTION_MASK_CAUSAL || p->sequences != AP_ATTENTION_SEQUENCES_DENSE)
+    return;
+  const int64_t rows = p->seqlen_q > p->seqlen_k ? p->seqlen_q : p->seqlen_k;
+  const int64_t most = TURN_BYTES / (rows * (p->hdim + p->hdim_v) * (int64_t)sizeof(float));
+  for (int i = 0; i < launches->count; ++i) {
+    const ap_launch *launch = &launches->launch[i];
+    const int32_t pass = launch->variant.axis[AP_ATTENTION_PASS];
+    if (pass != AP_ATTENTION_PASS_BWD && pass != AP_ATTENTION_PASS_BWD_DKV &&
+        pass != AP_ATTENTION_PASS_BWD_DQ)
+      continue;
+    const int64_t slots =
+        (int64_t)device->sm_count * launch->tile.field[AP_ATTENTION_TILE_MIN_BLOCKS];
+    const int64_t turns = smaller(ceil_div(TURN_ROUNDS * slots, plan->blocks[i]), most);
+    plan->abreast[i] = turns < 1 ? 1 : (int32_t)smaller(turns, launch->grid / plan->blocks[i]);
+  }
+}
+
 /* ---- Zeros for the sum of dq ----------------------------------------------------------------- */
 
 enum {
@@ -297,12 +354,14 @@ int ap_can_zero_ahead(const ap_variant *variant) {
 
 /** Units that a unit's thread blocks zero ahead; 0: there are too few for that. */
 static int32_t choose_zero_ahead(const ap_problem *p, const ap_device *device, int32_t key_blocks,
-                                 int32_t parts) {
+                                 int32_t parts, int32_t abreast) {
   const int64_t unit_quads = ceil_div(p->heads_q / p->heads_kv, parts) * padded_tiles(p->seqlen_q) *
                              TILE_ROWS / 4 * p->hdim;
   if (p->seqlen_q == 0 || unit_quads >= UNIT_QUADS_MAX)
     return 0;
-  const int64_t ahead = ceil_div((int64_t)ZERO_ROUNDS * device->sm_count, key_blocks);
+  int64_t ahead = ceil_div((int64_t)ZERO_ROUNDS * device->sm_count, key_blocks);
+  if (ahead < abreast) /* whose blocks wait for blocks before all of theirs */
+    ahead = abreast;
   return ahead < (int64_t)p->batch * p->heads_kv * parts ? (int32_t)ahead : 0;
 }
 
@@ -390,7 +449,7 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
     plan->row_tiles = (int32_t)((p->rows_q / AP_PADDED_ROWS + p->batch) * PADDED_TILES);
     plan->sum_tiles = (int32_t)(p->rows_q / TILE_ROWS + p->batch);
   }
-  plan->fused = is_fused(p, deterministic);
+  plan->fused = is_fused(p, deterministic) && (is_bound || !is_short(p, device));
   FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, device, plan, launches));
   FORWARD_IF(add_sinks(p, device, launches));
   FORWARD_IF(add_dbias(p, device, plan, launches));
@@ -402,15 +461,17 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
       FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches));
     if (launches->count > main_kernel) {
       FORWARD_IF(share_groups(p, device, is_bound, main_kernel, plan, launches));
+      take_turns(p, device, plan, launches);
       const ap_launch *launch = &launches->launch[main_kernel];
       plan->can_zero_ahead = ap_can_zero_ahead(&launch->variant);
       if (plan->can_zero_ahead)
-        plan->zero_ahead =
-            choose_zero_ahead(p, device, plan->blocks[main_kernel], plan->group_parts);
+        plan->zero_ahead = choose_zero_ahead(p, device, plan->blocks[main_kernel],
+                                             plan->group_parts, plan->abreast[main_kernel]);
     }
   } else {
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, device, plan, launches));
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DKV, device, plan, launches));
+    take_turns(p, device, plan, launches);
   }
   FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));
   return add_schedule(p, device, plan, launches);
@@ -435,20 +496,24 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
   probe.dbias_rows = maxima->dbias_rows ? maxima->dbias_rows : 1;
   probe.dbias_keys = maxima->dbias_keys ? maxima->dbias_keys : 1;
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma) {
-    FORWARD_IF(choose(&probe, deterministic, 1, device, &plan, &found));
-    for (int i = 0; i < found.count; ++i) {
-      int known = 0;
-      for (int j = 0; j < range->count; ++j)
-        known |= range->launch[j].variant_key == found.launch[i].variant_key;
-      if (known)
-        continue;
-      range->launch[range->count] = found.launch[i];
-      range->launch[range->count].grid = 0;
-      range->launch[range->count++].num_splits = 0;
+    /* Short calls may run the pair, which deterministic ones run. */
+    const int last = deterministic || may_pair(&probe, device);
+    for (int paired = deterministic != 0; paired <= last; ++paired) {
+      FORWARD_IF(choose(&probe, paired, 1, device, &plan, &found));
+      for (int i = 0; i < found.count; ++i) {
+        int known = 0;
+        for (int j = 0; j < range->count; ++j)
+          known |= range->launch[j].variant_key == found.launch[i].variant_key;
+        if (known)
+          continue;
+        range->launch[range->count] = found.launch[i];
+        range->launch[range->count].grid = 0;
+        range->launch[range->count++].num_splits = 0;
+      }
+      if (found.workspace_bytes > range->workspace_bytes)
+        range->workspace_bytes = found.workspace_bytes;
+      any |= plan.group_parts > 1 && maxima->seqlen_k == 0;
     }
-    if (found.workspace_bytes > range->workspace_bytes)
-      range->workspace_bytes = found.workspace_bytes;
-    any |= plan.group_parts > 1 && maxima->seqlen_k == 0;
   }
   if (any && range->count > 0)
     range->workspace_bytes = SIZE_MAX;

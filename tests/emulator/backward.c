@@ -73,7 +73,7 @@ typedef struct call {
   int64_t row_tiles, rows; /* of lse_log2 and delta: batch * heads * padded rows */
   int group_parts;         /* as in attnpress_bwd_args, */
   int zero_ahead;          /* as there, */
-  int sum_parts;           /* as there */
+  int sum_parts, abreast;  /* as there */
   int64_t key_tiles;
   float scale;
   memory memory[TENSORS];
@@ -283,6 +283,12 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
     c->zero_ahead = 1 + (int)(turn / 2 % (unsigned)((units < 5 ? units : 5) - 1));
   if (c->zero_ahead > 0)
     add_floats(c, DQ_ZEROED, "dq_zeroed", units, 1);
+  /* Heads take turns: of blocks of keys no more than are zeroed ahead. */
+  const int heads = pass_of(k) == AP_ATTENTION_PASS_BWD_DQ ? s->batch * c->heads : units;
+  const int most = c->zero_ahead > 0 ? c->zero_ahead : heads;
+  c->abreast = 1;
+  if (k->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_CAUSAL && most > 1)
+    c->abreast += (int)(turn / 3 % (unsigned)(most < 7 ? most : 7));
   return reference_fill_forward(a);
 }
 
@@ -477,6 +483,8 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
       .group_parts = c->group_parts,
       .sum_parts = c->sum_parts,
   };
+  if (pass_of(k) != AP_ATTENTION_PASS_BWD_CONVERT)
+    args.abreast = c->abreast;
   ap_fill_score_args(&forward, &args.score);
   const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
                                        &a->dout, &a->dq, &a->dk, &a->dv};

@@ -26,8 +26,8 @@ def of(name: str, file: str, old: str, new: str) -> Mutation:
 
 
 LOOP = "  while (load_acquire(args->dq_zeroed + unit) < args->blocks * warps) {\n  }\n"
-LANE_WAITS = "    wait_for_zeros(args, 2);\n  __syncwarp();\n"
-LANE_ALONE_WAITS = "    wait_for_zeros(args, 2);\n"
+LANE_WAITS = "    wait_for_zeros(args, unit_of(args, work), 2);\n  __syncwarp();\n"
+LANE_ALONE_WAITS = "    wait_for_zeros(args, unit_of(args, work), 2);\n"
 
 MUTATIONS = [
     of("nobody waits", ZERO, LOOP, ""),
@@ -39,12 +39,12 @@ MUTATIONS = [
         "  __syncwarp(); // the first lane knows of the others' zeros\n",
         "",
     ),
-    of("its own unit", ZERO, "args->blocks + args->zero_ahead", "args->blocks"),
+    of("its own unit", ZERO, "own_unit + args->zero_ahead", "own_unit"),
     of(
         "one unit further",
         ZERO,
-        "args->blocks + args->zero_ahead",
-        "args->blocks + args->zero_ahead + 1",
+        "own_unit + args->zero_ahead",
+        "own_unit + args->zero_ahead + 1",
     ),
     of("the last unit has none", ZERO, "|| unit >= args->batch", "|| unit + 1 >= args->batch"),
     of("all begin at the group", ZERO, " + part * group / args->group_parts", ""),
@@ -73,13 +73,13 @@ MUTATIONS = [
     of(
         "the thread that has dQ added does not wait",
         SM90,
-        "//% if parts\n  wait_for_zeros(args, 2);\n",
+        "//% if parts\n  wait_for_zeros(args, unit_of(args, work), 2);\n",
         "//% if parts\n",
     ),
     of(
         "the warpgroup of dQ does not wait",
         SM90,
-        "      if (threadIdx.x == 64)\n        wait_for_zeros(&bwd, 2);\n",
+        "      if (threadIdx.x == 64)\n        wait_for_zeros(&bwd, unit_of(&bwd, &work), 2);\n",
         "",
     ),
     of(

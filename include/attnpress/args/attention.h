@@ -191,10 +191,15 @@ typedef struct attnpress_bwd_args {
   float *dv_sum;       /* the same of HEAD_DIM_V: dV, before dropout_scale */
   int32_t key_tiles;   /* ceil(seqlen_k / 16), rounded up to a multiple of 8 */
   int32_t group_parts; /* of a group of query heads, each a block's of bwd on 9.0; 1: all of it */
-  int32_t sum_parts; /* of bwd_convert: tensors one behind the other at dq_sum, which it adds up */
-  /* Thread blocks of dense bwd on 9.0 that have the same query heads are a unit, in the order of
-   * the grid. bwd_delta zeroes dq_sum of the first `zero_ahead` units' heads, and each unit that of
-   * the unit so many behind it, which waits for that. 0: bwd_delta zeroes all. */
+  union {
+    int32_t sum_parts; /* of bwd_convert: tensors behind one another at dq_sum, which it sums */
+    int32_t abreast;   /* of causal bwd, bwd_dkv and bwd_dq, where sequences are dense: heads, or
+                          parts of groups, the last ones of the grid, whose blocks take turns
+                          (gradient_order.cuh); at least 1 */
+  };
+  /* Thread blocks of dense bwd on 9.0 that have the same query heads are a unit. bwd_delta zeroes
+   * dq_sum of the first `zero_ahead` units' heads, and each unit that of the unit so many behind it,
+   * which waits for that; at least `abreast`. 0: bwd_delta zeroes all. */
   int32_t zero_ahead;
   uint32_t *dq_zeroed; /* (batch, heads_kv, group_parts), 0 before bwd: warps that have zeroed their
                           share of a unit's dq_sum; NULL where zero_ahead is 0 */
