@@ -135,7 +135,7 @@ const ap_device_header ap_device_headers[] = {
      "  float scale;                  /* of the scores, positive */\n"
      "  float scale_log2;         /* what makes scores exponents of 2: log2(e) * scale, or * softcap */\n"
      "  int32_t whole_row_blocks; /* of the first heads: row blocks that decode kernels of dense calls do\n"
-     "                               not split, and store; their thread blocks come first */\n"
+     "                               not split; their thread blocks come first */\n"
      "  attnpress_score_args score;\n"
      "} attnpress_fwd_args;\n"
      "\n"
@@ -207,7 +207,7 @@ const ap_device_header ap_device_headers[] = {
      "  int32_t sinks_dtype; /* 1 fp16, 2 bf16, 3 fp32 */\n"
      "  int32_t block_rows;  /* rows of a thread block: 1, whose splits its groups of threads share out,\n"
      "                          or as many as it has such groups, one each */\n"
-     "  int32_t whole_rows;  /* dense calls: the first of all rows, which are not split */\n"
+     "  int32_t whole_rows;  /* dense calls: the first of all rows, which have one split each */\n"
      "} attnpress_fwd_combine_args;\n"
      "\n"
      "ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_combine_args, rows, 88)\n"
@@ -15622,4 +15622,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "d9348603329f88f300958a22ab66e7edc8442db33b53ebb17c7bd9aa546d582d";
+    "1a1f88da4cbf22aee83f2a92fcfffad5c1d049f1f7235bf62a330204a9d68e16";

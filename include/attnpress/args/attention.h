@@ -62,7 +62,7 @@ typedef struct attnpress_fwd_args {
   float scale;                  /* of the scores, positive */
   float scale_log2;         /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
   int32_t whole_row_blocks; /* of the first heads: row blocks that decode kernels of dense calls do
-                               not split, and store; their thread blocks come first */
+                               not split; their thread blocks come first */
   attnpress_score_args score;
 } attnpress_fwd_args;
 
@@ -134,7 +134,7 @@ typedef struct attnpress_fwd_combine_args {
   int32_t sinks_dtype; /* 1 fp16, 2 bf16, 3 fp32 */
   int32_t block_rows;  /* rows of a thread block: 1, whose splits its groups of threads share out,
                           or as many as it has such groups, one each */
-  int32_t whole_rows;  /* dense calls: the first of all rows, which are not split */
+  int32_t whole_rows;  /* dense calls: the first of all rows, which have one split each */
 } attnpress_fwd_combine_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_combine_args, rows, 88)
