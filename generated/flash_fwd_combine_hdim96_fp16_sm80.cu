@@ -227,13 +227,14 @@ __device__ __forceinline__ void combine_rows(const attnpress_fwd_combine_args *a
   const bool valid = own_row < args->rows && (HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V);
   const int row = own_row < args->rows ? (int)own_row : 0;
   const RowPlace place = find_row(args, row);
-  // The parts are there when the split kernel has ended; what comes next may begin to wait too. The
-  // place, whose divisions take a while, is found before: the compiler would wait at once.
+  // What comes next may begin to wait too: for this kernel, and so for all that this one waits for. The
+  // parts are there when the split kernel has ended. The place, whose divisions take a while, is found
+  // before: the compiler would wait at once.
+  griddepcontrol_launch_dependents();
   if (place.batch >= 0)
     griddepcontrol_wait();
-  griddepcontrol_launch_dependents();
 
-  const int num_splits = row < args->whole_rows ? 1 : args->num_splits;
+  const int num_splits = args->num_splits;
   Sum sum;
   if (together && num_splits <= GROUPS) {
     sum = add_few_splits(args, row, num_splits, valid ? column : 0, sums);
@@ -251,6 +252,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     flash_fwd_combine_hdim96_fp16_sm80(
         const __grid_constant__ attnpress_fwd_combine_args args) {
   __shared__ WarpSums sums;
-  const int64_t first_row = (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;
+  // The first rows have no parts.
+  const int64_t first_row =
+      args.whole_rows + (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;
   combine_rows(&args, first_row, blockIdx.x % COLUMN_BLOCKS, &sums);
 }

@@ -389,14 +389,23 @@ __device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
                   row_begin + row < rows ? 16 : 0);
   }
 }
+// Stores 4 columns of a row of the output, and its lse with the first; `total`: not yet normalized.
+__device__ __forceinline__ void store_columns(const attnpress_fwd_args *args, int batch, int head,
+                                              int position, int column, float4 total, RowEnd end) {
+  const uint2 packed = {pack(DTYPE, total.x * end.normalize, total.y * end.normalize),
+                        pack(DTYPE, total.z * end.normalize, total.w * end.normalize)};
+  *(uint2 *)((uint16_t *)args->out + out_offset(args, batch, head, position) + column) = packed;
+  if (args->lse && column == 0)
+    args->lse[lse_offset(args, batch, head, position)] = end.lse;
+}
+
 // Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is
 // sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.
 __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],
                                              const float row_max[M_TILES][2],
                                              const float row_sum[M_TILES][2],
-                                             const attnpress_fwd_args *args, unsigned char *smem) {
-  // Found anew rather than kept in registers over the loops.
-  const Work work = find_work(args, read_block_index());
+                                             const attnpress_fwd_args *args, Work work,
+                                             unsigned char *smem) {
   const int thread = read_thread_index();
   const int lane = thread % 32;
   const int heads = args->heads_per_tile;
@@ -452,12 +461,7 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
     head += work.first_head;
     const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,
                                DROPOUT, SPLIT);
-    const uint2 packed = {pack(DTYPE, total.x * end.normalize, total.y * end.normalize),
-                          pack(DTYPE, total.z * end.normalize, total.w * end.normalize)};
-    *(uint2 *)((uint16_t *)args->out + out_offset(args, work.batch, head, position) + column) =
-        packed;
-    if (args->lse && column == 0)
-      args->lse[lse_offset(args, work.batch, head, position)] = end.lse;
+    store_columns(args, work.batch, head, position, column, total, end);
   }
 }
 
@@ -519,5 +523,5 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     attend(out, row_max, row_sum, &pipe, q_frag, &place, &args, smem, n,
            (n + 1) * BLOCK_N > unmasked.end);
   finish_rows(row_sum, &place, smem);
-  store_output(out, row_max, row_sum, &args, smem);
+  store_output(out, row_max, row_sum, &args, work, smem);
 }

@@ -403,13 +403,14 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  const bool valid = own_row < args->rows && (HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V);\n"
          "  const int row = own_row < args->rows ? (int)own_row : 0;\n"
          "  const RowPlace place = find_row(args, row);\n"
-         "  // The parts are there when the split kernel has ended; what comes next may begin to wait too. The\n"
-         "  // place, whose divisions take a while, is found before: the compiler would wait at once.\n"
+         "  // What comes next may begin to wait too: for this kernel, and so for all that this one waits for. The\n"
+         "  // parts are there when the split kernel has ended. The place, whose divisions take a while, is found\n"
+         "  // before: the compiler would wait at once.\n"
+         "  griddepcontrol_launch_dependents();\n"
          "  if (place.batch >= 0)\n"
          "    griddepcontrol_wait();\n"
-         "  griddepcontrol_launch_dependents();\n"
          "\n"
-         "  const int num_splits = row < args->whole_rows ? 1 : args->num_splits;\n"
+         "  const int num_splits = args->num_splits;\n"
          "  Sum sum;\n"
          "  if (together && num_splits <= GROUPS) {\n"
          "    sum = add_few_splits(args, row, num_splits, valid ? column : 0, sums);\n"
@@ -493,7 +494,9 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  combine_row(&args, &batch_args.ragged, rows, row, place, blockIdx.x % COLUMN_BLOCKS, together,\n"
          "              &shared);\n");
   } else {
-    TEXT("  const int64_t first_row = (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;\n"
+    TEXT("  // The first rows have no parts.\n"
+         "  const int64_t first_row =\n"
+         "      args.whole_rows + (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;\n"
          "  combine_rows(&args, first_row, blockIdx.x % COLUMN_BLOCKS, &sums);\n");
   }
   TEXT("}\n");

@@ -1485,6 +1485,18 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("}\n");
   }
   if (warps_k > 1) {
+    if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("// Stores 4 columns of a row of the output, and its lse with the first; `total`: not yet normalized.\n"
+           "__device__ __forceinline__ void store_columns(const attnpress_fwd_args *args, int batch, int head,\n"
+           "                                              int position, int column, float4 total, RowEnd end) {\n"
+           "  const uint2 packed = {pack(DTYPE, total.x * end.normalize, total.y * end.normalize),\n"
+           "                        pack(DTYPE, total.z * end.normalize, total.w * end.normalize)};\n"
+           "  *(uint2 *)((uint16_t *)args->out + out_offset(args, batch, head, position) + column) = packed;\n"
+           "  if (args->lse && column == 0)\n"
+           "    args->lse[lse_offset(args, batch, head, position)] = end.lse;\n"
+           "}\n"
+           "\n");
+    }
     TEXT("// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is\n"
          "// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.\n"
          "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],\n"
@@ -1501,9 +1513,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
       TEXT(");\n"
            "  const attnpress_fwd_args *args = &sequence;\n");
     } else {
-      TEXT("                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
-           "  // Found anew rather than kept in registers over the loops.\n"
-           "  const Work work = find_work(args, read_block_index());\n");
+      TEXT("                                             const attnpress_fwd_args *args, Work work,\n"
+           "                                             unsigned char *smem) {\n");
+      if (split) {
+        TEXT("  const bool whole = read_block_index() < args->whole_row_blocks;\n");
+      }
     }
     TEXT("  const int thread = read_thread_index();\n"
          "  const int lane = thread % 32;\n"
@@ -1557,9 +1571,18 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "    int position, head;\n"
          "    split_row(work.row_begin + row, heads, &position, &head);\n"
-         "    head += work.first_head;\n"
-         "    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,\n"
-         "                               DROPOUT, SPLIT);\n");
+         "    head += work.first_head;\n");
+    if (split && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+      TEXT("    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,\n"
+           "                               DROPOUT, !whole);\n"
+           "    if (whole) { // the combine kernel leaves it out\n"
+           "      store_columns(args, work.batch, head, position, column, total, end);\n"
+           "      continue;\n"
+           "    }\n");
+    } else {
+      TEXT("    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,\n"
+           "                               DROPOUT, SPLIT);\n");
+    }
     if (split) {
       TEXT("    const int64_t partial = partial_row(");
       STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "&batch->fwd");
@@ -1569,17 +1592,15 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "    *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;\n"
            "    if (column == 0)\n"
            "      args->lse_partial[partial] = end.lse;\n");
+    } else if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("    store_columns(args, work.batch, head, position, column, total, end);\n");
     } else {
       TEXT("    const uint2 packed = {pack(DTYPE, total.x * end.normalize, total.y * end.normalize),\n"
            "                          pack(DTYPE, total.z * end.normalize, total.w * end.normalize)};\n"
            "    *(uint2 *)((uint16_t *)args->out + out_offset(args, work.batch, head, position) + column) =\n"
            "        packed;\n"
-           "    if (args->lse && column == 0)\n");
-      if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-        TEXT("      store_lse(batch, args, head, position, end.lse);\n");
-      } else {
-        TEXT("      args->lse[lse_offset(args, work.batch, head, position)] = end.lse;\n");
-      }
+           "    if (args->lse && column == 0)\n"
+           "      store_lse(batch, args, head, position, end.lse);\n");
     }
     TEXT("  }\n"
          "}\n"
@@ -1860,8 +1881,12 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  cp_async_wait(0);\n"
          "  __syncthreads();\n");
   }
-  TEXT("  store_output(out, row_max, row_sum, &");
-  STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
-  TEXT(", smem);\n"
-       "}\n");
+  if ((warps_k > 1) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("  store_output(out, row_max, row_sum, &args, work, smem);\n");
+  } else {
+    TEXT("  store_output(out, row_max, row_sum, &");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
+    TEXT(", smem);\n");
+  }
+  TEXT("}\n");
 }

@@ -297,7 +297,7 @@ static double time_of_splits(const ap_problem *p, int splits, ap_plan *plan) {
   assert_ok(ap_choose(&problem, &h200, plan));
   return (plan->variant.axis[AP_ATTENTION_LONG_ROWS] ? ap_long_us(&problem, &h200, plan)
                                                      : ap_scheduled_us(&problem, &h200, plan)) +
-         ap_parts_us(&problem, &h200, &plan->combine_tile, plan->num_splits);
+         ap_parts_us(&problem, ap_rows_of(&problem), &h200, &plan->combine_tile, plan->num_splits);
 }
 
 /** A random problem whose row blocks are fewer than three rounds. *whole: what runs without splits. */

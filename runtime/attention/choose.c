@@ -57,10 +57,11 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
                                      ap_plan *plan) {
   FORWARD_IF(ap_find_combine(problem, device, plan));
   const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
+  const int64_t split_rows = (int64_t)rows - ap_whole_rows(plan, problem->seqlen_q);
   plan->combine_block_rows =
-      ap_choose_combine_rows(problem, device, &plan->combine_tile, plan->num_splits);
+      ap_choose_combine_rows(problem, split_rows, device, &plan->combine_tile, plan->num_splits);
   const int64_t blocks =
-      ap_count_combine_blocks(problem, &plan->combine_tile, plan->combine_block_rows);
+      ap_count_combine_blocks(problem, split_rows, &plan->combine_tile, plan->combine_block_rows);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
             "%zu query rows (batch * heads * seqlen_q) cannot be split: at most 2^31 - 1; set "
             "num_splits to 1",
@@ -213,6 +214,15 @@ static attnpress_status plan_grid(const ap_problem *problem, const ap_device *de
   return ATTNPRESS_OK;
 }
 
+/** Shared memory that a decode kernel's thread blocks ask for, so that no more lie on an SM than should;
+ * 0: what they use. */
+static int few_at_once(const ap_device *device, const ap_plan *plan) {
+  const int most = ap_decode_blocks_per_sm(device, &plan->tile, plan->grid);
+  const int fit = most < plan->tile.field[AP_ATTENTION_TILE_MIN_BLOCKS] || most == 1;
+  const int smem_bytes = ap_few_smem_bytes(device, most);
+  return fit && smem_bytes > plan->tile.smem_bytes ? smem_bytes : 0;
+}
+
 /** ap_choose() of a call whose heads are what they are to the kernels. */
 static attnpress_status choose(const ap_problem *problem, const ap_device *device, ap_plan *plan) {
   plan->variant = (ap_variant){.family = AP_FAMILY_ATTENTION,
@@ -252,10 +262,8 @@ static attnpress_status choose(const ap_problem *problem, const ap_device *devic
            ? ap_has_map(problem)
            : plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
       device->capability >= OVERLAP_CAPABILITY_MIN;
-  /* Each asks for all of an SM's share of the bandwidth. They come one by one, as other kernels' end:
-   * where an SM has room for two, some would lie on one SM while others have none. */
-  if (plan->tile.field[AP_ATTENTION_TILE_WARPS_K] > 1 && plan->grid <= (unsigned)device->sm_count)
-    plan->launch_smem_bytes = ap_alone_smem_bytes(device);
+  if (plan->tile.field[AP_ATTENTION_TILE_WARPS_K] > 1)
+    plan->launch_smem_bytes = few_at_once(device, plan);
   if (plan->variant.axis[AP_ATTENTION_SPLIT]) {
     FORWARD_IF(plan_parts(problem, plan));
     FORWARD_IF(plan_combine(problem, device, plan));

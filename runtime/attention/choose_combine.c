@@ -23,19 +23,27 @@ attnpress_status ap_find_combine(const ap_problem *problem, const ap_device *dev
                              &plan->combine_tile);
 }
 
-int64_t ap_count_combine_blocks(const ap_problem *problem, const ap_tile *combine,
+int64_t ap_rows_of(const ap_problem *problem) {
+  return (int64_t)problem->batch * problem->heads_q * problem->seqlen_q;
+}
+
+int64_t ap_whole_rows(const ap_plan *plan, int32_t seqlen_q) {
+  const int64_t heads = plan->row_blocks > 0 ? plan->whole_row_blocks / plan->row_blocks : 0;
+  return heads * plan->heads_per_tile * seqlen_q;
+}
+
+int64_t ap_count_combine_blocks(const ap_problem *problem, int64_t rows, const ap_tile *combine,
                                 int32_t block_rows) {
-  const int64_t rows = (int64_t)problem->batch * problem->heads_q * problem->seqlen_q;
   return ceil_div(rows, block_rows) *
          ceil_div(problem->hdim_v, combine->field[AP_ATTENTION_TILE_BLOCK_N]);
 }
 
-int32_t ap_choose_combine_rows(const ap_problem *problem, const ap_device *device,
+int32_t ap_choose_combine_rows(const ap_problem *problem, int64_t rows, const ap_device *device,
                                const ap_tile *combine, int32_t num_splits) {
   const int dense = problem->sequences == AP_ATTENTION_SEQUENCES_DENSE;
   const int64_t at_once = dense ? BLOCKS_PER_SM : SEQUENCE_BLOCKS_PER_SM;
   if (problem->batch_invariant || (dense && num_splits > GROUP_SPLITS_MAX) ||
-      ap_count_combine_blocks(problem, combine, 1) <= at_once * device->sm_count)
+      ap_count_combine_blocks(problem, rows, combine, 1) <= at_once * device->sm_count)
     return 1;
   return combine->threads / (combine->field[AP_ATTENTION_TILE_BLOCK_N] / 4);
 }

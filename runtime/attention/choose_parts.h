@@ -50,18 +50,21 @@ int64_t ap_count_key_blocks(const ap_problem *problem, const ap_tile *tile, int3
 
 /** Fills the combine kernel of a plan. */
 attnpress_status ap_find_combine(const ap_problem *problem, const ap_device *device, ap_plan *plan);
-/** Rows of the combine kernel's thread blocks, and how many of these there are. */
-int32_t ap_choose_combine_rows(const ap_problem *problem, const ap_device *device,
+/** Rows of a call; and the first of these, which a plan does not split. */
+int64_t ap_rows_of(const ap_problem *problem);
+int64_t ap_whole_rows(const ap_plan *plan, int32_t seqlen_q);
+/** Rows of the combine kernel's thread blocks, and how many of these there are, for so many rows. */
+int32_t ap_choose_combine_rows(const ap_problem *problem, int64_t rows, const ap_device *device,
                                const ap_tile *combine, int32_t num_splits);
-int64_t ap_count_combine_blocks(const ap_problem *problem, const ap_tile *combine,
+int64_t ap_count_combine_blocks(const ap_problem *problem, int64_t rows, const ap_tile *combine,
                                 int32_t block_rows);
 
 /* ---- choose_time.c --------------------------------------------------------------------------- */
 
-/** Microseconds, by the models, of dense calls: what it takes to write the parts of splits and to add
- * them up; */
-double ap_parts_us(const ap_problem *problem, const ap_device *device, const ap_tile *combine,
-                   int32_t num_splits);
+/** Microseconds, by the models, of dense calls: what it takes to write the parts of splits of so many
+ * rows and to add them up; */
+double ap_parts_us(const ap_problem *problem, int64_t rows, const ap_device *device,
+                   const ap_tile *combine, int32_t num_splits);
 /** what a kernel whose thread blocks stay takes of a plan with an order, one of those for long sequences,
  * and what it takes in no order less than; all up to as many row blocks and SMs as ap_schedule_cost(). */
 double ap_scheduled_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
@@ -73,6 +76,10 @@ double ap_least_us(const ap_problem *problem, const ap_device *device, int32_t u
 double ap_blocks_us(const ap_problem *problem, const ap_device *device, const ap_tile *tile,
                     int64_t units, int64_t key_blocks, int32_t num_splits);
 enum { AP_DECODE_BLOCKS_PER_SM = 2 }; /* thread blocks of kernels that decode */
+/** The same of so many thread blocks: 1 or 2, or 3, where the tile leaves room for these. */
+int ap_decode_blocks_per_sm(const ap_device *device, const ap_tile *tile, int64_t blocks);
+/** Microseconds of kernels that decode without splits, three thread blocks an SM; `bytes`: of each. */
+double ap_decode_at_once_us(const ap_device *device, int64_t units, double bytes);
 /** What a kernel that decodes takes of so many row blocks, each of which sees so many key blocks, in
  * equal splits; without adding them up. */
 double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,

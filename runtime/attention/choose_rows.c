@@ -144,6 +144,21 @@ int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile) {
   return ceil_div(block_m, heads_per_tile) + (block_m % heads_per_tile != 0);
 }
 
+/* Of kernels with a thread block a row block: what is its own, in key blocks, and where heads share it,
+ * whose rows are found one by one. */
+#define OWN_BLOCKS        1.5
+#define OWN_BLOCKS_PACKED 3.7
+
+/** The same of a call; 0 where lengths are only bounds, and of few rows, whose keys are what counts. */
+static double own_key_blocks(const ap_problem *problem, const ap_tile *tile,
+                             int32_t heads_per_tile) {
+  if (tile->field[AP_ATTENTION_TILE_PRODUCER] || problem->batch_invariant ||
+      problem->sequences != AP_ATTENTION_SEQUENCES_DENSE ||
+      tile->field[AP_ATTENTION_TILE_BLOCK_M] <= AP_ATTENTION_DECODE_ROWS)
+    return 0;
+  return heads_per_tile > 1 ? OWN_BLOCKS_PACKED : OWN_BLOCKS;
+}
+
 /** What the row blocks of a group's heads take, in key blocks; one more a row block for what is its
  * own. A window that is no longer than a tile is where packing pays: fewer positions lie closer. */
 static double cost_of_row_blocks(const ap_problem *problem, const ap_tile *tile,
@@ -154,7 +169,8 @@ static double cost_of_row_blocks(const ap_problem *problem, const ap_tile *tile,
   if (keys > (double)problem->seqlen_k)
     keys = (double)problem->seqlen_k;
   const double blocks =
-      problem->mask == ATTNPRESS_WINDOW ? keys / block_n + 2 : ceil(keys / block_n);
+      own_key_blocks(problem, tile, heads_per_tile) +
+      (problem->mask == ATTNPRESS_WINDOW ? keys / block_n + 2 : ceil(keys / block_n));
   return (double)ap_count_row_blocks(problem, tile, heads_per_tile) *
          (double)ceil_div(ap_group_of(problem), heads_per_tile) * blocks;
 }

@@ -206,7 +206,8 @@ typedef struct weighing {
 /** The time of a number of splits with a tile; or, where that must be `enough` or more, such a time. */
 static double time_of_tile(weighing *w, const ap_tile *tile, int32_t splits, double enough) {
   ap_plan *plan = &w->tried;
-  const double parts_us = ap_parts_us(w->problem, w->device, &plan->combine_tile, splits);
+  const double parts_us =
+      ap_parts_us(w->problem, ap_rows_of(w->problem), w->device, &plan->combine_tile, splits);
   if (parts_us >= enough)
     return parts_us;
   const int32_t units = try_splits(w->problem, w->device, tile, splits, plan);
@@ -505,10 +506,10 @@ static decode_splits weigh_partly(const ap_problem *problem, const ap_device *de
       const int64_t whole = whole_row_blocks(device, e, row_blocks, how);
       if (whole == 0 || adds_nothing(e->key_blocks, n))
         continue;
-      const int64_t parts = ceil_div(whole + n * (e->units - whole), e->units); /* in the mean */
+      const int64_t rows = ap_rows_of(problem) * (e->units - whole) / e->units;
       const double us =
           ap_decode_partly_us(device, e->units, whole, e->key_blocks, key_block_bytes, n) +
-          ap_parts_us(problem, device, &tried->combine_tile, (int32_t)parts);
+          ap_parts_us(problem, rows, device, &tried->combine_tile, n);
       if (us < NEXT_GAIN * best_us) {
         best = how;
         best_us = us;
@@ -520,20 +521,26 @@ static decode_splits weigh_partly(const ap_problem *problem, const ap_device *de
 
 /** The least number of splits except those that take less time by NEXT_GAIN; or twice as many. */
 static decode_splits weigh_decode_splits(const ap_problem *problem, const ap_device *device,
-                                         const ap_tile *tile, const extent *e, int64_t row_blocks) {
+                                         const ap_tile *whole, const ap_tile *tile, const extent *e,
+                                         int64_t row_blocks) {
   ap_plan tried;
   if (ap_find_combine(problem, device, &tried) != ATTNPRESS_OK)
     return (decode_splits){1, 0};
   const double key_block_bytes = (double)tile->field[AP_ATTENTION_TILE_BLOCK_N] *
                                  (problem->hdim + problem->hdim_v) * (double)sizeof(uint16_t);
   const int columns = problem->hdim + problem->hdim_v;
+  const int64_t rows = ap_rows_of(problem);
   int32_t best = 1;
-  double best_us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, 1);
+  const int at_once = ap_decode_blocks_per_sm(device, whole, e->units) > AP_DECODE_BLOCKS_PER_SM;
+  double best_us =
+      at_once ? ap_decode_at_once_us(device, e->units,
+                                     (double)problem->seqlen_k * columns * (double)sizeof(uint16_t))
+              : ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, 1);
   for (int32_t n = 2; n <= e->most; ++n) {
     if (adds_nothing(e->key_blocks, n))
       continue;
     const double us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, n) +
-                      ap_parts_us(problem, device, &tried.combine_tile, n);
+                      ap_parts_us(problem, rows, device, &tried.combine_tile, n);
     if (us < NEXT_GAIN * best_us) {
       best = n;
       best_us = us;
@@ -545,7 +552,7 @@ static decode_splits weigh_decode_splits(const ap_problem *problem, const ap_dev
     return weigh_partly(problem, device, &tried, e, key_block_bytes, row_blocks,
                         (decode_splits){best, 0}, best_us);
   const double twice_us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, twice) +
-                          ap_parts_us(problem, device, &tried.combine_tile, twice);
+                          ap_parts_us(problem, rows, device, &tried.combine_tile, twice);
   return (decode_splits){twice_us < best_us / ALONE_SHARE ? twice : best, 0};
 }
 
@@ -560,7 +567,8 @@ static int32_t choose_decode_by_time(const ap_problem *problem, const ap_device 
   const uint64_t key = key_of_weighing(problem, plan);
   uint16_t known = ap_memo_find(device->memo, key);
   if (known == 0) {
-    const decode_splits best = weigh_decode_splits(problem, device, tile, &e, row_blocks);
+    const decode_splits best =
+        weigh_decode_splits(problem, device, &plan->tile, tile, &e, row_blocks);
     known = (uint16_t)(best.splits | best.rounds << ROUNDS_SHIFT);
     ap_memo_put(device->memo, key, known);
   }
@@ -583,7 +591,7 @@ static int pays(const ap_problem *problem, const ap_device *device, const ap_pla
     return 0;
   const extent e = extent_of(problem, device, plan, tile);
   return ap_blocks_us(problem, device, tile, e.units, e.key_blocks, splits) +
-             ap_parts_us(problem, device, &tried.combine_tile, splits) <
+             ap_parts_us(problem, ap_rows_of(problem), device, &tried.combine_tile, splits) <
          ap_blocks_us(problem, device, tile, e.units, e.key_blocks, 1);
 }
 

@@ -22,18 +22,13 @@
 #define COMBINE_US       1.5
 #define COMBINE_BLOCK_US 0.145
 
-static double rows_of(const ap_problem *problem) {
-  return (double)problem->batch * problem->heads_q * problem->seqlen_q;
-}
-
-double ap_parts_us(const ap_problem *problem, const ap_device *device, const ap_tile *combine,
-                   int32_t num_splits) {
+double ap_parts_us(const ap_problem *problem, int64_t rows, const ap_device *device,
+                   const ap_tile *combine, int32_t num_splits) {
   if (num_splits == 1)
     return 0;
-  const int32_t block_rows = ap_choose_combine_rows(problem, device, combine, num_splits);
-  const double blocks = (double)ap_count_combine_blocks(problem, combine, block_rows);
-  const double bytes =
-      rows_of(problem) * num_splits * (problem->hdim_v + 1) * (double)sizeof(float);
+  const int32_t block_rows = ap_choose_combine_rows(problem, rows, device, combine, num_splits);
+  const double blocks = (double)ap_count_combine_blocks(problem, rows, combine, block_rows);
+  const double bytes = (double)rows * num_splits * (problem->hdim_v + 1) * (double)sizeof(float);
   return COMBINE_US + blocks * COMBINE_BLOCK_US / device->sm_count + bytes / PART_BYTES;
 }
 
@@ -48,7 +43,7 @@ static double kernel_us(const ap_problem *problem, const ap_tile *tile, double b
                         double mean) {
   const double block_us = key_block_us(problem, tile);
   const double rows =
-      rows_of(problem) + (double)problem->batch * problem->heads_kv * problem->seqlen_k;
+      (double)ap_rows_of(problem) + (double)problem->batch * problem->heads_kv * problem->seqlen_k;
   const double memory_us =
       rows * (problem->hdim + problem->hdim_v) * (double)sizeof(uint16_t) / MEMORY_BYTES;
   const double products_us = fmax(busiest, POWER * mean) * block_us;
@@ -129,6 +124,28 @@ double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
            read_us(device, left - sms, bytes, LATER_BYTES);
   return DECODE_START_US + rounds_us +
          read_us(device, left, bytes, blocks < round ? ALONE_BYTES : LATER_BYTES);
+}
+
+/* Thread blocks come one by one, as those of the kernel before end. Where an SM has room for two, some
+ * would lie on one SM while others have none; so there is room for one where that is enough, and for
+ * three where those of two kernels fit at once: they all lie there when the kernel before ends. Between,
+ * two fill the SMs, until three are needed and nearly fill them. */
+int ap_decode_blocks_per_sm(const ap_device *device, const ap_tile *tile, int64_t blocks) {
+  enum { ROOMY = 3, NEARLY_PERCENT = 87 };
+  const int64_t sms = device->sm_count, room = ROOMY * sms;
+  if (tile->field[AP_ATTENTION_TILE_MIN_BLOCKS] < ROOMY)
+    return blocks <= sms ? 1 : AP_DECODE_BLOCKS_PER_SM;
+  return 2 * blocks <= room || (100 * blocks > NEARLY_PERCENT * room && blocks <= room)
+             ? ROOMY
+             : AP_DECODE_BLOCKS_PER_SM;
+}
+
+/* All begin at once and get as much of the memory as any other, unless one SM has more than it can read. */
+double ap_decode_at_once_us(const ap_device *device, int64_t units, double bytes) {
+  const int64_t sms = device->sm_count;
+  const double most_us = (double)ceil_div(units, sms) * bytes / ALONE_BYTES;
+  const double shared_us = (double)units * bytes / (SHARE_BYTES * (double)sms);
+  return DECODE_START_US + pow(pow(most_us, 8) + pow(shared_us, 8), 1.0 / 8);
 }
 
 /* Thread blocks that are not split come first, as many on one SM as on another or one more; then parts

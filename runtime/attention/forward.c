@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "attention/choose_parts.h"
 #include "attention/cpu.h"
 #include "attention/defaults.h"
 #include "attention/groups.h"
@@ -206,8 +207,7 @@ static void fill_combine(const attnpress_fwd_args *a, const ap_plan *how,
       .sinks_stride = a->score.sinks_stride,
       .sinks_dtype = a->score.sinks_dtype,
       .block_rows = how->combine_block_rows,
-      .whole_rows = how->whole_row_blocks / (how->row_blocks > 0 ? how->row_blocks : 1) *
-                    how->heads_per_tile * a->seqlen_q,
+      .whole_rows = (int32_t)ap_whole_rows(how, a->seqlen_q),
   };
 }
 

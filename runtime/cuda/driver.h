@@ -22,11 +22,15 @@ typedef struct ap_device {
   ap_memo *memo; /* what plans for the device remember; NULL: nothing */
 } ap_device;
 
-/** Dynamic shared memory of which an SM has no room for two thread blocks, as each takes some more for
- * itself; or as much as one can have. */
+/** Dynamic shared memory of which an SM has no room for more than so many thread blocks, as each takes
+ * some more for itself; or as much as one can have. */
+static inline int ap_few_smem_bytes(const ap_device *device, int blocks) {
+  const int part = device->smem_per_sm_bytes / (blocks + 1);
+  return part < device->smem_per_block_bytes ? part : device->smem_per_block_bytes;
+}
+
 static inline int ap_alone_smem_bytes(const ap_device *device) {
-  const int half = device->smem_per_sm_bytes / 2;
-  return half < device->smem_per_block_bytes ? half : device->smem_per_block_bytes;
+  return ap_few_smem_bytes(device, 1);
 }
 
 /** Opens libcuda.so.1, or what ATTNPRESS_LIBCUDA names (for tests), and initialises it; NO_DRIVER

@@ -228,9 +228,11 @@ static int heads_per_tile(const call *c) {
   return most(1, c->s->packed);
 }
 
-/* Tiles' heads of all batches that decode kernels leave whole where they split others: a third. */
+/* Tiles' heads of all batches that decode kernels whose warps have keys of their own leave whole where
+ * they split others: a third. */
 static int whole_heads(const call *c, const kernel *k) {
-  const int splits = k->variant.axis[AP_ATTENTION_SPLIT] && k->variant.axis[AP_ATTENTION_DECODE];
+  const int splits = k->variant.axis[AP_ATTENTION_SPLIT] && k->variant.axis[AP_ATTENTION_DECODE] &&
+                     k->tile.field[AP_ATTENTION_TILE_WARPS_K] > 1;
   return splits ? c->s->batch * (c->heads / heads_per_tile(c)) / 3 : 0;
 }
 
@@ -488,7 +490,7 @@ static int launch_fwd_sm90(const kernel *k, const kernel *map, call *c, unsigned
   return launch(k, (unsigned)blocks, &args.sm90, call_fwd_sm90, c, used, report);
 }
 
-/* `by_groups`: a group of threads a row; else a thread block. The first `whole_rows` have one split. */
+/* `by_groups`: a group of threads a row; else a thread block. The first `whole_rows` are left out. */
 static int launch_combine(const kernel *k, const call *c, int splits, int by_groups, int whole_rows,
                           char *report) {
   const attnpress_forward_args *a = &c->args;
@@ -517,8 +519,9 @@ static int launch_combine(const kernel *k, const call *c, int splits, int by_gro
   };
   const unsigned used = 1u << OUT | 1u << LSE | 1u << OUT_PARTIAL | 1u << LSE_PARTIAL |
                         1u << (TENSORS + TENSOR_SINKS);
-  return launch(k, (unsigned)(ceil_div(c->rows, args.block_rows) * ceil_div(c->hdim_v, columns)),
-                &args, call_combine, c, used, report);
+  const int64_t blocks =
+      ceil_div(c->rows - whole_rows, args.block_rows) * ceil_div(c->hdim_v, columns);
+  return launch(k, (unsigned)blocks, &args, call_combine, c, used, report);
 }
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */
@@ -649,10 +652,11 @@ void run_forward(const kernel *forward, const companions *others, const shape *s
     add_floats(&c, OUT_PARTIAL, "out_partial", s->splits * c.rows * c.hdim_v);
     add_floats(&c, LSE_PARTIAL, "lse_partial", s->splits * c.rows);
   }
-  const int parts = split; /* another kernel adds them up */
+  const int parts = split; /* another kernel adds them up, but those of whole heads */
+  const int stores = !parts || whole_heads(&c, forward) > 0;
   const unsigned outputs =
-      (split ? 1u << OUT_PARTIAL | 1u << LSE_PARTIAL : 0) | (parts ? 0 : 1u << OUT | 1u << LSE);
-  const unsigned sinks = parts ? 0 : 1u << (TENSORS + TENSOR_SINKS);
+      (split ? 1u << OUT_PARTIAL | 1u << LSE_PARTIAL : 0) | (stores ? 1u << OUT | 1u << LSE : 0);
+  const unsigned sinks = stores ? 1u << (TENSORS + TENSOR_SINKS) : 0;
   const unsigned used = 1u << Q | 1u << K | 1u << V | outputs | sinks |
                         1u << (TENSORS + TENSOR_BIAS) | 1u << (TENSORS + TENSOR_SLOPES) |
                         1u << (TENSORS + TENSOR_SEED) | 1u << (TENSORS + TENSOR_MAP) |
@@ -749,8 +753,8 @@ void run_combine(const kernel *combine, const shape *s, int by_groups, uint64_t 
   scores_add_sinks(&c.scores, &s->scores, &c.args, seed);
   const int whole_rows = (int)(c.rows / 4);
   if (launch_combine(combine, &c, s->splits, by_groups, whole_rows, v->report) == 0) {
-    for (int64_t row = 0; row < c.rows; ++row)
-      check_combined_row(&c, row < whole_rows ? 1 : s->splits, row, &v->error);
+    for (int64_t row = whole_rows; row < c.rows; ++row)
+      check_combined_row(&c, s->splits, row, &v->error);
     judge(combine, s, v);
   }
   call_close(&c);
