@@ -806,6 +806,7 @@ static void test_decode_splits_by_time(void **state) {
       {47, 32, 2, 19336, 64, 1, 1},   {71, 16, 4, 12350, 64, 2, 2}, {37, 40, 5, 9579, 128, 1, 1},
       {28, 16, 1, 111790, 96, 3, 4},  {56, 40, 5, 16123, 96, 2, 4}, {134, 56, 8, 5104, 192, 1, 1},
       {7, 20, 10, 85714, 256, 6, 16}, {108, 8, 1, 39154, 64, 1, 2}, {56, 10, 2, 18332, 256, 1, 1},
+      {74, 7, 1, 50379, 96, 3, 7},
   };
   ap_memo memo = {0};
   ap_device remembering = h200;
@@ -828,22 +829,29 @@ static void test_decode_splits_by_time(void **state) {
  * plan for any length both. */
 static void test_long_rows(void **state) {
   (void)state;
+  enum { SOFTCAP = 1, ALIBI = 2, DROPOUT = 4 };
   static const struct {
-    int batch, heads_q, heads_kv, queries, keys, hdim, mask, want, softcap, alibi, dropout;
+    int batch, heads_q, heads_kv, queries, keys, hdim, mask, want, features;
   } rows[] = {
-      {4, 16, 16, 4096, 4096, 128, 0, 1, .softcap = 1},
-      {4, 16, 16, 4096, 4096, 128, 0, 1, .alibi = 1},
-      {4, 16, 16, 4096, 4096, 128, 0, 0, .softcap = 1, .alibi = 1},
-      {4, 16, 16, 4096, 4096, 128, 0, 0, .dropout = 1},
-      {16, 16, 16, 1024, 1024, 128, 0, 0, .softcap = 1},
-      {2, 16, 16, 8192, 8192, 128, 1, 0, .softcap = 1},
-      {2, 16, 16, 8192, 8192, 128, 1, 0, .alibi = 1},
-      {1, 16, 16, 16384, 16384, 128, 0, 1}, {1, 20, 20, 18262, 18262, 128, 0, 1},
-      {2, 16, 16, 8192, 8192, 128, 0, 1},   {4, 16, 16, 4096, 4096, 128, 0, 1},
-      {16, 16, 16, 1024, 1024, 128, 0, 0},  {32, 16, 16, 512, 512, 128, 0, 0},
-      {1, 16, 16, 16384, 16384, 128, 1, 1}, {2, 16, 16, 8192, 8192, 128, 1, 1},
-      {4, 16, 16, 4096, 4096, 128, 1, 0},   {2, 16, 1, 6461, 19085, 128, 1, 1},
-      {1, 32, 32, 16384, 16384, 64, 0, 0},  {1, 16, 16, 64, 64, 128, 0, 0},
+      {4, 16, 16, 4096, 4096, 128, 0, 1, SOFTCAP},
+      {4, 16, 16, 4096, 4096, 128, 0, 1, ALIBI},
+      {4, 16, 16, 4096, 4096, 128, 0, 0, SOFTCAP | ALIBI},
+      {4, 16, 16, 4096, 4096, 128, 0, 0, DROPOUT},
+      {16, 16, 16, 1024, 1024, 128, 0, 0, SOFTCAP},
+      {2, 16, 16, 8192, 8192, 128, 1, 0, SOFTCAP},
+      {2, 16, 16, 8192, 8192, 128, 1, 0, ALIBI},
+      {1, 16, 16, 16384, 16384, 128, 0, 1, 0},
+      {1, 20, 20, 18262, 18262, 128, 0, 1, 0},
+      {2, 16, 16, 8192, 8192, 128, 0, 1, 0},
+      {4, 16, 16, 4096, 4096, 128, 0, 1, 0},
+      {16, 16, 16, 1024, 1024, 128, 0, 0, 0},
+      {32, 16, 16, 512, 512, 128, 0, 0, 0},
+      {1, 16, 16, 16384, 16384, 128, 1, 1, 0},
+      {2, 16, 16, 8192, 8192, 128, 1, 1, 0},
+      {4, 16, 16, 4096, 4096, 128, 1, 0, 0},
+      {2, 16, 1, 6461, 19085, 128, 1, 1, 0},
+      {1, 32, 32, 16384, 16384, 64, 0, 0, 0},
+      {1, 16, 16, 64, 64, 128, 0, 0, 0},
   };
   ap_memo memo = {0};
   ap_device remembering = h200;
@@ -853,9 +861,9 @@ static void test_long_rows(void **state) {
                                       rows[i].queries, rows[i].keys, rows[i].hdim);
     ap_plan plan, other;
     problem.mask = rows[i].mask;
-    problem.softcap = rows[i].softcap;
-    problem.alibi = rows[i].alibi;
-    problem.dropout = rows[i].dropout;
+    problem.softcap = (rows[i].features & SOFTCAP) != 0;
+    problem.alibi = (rows[i].features & ALIBI) != 0;
+    problem.dropout = (rows[i].features & DROPOUT) != 0;
     assert_ok(ap_choose(&problem, &h200, &plan));
     if (plan.variant.axis[AP_ATTENTION_LONG_ROWS] != rows[i].want)
       fail_msg("row %zu: %d", i, plan.variant.axis[AP_ATTENTION_LONG_ROWS]);
@@ -873,9 +881,9 @@ static void test_long_rows(void **state) {
           !range.launch[n].variant.axis[AP_ATTENTION_SPLIT])
         found[range.launch[n].variant.axis[AP_ATTENTION_LONG_ROWS]] = 1;
     assert_int_equal(found[0], 1);
-    const int features = rows[i].softcap + rows[i].alibi;
-    assert_int_equal(found[1], rows[i].hdim == 128 && !rows[i].dropout &&
-                                   (features == 0 || (features == 1 && rows[i].mask == 0)));
+    const int one = rows[i].features == SOFTCAP || rows[i].features == ALIBI;
+    assert_int_equal(found[1],
+                     rows[i].hdim == 128 && (rows[i].features == 0 || (one && rows[i].mask == 0)));
   }
 }
 
@@ -887,21 +895,14 @@ static void test_long_rows_of_sequences(void **state) {
     int64_t rows;
     int mask, ready, want;
   } rows[] = {
-      {1, 32768, 8, 32768, 0, 0, 1},
-      {1, 32768, 32, 32768, 1, 0, 1},
-      {16, 4096, 32, 16 * 4096, 0, 0, 1},
-      {16, 4096, 8, 16 * 4096, 1, 0, 1},
-      {16, 4096, 32, 16 * 4096, 1, 0, 0},
-      {16, 8307, 32, 16 * 2755, 1, 0, 1},
-      {64, 4096, 32, 64 * 964, 0, 0, 1},
-      {64, 4096, 8, 64 * 964, 1, 0, 1},
-      {64, 4096, 32, 64 * 964, 1, 0, 0},
-      {256, 1398, 8, 256 * 205, 1, 0, 1},
-      {512, 128, 8, 512 * 128, 0, 0, 0},
-      {512, 128, 32, 512 * 128, 0, 0, 0},
-      {1, 2048, 8, 2048, 1, 0, 0},
-      {1, 32768, 8, 32768, 1, 1, 0},
-      {1, 32768, 8, 32768, ATTNPRESS_WINDOW, 0, 0},
+      {1, 32768, 8, 32768, 0, 0, 1},      {1, 32768, 32, 32768, 1, 0, 1},
+      {16, 4096, 32, 16 * 4096, 0, 0, 1}, {16, 4096, 8, 16 * 4096, 1, 0, 1},
+      {16, 4096, 32, 16 * 4096, 1, 0, 0}, {16, 8307, 32, 16 * 2755, 1, 0, 1},
+      {64, 4096, 32, 64 * 964, 0, 0, 1},  {64, 4096, 8, 64 * 964, 1, 0, 1},
+      {64, 4096, 32, 64 * 964, 1, 0, 0},  {256, 1398, 8, 256 * 205, 1, 0, 1},
+      {512, 128, 8, 512 * 128, 0, 0, 0},  {512, 128, 32, 512 * 128, 0, 0, 0},
+      {1, 2048, 8, 2048, 1, 0, 0},        {1, 32768, 8, 32768, 1, 1, 1},
+      {64, 4096, 32, 64 * 964, 1, 1, 0},  {1, 32768, 8, 32768, ATTNPRESS_WINDOW, 0, 0},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     ap_problem problem =

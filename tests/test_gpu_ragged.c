@@ -546,7 +546,7 @@ static void test_ready(void) {
 
 /* Schedule and call, captured at one set of lengths, replayed at others; then the call alone, with the
  * schedule of the lengths before, and at the same time with another call of the same schedule. */
-static void test_ready_graph(void) {
+static void ready_graph(const shape *s) {
   enum { COUNT = 24 };
   int lengths[SEQUENCES_MAX];
   CUstream stream = NULL, second = NULL;
@@ -556,8 +556,8 @@ static void test_ready_graph(void) {
   call c, other;
   for (int i = 0; i < COUNT; ++i)
     lengths[i] = 700;
-  open_call(&c, &shapes[1], lengths, COUNT, 0);
-  open_call(&other, &shapes[1], lengths, COUNT, 0);
+  open_call(&c, s, lengths, COUNT, 0);
+  open_call(&other, s, lengths, COUNT, 0);
   const CUdeviceptr schedule = give_schedule(&c, &bytes);
   other.ragged[1].schedule = c.ragged[1].schedule;
   other.ragged[1].schedule_bytes = bytes;
@@ -614,6 +614,11 @@ static void test_ready_graph(void) {
   CHECK_CUDA(gpu.mem_free(schedule));
   close_call(&c);
   close_call(&other);
+}
+
+static void test_ready_graph(void) {
+  ready_graph(&shapes[1]);
+  ready_graph(&shapes[4]);
 }
 
 /* A call of queries `first` to first + rows - 1 of sequence b alone, with the keys up to the last of them

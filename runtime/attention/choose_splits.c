@@ -445,8 +445,8 @@ static void choose_long_sequences(const ap_problem *problem, const ap_device *de
   uint64_t long_key;
   ap_tile tile;
   const int64_t round = (int64_t)device->sm_count * plan->tile.field[AP_ATTENTION_TILE_BLOCK_M];
-  if (plan->variant.axis[AP_ATTENTION_HDIM] != AP_ATTENTION_LONG_HDIM || problem->ready ||
-      problem->rows_q * problem->heads_q < LONG_ROUNDS * round || problem->batch == 0 ||
+  if (plan->variant.axis[AP_ATTENTION_HDIM] != AP_ATTENTION_LONG_HDIM || problem->batch == 0 ||
+      problem->rows_q * problem->heads_q < LONG_ROUNDS * round ||
       !ap_find_long(plan, &long_key, &tile))
     return;
   const int32_t heads_per_tile = long_packing(problem, plan, &tile);

@@ -92,10 +92,12 @@ double ap_blocks_us(const ap_problem *problem, const ap_device *device, const ap
 /* A launch, and the way of the first bytes and of the last. */
 #define DECODE_START_US 2.7
 /* Bytes of K and V that an SM gets in a microsecond: its share of the memory's where all ask; at most,
- * where few do; and at most, where that is what full rounds have left over. */
+ * where few do; at most, where that is what full rounds have left over; and at most, where it has one
+ * thread block of a kernel of which it has room for three. */
 #define SHARE_BYTES 34.2e3
 #define ALONE_BYTES 68e3
 #define LATER_BYTES 48e3
+#define ROOMY_BYTES 50e3
 
 /** Microseconds in which some SMs read so many bytes each, of which one gets `most` in one: fewer, and
  * without a sharp bend, where together they would get more than there is. */
@@ -140,12 +142,14 @@ int ap_decode_blocks_per_sm(const ap_device *device, const ap_tile *tile, int64_
              : AP_DECODE_BLOCKS_PER_SM;
 }
 
-/* All begin at once and get as much of the memory as any other, unless one SM has more than it can read. */
+/* All begin at once and get as much of the memory as any other, unless one SM has more than it can read;
+ * or one thread block than comes to it, as it asks for little at once. */
 double ap_decode_at_once_us(const ap_device *device, int64_t units, double bytes) {
   const int64_t sms = device->sm_count;
   const double most_us = (double)ceil_div(units, sms) * bytes / ALONE_BYTES;
   const double shared_us = (double)units * bytes / (SHARE_BYTES * (double)sms);
-  return DECODE_START_US + pow(pow(most_us, 8) + pow(shared_us, 8), 1.0 / 8);
+  const double busy_us = pow(pow(most_us, 8) + pow(shared_us, 8), 1.0 / 8);
+  return DECODE_START_US + fmax(bytes / ROOMY_BYTES, busy_us);
 }
 
 /* Thread blocks that are not split come first, as many on one SM as on another or one more; then parts

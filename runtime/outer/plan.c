@@ -6,6 +6,7 @@
 
 #include "press/target.h"
 
+enum { FEW_BLOCKS_PER_SM = 2 }; /* of products in fp32 */
 enum { VECTOR_BYTES = 16, OVERLAP_CAPABILITY_MIN = 90, WARP_SHIFT = 5, WARP = 1 << WARP_SHIFT };
 
 static attnpress_status find_kernel(const ap_outer_problem *p, const ap_device *device,
@@ -49,7 +50,8 @@ static int32_t shift_of(const ap_outer_problem *p, int32_t most) {
   return shift;
 }
 
-static attnpress_status plan_product(const ap_outer_problem *p, ap_outer_plan *plan) {
+static attnpress_status plan_product(const ap_outer_problem *p, const ap_device *device,
+                                     ap_outer_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   const int64_t vectors = vectors_of(p);
   plan->column_shift = shift_of(p, launch->tile.threads);
@@ -57,6 +59,9 @@ static attnpress_status plan_product(const ap_outer_problem *p, ap_outer_plan *p
   plan->column_blocks = (int32_t)ap_divide_up(vectors, 1 << plan->column_shift);
   plan->row_blocks =
       (int32_t)ap_divide_up(p->rows, groups * launch->tile.field[AP_OUTER_TILE_ROWS]);
+  /* Fewer streams of writes at once: more of each is in the memory's open pages. */
+  if (p->dtype == ATTNPRESS_FP32 && !p->has_mod && launch->overlaps)
+    launch->smem_bytes = ap_few_smem_bytes(device, FEW_BLOCKS_PER_SM);
   return set_grid(p, p->batch, plan->row_blocks, plan->column_blocks, launch);
 }
 
@@ -74,7 +79,7 @@ static attnpress_status plan_forward(const ap_outer_problem *p, const ap_device 
   plan->base.count = 1;
   FORWARD_IF(find_kernel(p, device, p->summed ? AP_OUTER_PASS_SUM : AP_OUTER_PASS_FWD,
                          &plan->base.launch[0]));
-  return p->summed ? plan_sum(p, plan) : plan_product(p, plan);
+  return p->summed ? plan_sum(p, plan) : plan_product(p, device, plan);
 }
 
 /** Rows of a thread block of bwd, where 2^shift lanes share one. */
