@@ -374,6 +374,7 @@ static void test_launch_forward(void **state) {
   assert_int_equal(given.column_shift, 7); /* 125 vectors of a row */
   assert_int_equal(given.c_row_stride, 1000);
   assert_int_equal(given.c_batch_stride, 100000);
+  assert_int_equal(cuda->launch[0].smem_bytes, 0);
   args.summed = 1;
   assert_ok(attnpress_outer(handle, &args, NULL));
   memcpy(&given, cuda->launch[1].args, sizeof given);
@@ -387,6 +388,12 @@ static void test_launch_forward(void **state) {
   args = legal_forward();
   args.batch = INT64_C(1) << 40;
   assert_int_equal(attnpress_outer(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
+  args = legal_forward();
+  args.dtype = ATTNPRESS_FP32;
+  args.x = args.y = args.c = (void *)0x10000;
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  assert_string_equal(cuda->launch[2].symbol, "outer_fwd_fp32_sm80");
+  assert_int_equal(cuda->launch[2].smem_bytes, 228 * 1024 / 3); /* two thread blocks an SM */
   attnpress_destroy(handle);
 }
 
