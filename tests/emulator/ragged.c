@@ -250,7 +250,7 @@ enum {
   TENSORS
 };
 
-enum { GIVEN_MAX = 1024, ARRAY_MAX = RAGGED_SEQUENCES_MAX + 1 };
+enum { ARRAY_MAX = RAGGED_SEQUENCES_MAX + 1 };
 
 typedef struct call {
   memory memory[TENSORS];
@@ -262,8 +262,8 @@ typedef struct call {
   const kernel *kernel;
   int count, packed, splits, split_blocks, unspecified; /* unspecified: a sequence, or -1 */
   int fixed_blocks;
-  int whole; /* the kernel reads rows around the sequences */
-  emulated_tensor given[GIVEN_MAX];
+  int whole;              /* the kernel reads rows around the sequences */
+  emulated_tensor *given; /* of one call at a time */
   int given_count;
 } call;
 
@@ -529,26 +529,39 @@ static void spoil(call *c, const batch_row *row) {
   }
 }
 
+/* The next of what a kernel is given, of which there may be two a page. */
+static emulated_tensor *next_given(call *c) {
+  enum { AT_FIRST = 1024 };
+  static emulated_tensor *given;
+  static int room;
+  if (c->given_count == room) {
+    room = room == 0 ? AT_FIRST : 2 * room;
+    given = realloc(given, (size_t)room * sizeof *given);
+    if (given == NULL)
+      abort();
+  }
+  c->given = given;
+  return &given[c->given_count++];
+}
+
 /* The rows of a batch of a tensor from `begin` on. */
 static void give(call *c, const char *name, const attnpress_tensor *t, int64_t batch, int64_t begin,
                  int64_t rows, int writable) {
   if (rows == 0 || t->shape[2] == 0)
     return;
-  if (c->given_count == GIVEN_MAX)
-    abort();
-  emulated_tensor *e = &c->given[c->given_count++];
-  *e = (emulated_tensor){.name = name,
-                         .data = (uint16_t *)t->data + batch * t->stride[0] + begin * t->stride[1],
-                         .element_bytes = sizeof(uint16_t),
-                         .writable = writable,
-                         .shape = {1, rows, t->shape[2], t->shape[3]},
-                         .stride = {0, t->stride[1], t->stride[2], 1}};
+  *next_given(c) =
+      (emulated_tensor){.name = name,
+                        .data = (uint16_t *)t->data + batch * t->stride[0] + begin * t->stride[1],
+                        .element_bytes = sizeof(uint16_t),
+                        .writable = writable,
+                        .shape = {1, rows, t->shape[2], t->shape[3]},
+                        .stride = {0, t->stride[1], t->stride[2], 1}};
 }
 
 static void give_array(call *c, const char *name, const void *data, int64_t count) {
   if (data != NULL)
-    c->given[c->given_count++] = (emulated_tensor){name, (void *)(uintptr_t)data, sizeof(int32_t),
-                                                   0,    {1, 1, 1, count},        {0, 0, 0, 1}};
+    *next_given(c) = (emulated_tensor){name, (void *)(uintptr_t)data, sizeof(int32_t),
+                                       0,    {1, 1, 1, count},        {0, 0, 0, 1}};
 }
 
 /* The keys of a sequence, page by page. */
@@ -621,16 +634,15 @@ static void give_all(call *c, int splits, role role) {
   const int64_t partial_rows = (int64_t)splits * c->count * heads * ap_ragged_queries(&c->args);
   if (splits > 0) {
     const attnpress_tensor *out = &c->args.out;
-    c->given[c->given_count++] = (emulated_tensor){"out_partial",
-                                                   c->data[OUT_PARTIAL],
-                                                   sizeof(float),
-                                                   !combines,
-                                                   {1, 1, partial_rows, out->shape[3]},
-                                                   {0, 0, out->shape[3], 1}};
+    *next_given(c) = (emulated_tensor){"out_partial",
+                                       c->data[OUT_PARTIAL],
+                                       sizeof(float),
+                                       !combines,
+                                       {1, 1, partial_rows, out->shape[3]},
+                                       {0, 0, out->shape[3], 1}};
     const int64_t lse_rows = partial_rows * (combines ? 1 : lse_copies(c));
-    c->given[c->given_count++] =
-        (emulated_tensor){"lse_partial", c->data[LSE_PARTIAL], sizeof(float),
-                          !combines,     {1, 1, 1, lse_rows},  {0, 0, 0, 1}};
+    *next_given(c) = (emulated_tensor){"lse_partial", c->data[LSE_PARTIAL], sizeof(float),
+                                       !combines,     {1, 1, 1, lse_rows},  {0, 0, 0, 1}};
   }
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = sequence_rows_of(&c->args, b);
@@ -638,19 +650,18 @@ static void give_all(call *c, int splits, role role) {
       give(c, "out of a sequence", &c->args.out, rows.q_batch, rows.q_begin, rows.queries, 1);
     if (stores && c->args.lse && rows.queries > 0) {
       const int64_t first = sequence_lse_at(&c->args, &rows, b, 0, 0);
-      c->given[c->given_count++] =
-          (emulated_tensor){"lse of a sequence",
-                            c->args.lse + first,
-                            sizeof(float),
-                            1,
-                            {1, rows.queries, heads, 1},
-                            {0, sequence_lse_at(&c->args, &rows, b, 0, 1) - first,
-                             sequence_lse_at(&c->args, &rows, b, 1, 0) - first, 1}};
+      *next_given(c) = (emulated_tensor){"lse of a sequence",
+                                         c->args.lse + first,
+                                         sizeof(float),
+                                         1,
+                                         {1, rows.queries, heads, 1},
+                                         {0, sequence_lse_at(&c->args, &rows, b, 0, 1) - first,
+                                          sequence_lse_at(&c->args, &rows, b, 1, 0) - first, 1}};
     }
   }
   give_lengths(c, !combines);
   if (stores)
-    c->given[c->given_count++] = c->scores.tensors[TENSOR_SINKS];
+    *next_given(c) = c->scores.tensors[TENSOR_SINKS];
   if (combines)
     return;
   give_array(c, "page_table", c->ragged.page_table, (int64_t)(c->bytes[TABLE] / sizeof(int32_t)));
@@ -658,7 +669,7 @@ static void give_all(call *c, int splits, role role) {
              (int64_t)(c->bytes[TABLE_V] / sizeof(int32_t)));
   for (int i = 0; i < SCORE_TENSORS; ++i)
     if (i != TENSOR_SINKS)
-      c->given[c->given_count++] = c->scores.tensors[i];
+      *next_given(c) = c->scores.tensors[i];
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = sequence_rows_of(&c->args, b);
     if (!c->whole)
@@ -776,7 +787,7 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
 /* ---- Compute capability 9.0 ---- */
 
 static void give_written(call *c, const char *name, int which, int writable) {
-  c->given[c->given_count++] = (emulated_tensor){
+  *next_given(c) = (emulated_tensor){
       name, c->data[which], 4, writable, {1, 1, 1, (int64_t)c->bytes[which] / 4}, {0, 0, 0, 1}};
 }
 
