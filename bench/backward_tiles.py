@@ -82,7 +82,7 @@ class BackwardArgs(ctypes.Structure):
         ("dv_sum", ctypes.c_void_p),
         ("key_tiles", ctypes.c_int32),
         ("group_parts", ctypes.c_int32),
-        ("sum_parts", ctypes.c_int32),
+        ("sum_parts", ctypes.c_int32),  # abreast, too
         ("zero_ahead", ctypes.c_int32),
         ("dq_zeroed", ctypes.c_void_p),
     ]  # fmt: skip

@@ -273,8 +273,8 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "                            Q_ROW_BYTES > HEAD_DIM * 2;\n");
   }
   if ((split && decode) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
-    TEXT("// A grid that is, fastest first: row block, tile head, split, batch. Heads whose keys lie side by side\n"
-         "// in memory are read at the same time.\n"
+    TEXT("// A grid that is, fastest first: row block, tile head, split, batch. Heads whose keys lie side by\n"
+         "// side in memory are read at the same time.\n"
          "__device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int block) {\n"
          "  Work work;\n"
          "  const int blocks = block / args->row_blocks;\n"

@@ -933,9 +933,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
     if (split) {
-      TEXT("// Asks for what is read first to come to the L2 cache: the lengths of the first sequences and, as far\n"
-           "// as a line a lane of all thread blocks goes, the page table. Nothing is read, so that it need not\n"
-           "// wait for what may yet write there. All lanes of a warp arrive.\n"
+      TEXT("// Asks for what is read first to come to the L2 cache: the lengths of the first sequences and, as\n"
+           "// far as a line a lane of all thread blocks goes, the page table. Nothing is read, so that it need\n"
+           "// not wait for what may yet write there. All lanes of a warp arrive.\n"
            "__device__ __forceinline__ void fetch_lengths(const attnpress_fwd_sm90_args *args) {\n"
            "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
            "  const int lane = threadIdx.x % 32;\n"
