@@ -228,8 +228,8 @@ __device__ __forceinline__ void combine_rows(const attnpress_fwd_combine_args *a
   const int row = own_row < args->rows ? (int)own_row : 0;
   const RowPlace place = find_row(args, row);
   // What comes next may begin to wait too: for this kernel, and so for all that this one waits for.
-  // The parts are there when the split kernel has ended. The place, whose divisions take a while, is
-  // found before: the compiler would wait at once.
+  // The parts are there when the split kernel has ended. The place, whose divisions take a while,
+  // is found before: the compiler would wait at once.
   griddepcontrol_launch_dependents();
   if (place.batch >= 0)
     griddepcontrol_wait();
