@@ -1,6 +1,7 @@
 /* Decides how a forward call is run: what choose_rows.c and choose_splits.c choose, grid and workspace;
  * the order of the work is schedule.c's. Pure: it depends on shapes, strides and the device's numbers,
  * never on data, and touches nothing. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,15 +57,15 @@ static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
 static attnpress_status plan_combine(const ap_problem *problem, const ap_device *device,
                                      ap_plan *plan) {
   FORWARD_IF(ap_find_combine(problem, device, plan));
-  const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
-  const int64_t split_rows = (int64_t)rows - ap_whole_rows(plan, problem->seqlen_q);
+  const int64_t rows = ap_rows_of(problem);
+  const int64_t split_rows = rows - ap_whole_rows(plan, problem->seqlen_q);
   plan->combine_block_rows =
       ap_choose_combine_rows(problem, split_rows, device, &plan->combine_tile, plan->num_splits);
   const int64_t blocks =
       ap_count_combine_blocks(problem, split_rows, &plan->combine_tile, plan->combine_block_rows);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
-            "%zu query rows (batch * heads * seqlen_q) cannot be split: at most 2^31 - 1; set "
-            "num_splits to 1",
+            "%" PRId64 " query rows (batch * heads * seqlen_q) cannot be split: at most 2^31 - 1; "
+            "set num_splits to 1",
             rows);
   plan->combine_grid = (unsigned)blocks;
   return ATTNPRESS_OK;

@@ -664,7 +664,7 @@ static int64_t scheduled_split_keys(const ap_problem *problem, const ap_tile *ti
 static int schedules_splits(const ap_problem *problem, const ap_device *device, int64_t tiles,
                             int few_rows, int64_t splits) {
   const int64_t row_bytes = ((int64_t)problem->hdim_v + 1) * (int64_t)sizeof(float);
-  const int64_t rows = (int64_t)problem->batch * problem->heads_q * problem->seqlen_q;
+  const int64_t rows = ap_rows_of(problem);
   if (splits <= 1 || rows == 0 || rows > SCHEDULED_PART_BYTES_MAX / row_bytes / splits)
     return 0;
   return few_rows ? tiles < SEQUENCE_WAVES_WHOLE * (int64_t)device->sm_count

@@ -45,10 +45,6 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
   if (shape->cluster > CLUSTER_PORTABLE_MAX)
     result = driver->func_set_attribute(bound->function,
                                         CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
-  /* bind() allows as much for those of which the tile has some. */
-  if (result == CUDA_SUCCESS && tile->smem_bytes == 0 && smem_bytes > 0)
-    result = driver->func_set_attribute(
-        bound->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, smem_bytes);
   if (result == CUDA_SUCCESS)
     result = driver->launch_kernel(&config, bound->function, parameters, NULL);
   if (result == CUDA_SUCCESS)
