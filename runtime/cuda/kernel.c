@@ -216,19 +216,20 @@ static uint64_t bound_key(uint64_t variant_key, const ap_snippet *snippet) {
 static attnpress_status bind(attnpress_handle *handle, ap_context *context, ap_kernel *kernel,
                              const ap_bound **bound) {
   const ap_driver *driver = &handle->driver;
-  const int alone_smem_bytes = ap_alone_smem_bytes(&context->device);
   int smem_bytes = kernel->request.tile.smem_bytes;
-  if (smem_bytes > 0 && smem_bytes < alone_smem_bytes)
-    smem_bytes = alone_smem_bytes; /* which a launch may ask for */
   CUfunction function = NULL;
-  int local_bytes;
+  int static_bytes = 0;
   CUresult result = driver->kernel_get_function(&function, kernel->kernel);
-  if (result == CUDA_SUCCESS && smem_bytes > 0)
-    result = driver->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                        smem_bytes);
   /* Asking for an attribute makes a lazy driver load the code now, and not at the first launch. */
   if (result == CUDA_SUCCESS)
-    result = driver->func_get_attribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function);
+    result =
+        driver->func_get_attribute(&static_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function);
+  const int alone_smem_bytes = ap_alone_smem_bytes(&context->device) - static_bytes;
+  if (smem_bytes < alone_smem_bytes)
+    smem_bytes = alone_smem_bytes; /* which a launch may ask for */
+  if (result == CUDA_SUCCESS)
+    result = driver->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                        smem_bytes);
   if (result != CUDA_SUCCESS) {
     char what[AP_STEM_MAX + 96];
     snprintf(what, sizeof what, "preparing %s with %d bytes of shared memory", kernel->request.stem,
