@@ -81,9 +81,9 @@ int ap_decode_blocks_per_sm(const ap_device *device, const ap_tile *tile, int64_
 /** Microseconds of kernels that decode without splits, three thread blocks an SM; `bytes`: of each. */
 double ap_decode_at_once_us(const ap_device *device, int64_t units, double bytes);
 /** What a kernel that decodes takes of so many row blocks, each of which sees so many key blocks, in
- * equal splits; without adding them up. */
+ * equal splits; without adding them up. `columns`: of K and V. */
 double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
-                    double key_block_bytes, int32_t num_splits);
+                    double key_block_bytes, int columns, int32_t num_splits);
 /** The same where the first `whole` row blocks are not split. */
 double ap_decode_partly_us(const ap_device *device, int64_t units, int64_t whole,
                            int64_t key_blocks, double key_block_bytes, int32_t num_splits);

@@ -12,6 +12,9 @@ enum {
   /* Thread blocks of all splits, in units of the device's slots: from there on every count fills its
    * waves to SPLIT_EFFICIENCY and more. It bounds the workspace. */
   SPLIT_WAVES_MAX = 6,
+  /* The same of kernels that decode, whose parts are small: thread blocks of long calls then end within
+   * one of many. */
+  DECODE_WAVES_MAX = 12,
   /* Short queries of sequences of which only bounds are known: a split has at least so much of K and
    * V, however long its sequence is, so that no thread block has much more to do than another. */
   SEQUENCE_SPLIT_BYTES = 512 * 1024,
@@ -64,12 +67,12 @@ static int64_t one_wave(int64_t blocks, int64_t key_blocks, int64_t slots, int64
 }
 
 /** The most splits that are ever chosen for so many thread blocks of one split: with them there are
- * no more thread blocks than bound the workspace. */
-static int64_t most_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
+ * no more thread blocks, in units of the slots, than `waves`, which bounds the workspace. */
+static int64_t most_splits(int64_t blocks, int64_t key_blocks, int64_t slots, int64_t waves) {
   int64_t most = key_blocks < slots ? key_blocks : slots;
   if (most > SPLITS_CHOSEN_MAX)
     most = SPLITS_CHOSEN_MAX;
-  return most * blocks > SPLIT_WAVES_MAX * slots ? SPLIT_WAVES_MAX * slots / blocks : most;
+  return most * blocks > waves * slots ? waves * slots / blocks : most;
 }
 
 /* One full wave, where there is such a count. Else the rule of FlashAttention-2's
@@ -79,7 +82,7 @@ int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
   if (blocks <= 0 || slots <= 0 || (double)blocks >= SPLIT_FILL * (double)slots ||
       key_blocks < ROUNDS_KEY_BLOCKS_MIN)
     return 1;
-  const int64_t most = most_splits(blocks, key_blocks, slots);
+  const int64_t most = most_splits(blocks, key_blocks, slots, SPLIT_WAVES_MAX);
   const int64_t at_once = one_wave(blocks, key_blocks, slots, most);
   if (at_once > 0)
     return (int)at_once;
@@ -260,7 +263,9 @@ static extent extent_of(const ap_problem *problem, const ap_device *device, cons
                         const ap_tile *tile) {
   extent e = {.units = ap_count_tiles(problem, plan, tile)};
   e.key_blocks = ap_count_key_blocks(problem, tile, plan->heads_per_tile);
-  e.most = e.units > 0 ? most_splits(e.units, e.key_blocks, device->sm_count) : 1;
+  const int64_t waves =
+      tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? DECODE_WAVES_MAX : SPLIT_WAVES_MAX;
+  e.most = e.units > 0 ? most_splits(e.units, e.key_blocks, device->sm_count, waves) : 1;
   return e;
 }
 
@@ -468,11 +473,6 @@ static int is_decode_weighed(const ap_problem *problem, const ap_plan *plan, con
          problem->sequences == AP_ATTENTION_SEQUENCES_DENSE;
 }
 
-/* Between these sums of both head dims, as measured at 192 + 192, a thread block alone on its SM may get
- * less than the model says; two on each do not. What is left then, at the least. */
-enum { ALONE_COLUMNS_MIN = 256, ALONE_COLUMNS_MAX = 512 };
-#define ALONE_SHARE 0.93
-
 /* Numbers of rounds of thread blocks that are tried. */
 enum { PARTLY_ROUNDS = 3 };
 
@@ -500,7 +500,8 @@ static decode_splits weigh_partly(const ap_problem *problem, const ap_device *de
                                   int64_t row_blocks, decode_splits best, double best_us) {
   const int64_t round = AP_DECODE_BLOCKS_PER_SM * (int64_t)device->sm_count;
   const int64_t least = ceil_div(e->units, round);
-  for (int32_t n = 2; e->units > device->sm_count && n <= e->most; ++n) {
+  const int64_t most = most_splits(e->units, e->key_blocks, device->sm_count, SPLIT_WAVES_MAX);
+  for (int32_t n = 2; e->units > device->sm_count && n <= most; ++n) {
     for (int64_t rounds = least; rounds < least + PARTLY_ROUNDS; ++rounds) {
       const decode_splits how = {n, (int32_t)rounds};
       const int64_t whole = whole_row_blocks(device, e, row_blocks, how);
@@ -519,7 +520,11 @@ static decode_splits weigh_partly(const ap_problem *problem, const ap_device *de
   return best;
 }
 
-/** The least number of splits except those that take less time by NEXT_GAIN; or twice as many. */
+/* Of the time of fewer splits, at most, of numbers that are more than a round of thread blocks: of more
+ * rounds the model knows less. */
+#define ROUNDS_GAIN 0.97
+
+/** The least number of splits except those that take less time by NEXT_GAIN, or by ROUNDS_GAIN. */
 static decode_splits weigh_decode_splits(const ap_problem *problem, const ap_device *device,
                                          const ap_tile *whole, const ap_tile *tile, const extent *e,
                                          int64_t row_blocks) {
@@ -530,30 +535,25 @@ static decode_splits weigh_decode_splits(const ap_problem *problem, const ap_dev
                                  (problem->hdim + problem->hdim_v) * (double)sizeof(uint16_t);
   const int columns = problem->hdim + problem->hdim_v;
   const int64_t rows = ap_rows_of(problem);
+  const int64_t round = AP_DECODE_BLOCKS_PER_SM * (int64_t)device->sm_count;
   int32_t best = 1;
   const int at_once = ap_decode_blocks_per_sm(device, whole, e->units) > AP_DECODE_BLOCKS_PER_SM;
   double best_us =
       at_once ? ap_decode_at_once_us(device, e->units,
                                      (double)problem->seqlen_k * columns * (double)sizeof(uint16_t))
-              : ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, 1);
+              : ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, columns, 1);
   for (int32_t n = 2; n <= e->most; ++n) {
     if (adds_nothing(e->key_blocks, n))
       continue;
-    const double us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, n) +
+    const double us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, columns, n) +
                       ap_parts_us(problem, rows, device, &tried.combine_tile, n);
-    if (us < NEXT_GAIN * best_us) {
+    if (us < (n * e->units > round ? ROUNDS_GAIN : NEXT_GAIN) * best_us) {
       best = n;
       best_us = us;
     }
   }
-  const int32_t twice = 2 * best;
-  if (columns <= ALONE_COLUMNS_MIN || columns >= ALONE_COLUMNS_MAX || twice > e->most ||
-      e->units * best > device->sm_count)
-    return weigh_partly(problem, device, &tried, e, key_block_bytes, row_blocks,
-                        (decode_splits){best, 0}, best_us);
-  const double twice_us = ap_decode_us(device, e->units, e->key_blocks, key_block_bytes, twice) +
-                          ap_parts_us(problem, rows, device, &tried.combine_tile, twice);
-  return (decode_splits){twice_us < best_us / ALONE_SHARE ? twice : best, 0};
+  return weigh_partly(problem, device, &tried, e, key_block_bytes, row_blocks,
+                      (decode_splits){best, 0}, best_us);
 }
 
 /** The number of splits, weighed once a shape, and then remembered; fills whole_row_blocks. */
@@ -753,10 +753,12 @@ size_t ap_most_partial_rows(const ap_problem *maxima, const ap_device *device,
     return any ? SIZE_MAX : rows * (size_t)maxima->num_splits;
   /* A thread block has at most block_m rows, and the blocks of all splits are bounded. */
   const int sequences = maxima->sequences != AP_ATTENTION_SEQUENCES_DENSE;
-  const int64_t waves = sequences ? SEQUENCE_WAVES_MAX : SPLIT_WAVES_MAX;
+  const int64_t waves = sequences                                    ? SEQUENCE_WAVES_MAX
+                        : tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? DECODE_WAVES_MAX
+                                                                     : SPLIT_WAVES_MAX;
   const int64_t most = key_blocks < SPLITS_CHOSEN_MAX ? key_blocks : SPLITS_CHOSEN_MAX;
   const size_t by_slots = (size_t)(waves * slots) * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M];
   const size_t by_rows =
-      any ? SIZE_MAX : rows * (size_t)(sequences ? most : most_splits(1, key_blocks, slots));
+      any ? SIZE_MAX : rows * (size_t)(sequences ? most : most_splits(1, key_blocks, slots, waves));
   return by_rows < by_slots ? by_rows : by_slots;
 }

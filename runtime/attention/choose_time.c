@@ -99,33 +99,50 @@ double ap_blocks_us(const ap_problem *problem, const ap_device *device, const ap
 #define LATER_BYTES 48e3
 #define ROOMY_BYTES 50e3
 
+/* Head dims whose sum is more have tiles for two thread blocks an SM, and lie alone on most SMs where
+ * they are not split: these get less beside one another, the bend below is less sharp. */
+enum { NARROW_COLUMNS_MAX = 256 };
+#define BEND      4.0
+#define WIDE_BEND 3.0
+/* Of what SMs that are left over behind one full round take more than their share: behind several it is a
+ * part of that, as thread blocks do not end at once, and the last ones begin while others still read. */
+#define LEFT_OVER_SHARE 0.85
+/* Of each round but the first: what its rings wait for their first bytes. */
+#define ROUND_US 0.8
+
 /** Microseconds in which some SMs read so many bytes each, of which one gets `most` in one: fewer, and
  * without a sharp bend, where together they would get more than there is. */
-static double read_us(const ap_device *device, int64_t sms, double bytes, double most) {
+static double read_us(const ap_device *device, int64_t sms, double bytes, double most,
+                      double bend) {
   const double alone_us = bytes / most;
   const double shared_us = bytes * (double)sms / (SHARE_BYTES * device->sm_count);
-  const double a = alone_us * alone_us, b = shared_us * shared_us;
-  return sqrt(sqrt(a * a + b * b));
+  return pow(pow(alone_us, bend) + pow(shared_us, bend), 1 / bend);
 }
 
 /* An SM holds two thread blocks, and one alone gets nearly all that an SM can. So a full round is two
  * an SM; of what is left over each SM has one before some have two, and these are busy with their
  * second when the others have ended. */
 double ap_decode_us(const ap_device *device, int64_t units, int64_t key_blocks,
-                    double key_block_bytes, int32_t num_splits) {
+                    double key_block_bytes, int columns, int32_t num_splits) {
   const int64_t sms = device->sm_count, round = AP_DECODE_BLOCKS_PER_SM * sms;
   const int64_t per_split = ceil_div(key_blocks, num_splits);
   const int64_t blocks = units * ceil_div(key_blocks, per_split), left = blocks % round;
-  const double bytes = (double)per_split * key_block_bytes;
-  const double rounds_us =
-      (double)(blocks - left) * bytes / (SHARE_BYTES * (double)device->sm_count);
-  if (left == 0)
-    return DECODE_START_US + rounds_us;
+  const double bytes = (double)per_split * key_block_bytes, all = SHARE_BYTES * (double)sms;
+  const double most = blocks < round ? ALONE_BYTES : LATER_BYTES;
+  const int wide = num_splits == 1 && columns > NARROW_COLUMNS_MAX && blocks <= sms;
+  const double bend = wide ? WIDE_BEND : BEND;
+  double left_us = 0;
   if (left > sms)
-    return DECODE_START_US + rounds_us + read_us(device, sms, bytes, ALONE_BYTES) +
-           read_us(device, left - sms, bytes, LATER_BYTES);
-  return DECODE_START_US + rounds_us +
-         read_us(device, left, bytes, blocks < round ? ALONE_BYTES : LATER_BYTES);
+    left_us = read_us(device, sms, bytes, ALONE_BYTES, bend) +
+              read_us(device, left - sms, bytes, LATER_BYTES, bend);
+  else if (left > 0)
+    left_us = read_us(device, left, bytes, most, bend);
+  if (blocks < round)
+    return DECODE_START_US + left_us;
+  const double rounds = (double)(blocks / round);
+  return DECODE_START_US + (double)(units * key_blocks) * key_block_bytes / all +
+         LEFT_OVER_SHARE / rounds * (left_us - (double)left * bytes / all) +
+         ROUND_US * ((double)blocks / (double)round - 1);
 }
 
 /* Thread blocks come one by one, as those of the kernel before end. Where an SM has room for two, some
