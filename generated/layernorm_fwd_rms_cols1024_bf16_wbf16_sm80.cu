@@ -40,11 +40,23 @@ __device__ __forceinline__ int columns_of(const attnpress_layernorm_fwd_args *ar
   return row < args->rows ? args->columns : 0;
 }
 
+// A thread's part of a row. vector: (VECTORS)
+__device__ __forceinline__ void load_row(const void *row, int columns, int thread, bool odd,
+                                         uint4 *vector) {
+  load_columns(row, SIZE, columns, thread, ROW_THREADS, VECTORS, vector);
+}
+
+// Stores its vector number `index`.
+__device__ __forceinline__ void store_row(void *row, int columns, int thread, bool odd, int index,
+                                          uint4 vector) {
+  store_columns(row, SIZE, columns, index * ROW_THREADS + thread, vector);
+}
+
 // x + residual, rounded, of a thread's part of a row; written back. x: (VECTORS), APART, then the sum
 __device__ __forceinline__ void add_residual(const void *residual, void *sum, int columns,
-                                             int thread, uint4 *x) {
+                                             int thread, bool odd, uint4 *x) {
   uint4 other[VECTORS];
-  load_columns(residual, SIZE, columns, thread, ROW_THREADS, VECTORS, other);
+  load_row(residual, columns, thread, odd, other);
 #pragma unroll
   for (int i = 0; i < VECTORS; ++i) {
     float a[ELEMENTS], b[ELEMENTS];
@@ -54,8 +66,15 @@ __device__ __forceinline__ void add_residual(const void *residual, void *sum, in
     for (int j = 0; j < ELEMENTS; ++j)
       a[j] += b[j];
     x[i * APART] = narrow_vector_bf16(a);
-    store_columns(sum, SIZE, columns, i * ROW_THREADS + thread, x[i * APART]);
+    store_row(sum, columns, thread, odd, i, x[i * APART]);
   }
+}
+
+// `count` vectors of a parameter from a thread's number `index` on. word: (count, WORDS)
+__device__ __forceinline__ void load_parameter(const void *parameter, int columns, int thread,
+                                               bool odd, int index, int count, uint32_t *word) {
+  load_parameter_vectors(parameter, PARAMETER_SIZE, columns, ELEMENTS,
+                         index * ROW_THREADS + thread, ROW_THREADS, count, word);
 }
 
 // The sum of squares of a thread's part of a row.
@@ -78,18 +97,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
   const int thread = threadIdx.x % ROW_THREADS;
+  constexpr bool odd = false; // each row is looked at by itself
   uint32_t weight_word[VECTORS][WORDS], bias_word[VECTORS][WORDS];
   if (args.weight)
-    load_parameter_vectors(args.weight, PARAMETER_SIZE, args.columns, ELEMENTS, thread, ROW_THREADS,
-                           VECTORS, weight_word[0]);
+    load_parameter(args.weight, args.columns, thread, odd, 0, VECTORS, weight_word[0]);
   if (args.bias)
-    load_parameter_vectors(args.bias, PARAMETER_SIZE, args.columns, ELEMENTS, thread, ROW_THREADS,
-                           VECTORS, bias_word[0]);
+    load_parameter(args.bias, args.columns, thread, odd, 0, VECTORS, bias_word[0]);
   const int64_t step = (int64_t)gridDim.x * GROUPS;
   int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / ROW_THREADS;
   uint4 next[VECTORS];
-  load_columns(row_of(args.x, row, args.x_row_stride), SIZE, columns_of(&args, row), thread,
-               ROW_THREADS, VECTORS, next);
+  load_row(row_of(args.x, row, args.x_row_stride), columns_of(&args, row), thread, odd, next);
   // As often as the block's first group has a row; others then may have none.
   for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < args.rows; first += step) {
     const int columns = columns_of(&args, row);
@@ -97,11 +114,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
       x[i] = next[i];
-    load_columns(row_of(args.x, row + step, args.x_row_stride), SIZE,
-                 columns_of(&args, row + step), thread, ROW_THREADS, VECTORS, next);
+    load_row(row_of(args.x, row + step, args.x_row_stride), columns_of(&args, row + step), thread,
+             odd, next);
     if (args.residual)
       add_residual(row_of(args.residual, row, args.residual_row_stride),
-                   row_of(args.sum, row, args.sum_row_stride), columns, thread, x);
+                   row_of(args.sum, row, args.sum_row_stride), columns, thread, odd, x);
 
     // Mean and sum of squares: over the warp's part of the row, then over its warps.
     constexpr float mean = 0.0f;
@@ -112,7 +129,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     unsigned char *y = row_of(args.y, row, args.y_row_stride);
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
-      const int index = i * ROW_THREADS + thread;
       float value[ELEMENTS], parameter[ELEMENTS];
       widen_vector_bf16(x[i * APART], value);
 #pragma unroll
@@ -134,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int j = 0; j < ELEMENTS; ++j)
           value[j] += parameter[j];
       }
-      store_columns(y, SIZE, columns, index, narrow_vector_bf16(value));
+      store_row(y, columns, thread, odd, i, narrow_vector_bf16(value));
     }
     if (thread == 0 && row < args.rows) {
       if (CENTERED && args.mean)

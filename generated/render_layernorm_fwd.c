@@ -126,12 +126,66 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ int columns_of(const attnpress_layernorm_fwd_args *args, int64_t row) {\n"
        "  return row < args->rows ? args->columns : 0;\n"
        "}\n"
+       "\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("// Whether a row of any matrix may begin or end elsewhere than at a multiple of 16 bytes. Then all are\n"
+         "// dealt to the threads by elements.\n"
+         "__device__ __forceinline__ bool has_odd_rows(const attnpress_layernorm_fwd_args *args) {\n"
+         "  const uint64_t begins = (uint64_t)args->x | (uint64_t)args->y | (uint64_t)args->residual |\n"
+         "                          (uint64_t)args->sum;\n"
+         "  const int64_t apart = args->columns | args->x_row_stride | args->y_row_stride |\n"
+         "                        (args->residual ? args->residual_row_stride | args->sum_row_stride : 0);\n"
+         "  return begins % 16 != 0 || apart % ELEMENTS != 0;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// A thread's part of a row. vector: (VECTORS)\n"
+       "__device__ __forceinline__ void load_row(const void *row, int columns, int thread, bool odd,\n"
+       "                                         uint4 *vector) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  if (odd) {\n"
+         "    load_scattered(row, columns, thread, ROW_THREADS, VECTORS, vector);\n"
+         "    return;\n"
+         "  }\n");
+  }
+  TEXT("  load_columns(row, SIZE, columns, thread, ROW_THREADS, VECTORS, vector);\n"
+       "}\n"
        "\n"
-       "// x + residual, rounded, of a thread's part of a row; written back. x: (VECTORS), APART, then the sum\n"
+       "// Stores its vector number `index`.\n"
+       "__device__ __forceinline__ void store_row(void *row, int columns, int thread, bool odd, int index,\n"
+       "                                          uint4 vector) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  if (odd) {\n"
+         "    store_scattered(row, columns, thread, ROW_THREADS, index, vector);\n"
+         "    return;\n"
+         "  }\n");
+  }
+  TEXT("  store_columns(row, SIZE, columns, index * ROW_THREADS + thread, vector);\n"
+       "}\n"
+       "\n");
+  if (slots > 0) {
+    TEXT("// Sends it to shared memory. slot: (VECTORS), THREADS apart\n"
+         "__device__ __forceinline__ void send_row(const void *row, int columns, int thread, bool odd,\n"
+         "                                         uint4 *slot) {\n");
+    if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+      TEXT("  if (odd) {\n"
+           "    uint4 vector[VECTORS];\n"
+           "    load_scattered(row, columns, thread, ROW_THREADS, VECTORS, vector);\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < VECTORS; ++i)\n"
+           "      slot[i * THREADS] = vector[i];\n"
+           "    return;\n"
+           "  }\n");
+    }
+    TEXT("  copy_columns(row, SIZE, columns, thread, ROW_THREADS, VECTORS, slot, THREADS);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// x + residual, rounded, of a thread's part of a row; written back. x: (VECTORS), APART, then the sum\n"
        "__device__ __forceinline__ void add_residual(const void *residual, void *sum, int columns,\n"
-       "                                             int thread, uint4 *x) {\n"
+       "                                             int thread, bool odd, uint4 *x) {\n"
        "  uint4 other[VECTORS];\n"
-       "  load_columns(residual, SIZE, columns, thread, ROW_THREADS, VECTORS, other);\n"
+       "  load_row(residual, columns, thread, odd, other);\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    float a[ELEMENTS], b[ELEMENTS];\n"
@@ -147,8 +201,22 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "    x[i * APART] = narrow_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(a);\n"
-       "    store_columns(sum, SIZE, columns, i * ROW_THREADS + thread, x[i * APART]);\n"
+       "    store_row(sum, columns, thread, odd, i, x[i * APART]);\n"
        "  }\n"
+       "}\n"
+       "\n"
+       "// `count` vectors of a parameter from a thread's number `index` on. word: (count, WORDS)\n"
+       "__device__ __forceinline__ void load_parameter(const void *parameter, int columns, int thread,\n"
+       "                                               bool odd, int index, int count, uint32_t *word) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  if (odd) {\n"
+         "    load_scattered_parameter(parameter, PARAMETER_SIZE, columns,\n"
+         "                             index * ELEMENTS * ROW_THREADS + thread, ROW_THREADS, count, word);\n"
+         "    return;\n"
+         "  }\n");
+  }
+  TEXT("  load_parameter_vectors(parameter, PARAMETER_SIZE, columns, ELEMENTS,\n"
+       "                         index * ROW_THREADS + thread, ROW_THREADS, count, word);\n"
        "}\n"
        "\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
@@ -169,9 +237,26 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n"
          "// The sum of squared differences to `mean` of a thread's part of a row.\n"
-         "__device__ __forceinline__ float sum_squares(const uint4 *x, int columns, int thread, float mean) {\n"
-         "  float sum = 0.0f;\n"
-         "#pragma unroll\n"
+         "__device__ __forceinline__ float sum_squares(const uint4 *x, int columns, int thread, bool odd,\n"
+         "                                             float mean) {\n"
+         "  float sum = 0.0f;\n");
+    if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+      TEXT("  if (odd) {\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < VECTORS; ++i) {\n"
+           "      float value[ELEMENTS];\n"
+           "      widen_vector_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(x[i * APART], value);\n"
+           "#pragma unroll\n"
+           "      for (int j = 0; j < ELEMENTS; ++j)\n"
+           "        if ((i * ELEMENTS + j) * ROW_THREADS + thread < columns)\n"
+           "          sum += (value[j] - mean) * (value[j] - mean);\n"
+           "    }\n"
+           "    return sum;\n"
+           "  }\n");
+    }
+    TEXT("#pragma unroll\n"
          "  for (int i = 0; i < VECTORS; ++i) {\n"
          "    const int left = columns - (i * ROW_THREADS + thread) * ELEMENTS; // columns from here on\n"
          "    float value[ELEMENTS];\n"
@@ -217,14 +302,17 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "  griddepcontrol_wait();\n"
        "  griddepcontrol_launch_dependents();\n"
        "  const int thread = threadIdx.x % ROW_THREADS;\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  const bool odd = has_odd_rows(&args);\n");
+  } else {
+    TEXT("  constexpr bool odd = false; // each row is looked at by itself\n");
+  }
   if (weight_held) {
     TEXT("  uint32_t weight_word[VECTORS][WORDS], bias_word[VECTORS][WORDS];\n"
          "  if (args.weight)\n"
-         "    load_parameter_vectors(args.weight, PARAMETER_SIZE, args.columns, ELEMENTS, thread, ROW_THREADS,\n"
-         "                           VECTORS, weight_word[0]);\n"
+         "    load_parameter(args.weight, args.columns, thread, odd, 0, VECTORS, weight_word[0]);\n"
          "  if (args.bias)\n"
-         "    load_parameter_vectors(args.bias, PARAMETER_SIZE, args.columns, ELEMENTS, thread, ROW_THREADS,\n"
-         "                           VECTORS, bias_word[0]);\n");
+         "    load_parameter(args.bias, args.columns, thread, odd, 0, VECTORS, bias_word[0]);\n");
   }
   if (row_threads > 32) {
     TEXT("  constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
@@ -232,9 +320,17 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
          "  int turn = 0; // in turn: one barrier a row is enough\n");
     if (norm == AP_LAYERNORM_NORM_LAYER) {
       TEXT("  __shared__ Moments warp_part[2][THREADS / 32];\n"
-           "  // Of the warp's part of a row.\n"
-           "  const float count = (float)count_columns(args.columns, ELEMENTS, thread / 32 * 32, 32,\n"
-           "                                           ROW_THREADS, VECTORS);\n");
+           "  // Of the warp's part of a row.\n");
+      if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+        TEXT("  const float count =\n"
+             "      (float)(odd ? count_columns(args.columns, 1, thread / 32 * 32, 32, ROW_THREADS,\n"
+             "                                  VECTORS * ELEMENTS)\n"
+             "                  : count_columns(args.columns, ELEMENTS, thread / 32 * 32, 32, ROW_THREADS,\n"
+             "                                  VECTORS));\n");
+      } else {
+        TEXT("  const float count = (float)count_columns(args.columns, ELEMENTS, thread / 32 * 32, 32,\n"
+             "                                           ROW_THREADS, VECTORS);\n");
+      }
     } else {
       TEXT("  __shared__ float warp_squares[2][THREADS / 32];\n");
     }
@@ -247,16 +343,14 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
          "  uint4 *const slots = (uint4 *)smem + threadIdx.x;\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < SLOTS; ++i) {\n"
-         "    copy_columns(row_of(args.x, row + i * step, args.x_row_stride), SIZE,\n"
-         "                 columns_of(&args, row + i * step), thread, ROW_THREADS, VECTORS,\n"
-         "                 slots + i * VECTORS * THREADS, THREADS);\n"
+         "    send_row(row_of(args.x, row + i * step, args.x_row_stride), columns_of(&args, row + i * step),\n"
+         "             thread, odd, slots + i * VECTORS * THREADS);\n"
          "    cp_async_commit();\n"
          "  }\n"
          "  int slot = 0;\n");
   } else if (ahead) {
     TEXT("  uint4 next[VECTORS];\n"
-         "  load_columns(row_of(args.x, row, args.x_row_stride), SIZE, columns_of(&args, row), thread,\n"
-         "               ROW_THREADS, VECTORS, next);\n");
+         "  load_row(row_of(args.x, row, args.x_row_stride), columns_of(&args, row), thread, odd, next);\n");
   }
   TEXT("  // As often as the block's first group has a row; others then may have none.\n"
        "  for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < args.rows; first += step) {\n"
@@ -273,25 +367,23 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
            "    for (int i = 0; i < VECTORS; ++i)\n"
            "      x[i] = slots[(slot * VECTORS + i) * THREADS];\n"
            "    // The row that comes SLOTS later takes its place.\n"
-           "    copy_columns(row_of(args.x, row + SLOTS * step, args.x_row_stride), SIZE,\n"
-           "                 columns_of(&args, row + SLOTS * step), thread, ROW_THREADS, VECTORS,\n"
-           "                 slots + slot * VECTORS * THREADS, THREADS);\n"
+           "    send_row(row_of(args.x, row + SLOTS * step, args.x_row_stride),\n"
+           "             columns_of(&args, row + SLOTS * step), thread, odd, slots + slot * VECTORS * THREADS);\n"
            "    cp_async_commit();\n"
            "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n");
     } else if (ahead) {
       TEXT("#pragma unroll\n"
            "    for (int i = 0; i < VECTORS; ++i)\n"
            "      x[i] = next[i];\n"
-           "    load_columns(row_of(args.x, row + step, args.x_row_stride), SIZE,\n"
-           "                 columns_of(&args, row + step), thread, ROW_THREADS, VECTORS, next);\n");
+           "    load_row(row_of(args.x, row + step, args.x_row_stride), columns_of(&args, row + step), thread,\n"
+           "             odd, next);\n");
     } else {
-      TEXT("    load_columns(row_of(args.x, row, args.x_row_stride), SIZE, columns, thread, ROW_THREADS,\n"
-           "                 VECTORS, x);\n");
+      TEXT("    load_row(row_of(args.x, row, args.x_row_stride), columns, thread, odd, x);\n");
     }
   }
   TEXT("    if (args.residual)\n"
        "      add_residual(row_of(args.residual, row, args.residual_row_stride),\n"
-       "                   row_of(args.sum, row, args.sum_row_stride), columns, thread, x);\n"
+       "                   row_of(args.sum, row, args.sum_row_stride), columns, thread, odd, x);\n"
        "\n"
        "    // Mean and sum of squares: over the warp's part of the row, then over its warps.\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
@@ -300,7 +392,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
       if (!in_shared) {
         TEXT("    renew_vectors(x, VECTORS);\n");
       }
-      TEXT("    const float own_squares = sum_lanes(sum_squares(x, columns, thread, own_mean), LANES);\n"
+      TEXT("    const float own_squares = sum_lanes(sum_squares(x, columns, thread, odd, own_mean), LANES);\n"
            "    if (threadIdx.x % 32 == 0) {\n"
            "      const Moments own = {count, own_mean, own_squares};\n"
            "      warp_part[turn][threadIdx.x / 32] = own;\n"
@@ -315,7 +407,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
       if (!in_shared) {
         TEXT("    renew_vectors(x, VECTORS);\n");
       }
-      TEXT("    const float squares = sum_lanes(sum_squares(x, columns, thread, mean), LANES);\n");
+      TEXT("    const float squares = sum_lanes(sum_squares(x, columns, thread, odd, mean), LANES);\n");
     }
   } else {
     TEXT("    constexpr float mean = 0.0f;\n"
@@ -341,7 +433,6 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   TEXT("    unsigned char *y = row_of(args.y, row, args.y_row_stride);\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < VECTORS; ++i) {\n"
-       "      const int index = i * ROW_THREADS + thread;\n"
        "      float value[ELEMENTS], parameter[ELEMENTS];\n"
        "      widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
@@ -358,8 +449,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   if (weight_held) {
     TEXT("        renew_words(weight_word[i], WORDS, word);\n");
   } else {
-    TEXT("        load_parameter_vectors(args.weight, PARAMETER_SIZE, args.columns, ELEMENTS, index, 0, 1,\n"
-         "                               word);\n");
+    TEXT("        load_parameter(args.weight, args.columns, thread, odd, i, 1, word);\n");
   }
   TEXT("        widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
@@ -373,8 +463,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   if (weight_held) {
     TEXT("        renew_words(bias_word[i], WORDS, word);\n");
   } else {
-    TEXT("        load_parameter_vectors(args.bias, PARAMETER_SIZE, args.columns, ELEMENTS, index, 0, 1,\n"
-         "                               word);\n");
+    TEXT("        load_parameter(args.bias, args.columns, thread, odd, i, 1, word);\n");
   }
   TEXT("        widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
@@ -383,7 +472,7 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "        for (int j = 0; j < ELEMENTS; ++j)\n"
        "          value[j] += parameter[j];\n"
        "      }\n"
-       "      store_columns(y, SIZE, columns, index, narrow_vector_");
+       "      store_row(y, columns, thread, odd, i, narrow_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(value));\n"
        "    }\n"
@@ -395,8 +484,8 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
        "    }\n");
   if (in_shared) {
     TEXT("    // The row that comes SLOTS later takes this one's place.\n"
-         "    copy_columns(row_of(args.x, row + SLOTS * step, args.x_row_stride), SIZE,\n"
-         "                 columns_of(&args, row + SLOTS * step), thread, ROW_THREADS, VECTORS, x, THREADS);\n"
+         "    send_row(row_of(args.x, row + SLOTS * step, args.x_row_stride),\n"
+         "             columns_of(&args, row + SLOTS * step), thread, odd, x);\n"
          "    cp_async_commit();\n");
   }
   TEXT("    row += step;\n"

@@ -87,8 +87,27 @@ MUTATIONS = [
         "row < args->rows ? args->columns : 0",
         "args->columns",
     ),
+    Mutation("the sum is not written", FWD, "    store_row(sum", "    if (0) store_row(sum"),
     Mutation(
-        "the sum is not written", FWD, "    store_columns(sum", "    if (0) store_columns(sum"
+        "elements of odd rows that are not there count",
+        FWD,
+        "if ((i * ELEMENTS + j) * ROW_THREADS + thread < columns)",
+        "if (true)",
+    ),
+    Mutation(
+        "elements of odd rows stored as vectors",
+        NORM,
+        "(4 * index + j) * stride + first",
+        "4 * (index * stride + first) + j",
+    ),
+    Mutation(
+        "parameters of odd rows as vectors",
+        FWD,
+        "index * ELEMENTS * ROW_THREADS + thread, ROW_THREADS, count",
+        "(index * ROW_THREADS + thread) * ELEMENTS, 1, count",
+    ),
+    Mutation(
+        "elements of odd rows are counted as vectors", FWD, "(float)(odd ?", "(float)(false ?"
     ),
     Mutation(
         "the sum is not rounded", FWD_LONG, "vector[i] = narrow", "if (i % 2) vector[i] = narrow"
@@ -118,7 +137,7 @@ MUTATIONS = [
     ),
     Mutation("rows in 32 bits", FWD, "row * stride * SIZE", "(int)(row * stride * SIZE)"),
     Mutation("rows in 32 bits, bwd", BWD, "row * stride * SIZE", "(int)(row * stride * SIZE)"),
-    Mutation("the count of the wrong warp", FWD, "thread / 32 * 32, 32", "0, 32"),
+    Mutation("the count of the wrong warp", FWD, "thread / 32 * 32, 32", "0, 32", 0),
     Mutation(
         "parts' means are not brought together",
         NORM,

@@ -242,6 +242,57 @@ __device__ __forceinline__ void stream_columns(void *row, int size, int columns,
     store_columns(row, size, columns, index, vector);
 }
 
+// ---- Rows of 4 bytes an element that begin anywhere: element j of a thread's vector i is column
+// (4 i + j) * stride + first, so that neighbouring threads have neighbouring elements -------------
+
+__device__ __forceinline__ void load_scattered(const void *row, int columns, int first, int stride,
+                                               int count, uint4 *vector) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    uint32_t word[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int column = (4 * i + j) * stride + first;
+      word[j] = load_4_if(column < columns, (const float *)row + column, 0);
+    }
+    const uint4 loaded = {word[0], word[1], word[2], word[3]};
+    vector[i] = loaded;
+  }
+}
+
+// Stores vector number `index` of a thread.
+__device__ __forceinline__ void store_scattered(void *row, int columns, int first, int stride,
+                                                int index, uint4 vector) {
+  const uint32_t word[4] = {vector.x, vector.y, vector.z, vector.w};
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int column = (4 * index + j) * stride + first;
+    store_4_if(column < columns, (float *)row + column, word[j]);
+  }
+}
+
+// A parameter of elements of `size` bytes likewise, its words as load_parameter_vectors() has them.
+__device__ __forceinline__ void load_scattered_parameter(const void *parameter, int size,
+                                                         int columns, int first, int stride,
+                                                         int count, uint32_t *word) {
+  // A loop, so that this takes little code: elements come in at the end, and those before move up.
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+#pragma unroll
+    for (int j = 0; j < (count - 1) * size; ++j)
+      word[j] = word[j + size];
+    uint32_t bits[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int column = (4 * i + j) * stride + first;
+      bits[j] = column < columns ? load_element(parameter, size, column) : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < size; ++j)
+      word[(count - 1) * size + j] = size == 4 ? bits[j] : bits[2 * j] | bits[2 * j + 1] << 16;
+  }
+}
+
 // The same vectors, from which the compiler has made nothing yet: a row is kept as it is, and widened
 // for each use. vector: (count)
 __device__ __forceinline__ void renew_vectors(uint4 *vector, int count) {
