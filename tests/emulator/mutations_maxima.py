@@ -44,4 +44,22 @@ MUTATIONS = [
         "  return dtype == BF16 ? -64.0f : -4.0f;",
         "  return -64.0f;",
     ),
+    Mutation(
+        "maxima: the vote is of the second rows alone",
+        SOFTMAX,
+        "    follows |= bits < 0 ||",
+        "    follows = bits < 0 ||",
+    ),
+    Mutation(
+        "maxima: no vote, each thread by itself",
+        SOFTMAX,
+        "  if (__any_sync(0xffffffff, follows)) {\n    float maximum[2];",
+        "  if (follows) {\n    float maximum[2];",
+    ),
+    Mutation(
+        "maxima: sums keep their reference where it moves",
+        SOFTMAX,
+        "(reference[half] - finite_base(maximum[half]))",
+        "(reference[half] - finite_base(reference[half]))",
+    ),
 ]

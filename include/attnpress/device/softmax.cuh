@@ -35,12 +35,12 @@ __device__ __forceinline__ float row_maximum(const float *score, int tiles, int 
   return quad_max(x);
 }
 
-// The greatest of the bits of `x` and the scores of row `half`, as integers: those of the maximum
-// where it is not negative, as floats that are not have the order of their bits. Or the least of
-// them: those of the maximum where all are negative, whose order is the reverse. The hardware
-// compares three integers in one instruction, and two floats.
-__device__ __forceinline__ int outermost_bits(const float *score, int tiles, int half, float x,
-                                              bool least) {
+// The greatest of the bits of `x` and this thread's scores of row `half`, as integers: those of the
+// maximum where it is not negative, as floats that are not have the order of their bits. Or the
+// least of them: those of the maximum where all are negative, whose order is the reverse. The
+// hardware compares three integers in one instruction, and two floats.
+__device__ __forceinline__ int outermost_of_lane(const float *score, int tiles, int half, float x,
+                                                 bool least) {
   int most[2] = {__builtin_bit_cast(int, x), __builtin_bit_cast(int, x)};
 #pragma unroll
   for (int tile = 0; tile < tiles; ++tile) {
@@ -48,7 +48,13 @@ __device__ __forceinline__ int outermost_bits(const float *score, int tiles, int
     const int b = __builtin_bit_cast(int, score[tile * 4 + half * 2 + 1]);
     most[tile % 2] = least ? min(min(most[tile % 2], a), b) : max(max(most[tile % 2], a), b);
   }
-  int all = least ? min(most[0], most[1]) : max(most[0], most[1]);
+  return least ? min(most[0], most[1]) : max(most[0], most[1]);
+}
+
+// The same of all scores of the row.
+__device__ __forceinline__ int outermost_bits(const float *score, int tiles, int half, float x,
+                                              bool least) {
+  int all = outermost_of_lane(score, tiles, half, x, least);
 #pragma unroll
   for (int lane = 1; lane <= 2; ++lane) {
     const int other = __shfl_xor_sync(0xffffffff, all, lane);
@@ -138,12 +144,35 @@ __device__ __forceinline__ void take_rows_behind(float *score, int tiles, const 
   }
 }
 
+// The same, by a vote: most key blocks have no score that is to be followed, which each thread
+// knows of its own, so that the four of a row need not ask each other for the maximum.
 __device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float reference[2],
                                                  float row_sum[2], float rescale[2],
                                                  float scale_log2, Dtype dtype) {
-  float maximum[2];
-  row_maxima(maximum, score, tiles, reference, scale_log2, dtype);
-  take_rows_behind(score, tiles, maximum, reference, row_sum, rescale, scale_log2);
+  bool follows = false;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int bits = outermost_of_lane(score, tiles, half, reference[half], false);
+    const float growth = __builtin_bit_cast(float, bits) - reference[half];
+    follows |= bits < 0 || !(growth * scale_log2 <= 8.0f);
+    rescale[half] = 1.0f;
+  }
+  if (__any_sync(0xffffffff, follows)) {
+    float maximum[2];
+    row_maxima(maximum, score, tiles, reference, scale_log2, dtype);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if ((maximum[half] - reference[half]) * scale_log2 <= 8.0f)
+        maximum[half] = reference[half];
+      rescale[half] = exp2_approx((reference[half] - finite_base(maximum[half])) * scale_log2);
+      reference[half] = maximum[half];
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    row_sum[half] =
+        row_sum[half] * rescale[half] +
+        exponentials(score, tiles, half, scale_log2, finite_base(reference[half]) * scale_log2);
 }
 
 // The same with maxima of floats, for kernels that have no registers to spare.
