@@ -40,6 +40,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t dq_places = halves ? 2 : 1;
   int32_t parts = (sums && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
+  int32_t skips = ((mask == AP_ATTENTION_MASK_WINDOW) && own_dq) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -1176,6 +1177,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int unmasked_end =\n"
          "      queries_in_window(first_key, &args->score, args->seqlen_q, args->seqlen_k).key_end;\n");
   }
+  if (skips) {
+    TEXT("  // Those that see any of them.\n"
+         "  const int seen_begin =\n"
+         "      queries_in_window(first_key, &args->score, args->seqlen_q, args->seqlen_k).key_begin;\n"
+         "  const int seen_end = queries_in_window(min(first_key + 63, args->seqlen_k - 1), &args->score,\n"
+         "                                         args->seqlen_q, args->seqlen_k)\n"
+         "                           .key_end;\n");
+  }
   if (halves) {
     TEXT("  // This thread's first place in dS^T, of whose rows the chunks of 8 queries are swizzled: another\n"
          "  // chunk's differs by ^.\n"
@@ -1227,6 +1236,27 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
   if (sums) {
     TEXT("    const int turn = n % 2, turn_parity = n / 2 % 2;\n");
+  }
+  if (skips) {
+    TEXT("    // No row of the step sees a key of the consumer's: dS is 0, and dK and dV are as they were. Not\n"
+         "    // in the first step, whose products take the fragments of K and V before anything is handed on.\n"
+         "    if (n > 0 && (step.row + BLOCK_M <= seen_begin || step.row >= seen_end)) {\n"
+         "      // The step has come: hands its space back. The other consumer may skip it as well.\n"
+         "      wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+         "      wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
+         "      // dQ's warps arrived: hands over the place of dS of the step before last.\n"
+         "      wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n"
+         "#pragma unroll\n"
+         "      for (int i = 0; i < S_TILES * 2; ++i)\n"
+         "        *(uint32_t *)(ds_place + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES + i / 2 * 16) = 0;\n"
+         "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+         "      __syncwarp();\n"
+         "      arrive_once(step_empty(shared, stage.index));\n"
+         "      arrive_once(ds_full(shared, turn));\n"
+         "      stage = next_stage(stage, STAGES);\n"
+         "      step = step_after(step, work);\n"
+         "      continue;\n"
+         "    }\n");
   }
   TEXT("    float score[S_TILES * 4], dp[S_TILES * 4];\n"
        "    uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n"

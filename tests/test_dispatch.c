@@ -996,19 +996,21 @@ static void test_causal_turns(void **state) {
 static void test_short_pair(void **state) {
   (void)state;
   static const struct {
-    int batch, keys, hdim, causal, paired;
+    int batch, queries, keys, hdim, causal, paired;
   } rows[] = {
-      {32, 512, 256, 0, 1},
-      {16, 1024, 256, 1, 1},
-      {16, 1024, 256, 0, 0},
-      {8, 2048, 256, 1, 0},
-      {1, 512, 256, 0, 0} /* few thread blocks */,
-      {32, 512, 192, 0, 0},
+      {32, 512, 512, 256, 0, 1},
+      {16, 1024, 1024, 256, 1, 1},
+      {16, 1024, 1024, 256, 0, 0},
+      {8, 2048, 2048, 256, 1, 0},
+      {1, 512, 512, 256, 0, 0} /* few thread blocks */,
+      {32, 512, 512, 192, 0, 0},
+      {32, 297, 466, 256, 0, 1},
+      {32, 172, 479, 256, 0, 0} /* a third of bwd_dq's rows would be past the end */,
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     const int32_t mask = rows[i].causal ? AP_ATTENTION_MASK_CAUSAL : AP_ATTENTION_MASK_FULL;
     ap_problem problem =
-        make_problem(rows[i].batch, 8, 8, rows[i].keys, rows[i].keys, rows[i].hdim);
+        make_problem(rows[i].batch, 8, 8, rows[i].queries, rows[i].keys, rows[i].hdim);
     ap_backward_plan plan;
     ap_launches launches, range;
     problem.mask = mask;

@@ -189,6 +189,7 @@ enum {
   PAIR_HDIM_MIN = 200, /* of both head dims; */
   PAIR_KEYS = 768,     /* keys of a row, on average, up to which the pair takes less time */
   PAIR_BLOCK_KEYS = 64,
+  PAIR_BLOCK_ROWS = 128, /* of bwd_dq, of which no more than a quarter may be past the end */
   PAIR_ROUNDS = 2, /* of thread blocks of keys, at least */
 };
 
@@ -206,7 +207,8 @@ static int is_short(const ap_problem *p, const ap_device *device) {
   const int64_t unseen =
       p->mask == AP_ATTENTION_MASK_FULL ? 0 : smaller(p->seqlen_q, p->seqlen_k) / 2;
   const int64_t blocks = ceil_div(p->seqlen_k, PAIR_BLOCK_KEYS) * p->heads_kv * p->batch;
-  return may_pair(p, device) && p->seqlen_k - unseen <= PAIR_KEYS &&
+  const int64_t rows = ceil_div(p->seqlen_q, PAIR_BLOCK_ROWS) * PAIR_BLOCK_ROWS;
+  return may_pair(p, device) && p->seqlen_k - unseen <= PAIR_KEYS && rows * 3 <= p->seqlen_q * 4 &&
          blocks >= (int64_t)PAIR_ROUNDS * device->sm_count;
 }
 

@@ -114,13 +114,14 @@ MUTATIONS = [
     ),
     of(
         "dQ begins before dS is there",
-        "    wait_for_scores(ds_full(shared), n % 2);\n    start_dq",
+        "    wait_for_scores(ds_full(shared), ${ \"n % 2 ^ 1\" if serial else \"n % 2\" });\n    start_dq",
         "    start_dq",
     ),
     of(
         "the third dV begins before P is there",
         "    wait_for_scores(p_full(shared), n % 2);\n",
         "",
+        2,
     ),
     of(
         "the third dV begins before dO is there",
@@ -409,9 +410,8 @@ MUTATIONS = [
     # ---- dP in the place of S ----
     of(
         "K is not waited for, dP in the place of S",
-        "    wait_for_phase(k_full(shared), 0);\n    wait_for_phase(q_full(shared, 0), 0);",
-        "    wait_for_phase(q_full(shared, 0), 0);",
-        2,
+        "    wait_for_phase(k_full(shared), 0);\n    wait_for_phase(v_full(shared), 0);",
+        "    wait_for_phase(v_full(shared), 0);",
     ),
     of(
         "V is not waited for, dP in the place of S",
@@ -420,30 +420,14 @@ MUTATIONS = [
         2,
     ),
     of(
-        "the first dO is not waited for, dP in the place of S",
-        "    wait_for_phase(do_full(shared, 0), 0);\n",
-        "",
-        2,
-    ),
-    of(
-        "the first S is not waited for, dP in its place",
-        "    wgmma_wait(0);\n    wgmma_order_n${ s_keys }(score);\n    make_probabilities",
-        "    make_probabilities",
-    ),
-    of(
-        "the first dP is not waited for, in the place of S",
-        "    wgmma_wait(0);\n    wgmma_order_n${ s_keys }(score);\n    differentiate",
-        "    differentiate",
-    ),
-    of(
         "S is not waited for, dP in its place",
-        "      wgmma_wait(2);\n      wgmma_order_n${ s_keys }(score);\n",
-        "",
+        "      wgmma_wait(1);\n      wgmma_order_n${ s_keys }(score);\n      make_probabilities",
+        "      make_probabilities",
     ),
     of(
         "dP is not waited for, in the place of S",
-        "      wgmma_wait(0);\n      wgmma_order_n${ s_keys }(score);\n",
-        "",
+        "      wgmma_wait(1);\n      wgmma_order_n${ s_keys }(score);\n      differentiate",
+        "      differentiate",
     ),
     of(
         "Q of a step is not waited for, dP in the place of S",
@@ -452,32 +436,32 @@ MUTATIONS = [
     ),
     of(
         "dO of a step is not waited for, dP in the place of S",
-        "      wait_for_phase(do_full(shared, dout), parity);\n",
+        "      wait_for_phase(do_full(shared, dout), n / 2 % 2);\n",
         "",
     ),
     of(
         "P of the other consumer is not waited for, dP in the place of S",
-        "      wait_for_scores(p_full(shared), (n - 1) % 2);\n",
+        "      wait_for_scores(p_full(shared), n % 2);\n",
         "",
     ),
     of(
         "dS of the other consumer is not waited for, dP in the place of S",
-        "      wait_for_scores(ds_full(shared), (n - 1) % 2);\n",
+        "      wait_for_scores(ds_full(shared), n % 2);\n",
         "",
     ),
     of(
         "P over what dV reads, dP in the place of S",
-        "      wait_for_phase(p_empty(shared), (n - 1) % 2);\n",
+        "      wait_for_phase(p_empty(shared), n % 2 ^ 1);\n",
         "",
     ),
     of(
         "dS over what dK and dQ read, dP in the place of S",
-        "      wait_for_phase(ds_empty(shared), (n - 1) % 2);\n",
+        "      wait_for_phase(ds_empty(shared), n % 2);\n",
         "",
     ),
     of(
         "P is handed back before it was read, dP in the place of S",
-        "      wgmma_wait(2);\n      wgmma_order_n${ block_n }(dv);\n",
+        "      wgmma_wait(0);\n      wgmma_order_n${ block_n }(dv);\n",
         "",
     ),
     of(
@@ -486,16 +470,9 @@ MUTATIONS = [
         "",
     ),
     of(
-        "the last P is not waited for, dP in the place of S",
-        "    wait_for_scores(p_full(shared), last % 2);\n",
-        "",
-        2,
-    ),
-    of(
         "the last dS is not waited for, dP in the place of S",
-        "    wait_for_scores(ds_full(shared), last % 2);\n",
+        "    wait_for_scores(ds_full(shared), work->steps % 2);\n",
         "",
-        2,
     ),
     of(
         "P that is kept, times its scale",
@@ -503,7 +480,6 @@ MUTATIONS = [
         "1;\n    score[i * 2 + 1]",
     ),
     of("lse that is not moved by what is kept", "lse_log2[0] -= KEPT_BITS, ", ""),
-    of("lse of a later step that is not moved", "lse_log2[0] -= KEPT_BITS, ", "", 2),
     of(
         "the other half of a word of P",
         "widen_low(FP16, p[i]) * (dp",
@@ -512,8 +488,8 @@ MUTATIONS = [
     of("delta of one row for both", "delta[i % 2] * KEPT_SCALE", "delta[0] * KEPT_SCALE"),
     of(
         "lse of the step before, dP in the place of S",
-        "      load_rows(lse_log2, smem, LSE_OFFSET + stage",
-        "      load_rows(lse_log2, smem, LSE_OFFSET + before",
+        "      load_rows(lse_log2, smem, LSE_OFFSET + stage.index",
+        "      load_rows(lse_log2, smem, LSE_OFFSET + stage_before(stage)",
     ),
     of(
         "delta of the step before, dP in the place of S",
@@ -522,12 +498,28 @@ MUTATIONS = [
     ),
     of(
         "dV of the other step's dO, dP in the place of S",
-        "      start_dv(dv, shared, consumer, dout ^ 1)",
         "      start_dv(dv, shared, consumer, dout)",
+        "      start_dv(dv, shared, consumer, dout ^ 1)",
     ),
     of(
         "dK of the next step's Q, dP in the place of S",
-        "      start_dk(dk, shared, consumer, before.index)",
-        "      start_dk(dk, shared, consumer, stage.index)",
+        "consumer, n == 0 ? 0 : stage_before(stage))",
+        "consumer, stage.index)",
     ),
+    of(
+        "no zeros for the dK before the first step",
+        "      store_scores(smem, DS_OFFSET, none, consumer);\n",
+        "      __syncwarp();\n",
+    ),
+    of(
+        "Q before the first step, which nobody brought",
+        "consumer, n == 0 ? 0 : stage_before(stage))",
+        "consumer, stage_before(stage))",
+    ),
+    of(
+        "the zeros' place is not handed back by dQ's consumer",
+        "  arrive_once(ds_empty(shared)); // of zeros before the first step\n",
+        "",
+    ),
+    of("a step that nobody brought is handed back", "      if (n > 0)\n", ""),
 ]

@@ -87,14 +87,19 @@ MUTATIONS = [
     of(
         "rows and columns of a tile",
         COLUMNS,
-        "sum_place(row % 8 * 4 + c % 8 / 2,",
-        "sum_place(c % 8 * 4 + row % 8 / 2,",
+        "sum_place(row * 4 + c / 2, c % 2)",
+        "sum_place(c * 4 + row / 2, c % 2)",
     ),
     of(
         "keys past the sequence's sums",
         COLUMNS,
-        "if (c < columns && row < keys)",
-        "if (c < columns)",
+        "< columns && tile * 8 + row + i % 2 < keys)",
+        "< columns)",
     ),
-    of("columns past the head dim", COLUMNS, "if (c < columns && row < keys)", "if (row < keys)"),
+    of(
+        "columns past the head dim",
+        COLUMNS,
+        "if (first + i / 2 * 8 < columns && tile",
+        "if (tile",
+    ),
 ]

@@ -26,6 +26,8 @@ KERNELS = [
     ("flash_bwd_dq_hdim40_fp16_dropout_sm80", "m32n32w2x1a2s2"),
     ("flash_bwd_dkv_hdim40_bf16_window_sm90", ""),
     ("flash_bwd_dq_hdim40_fp16_window_sm90", ""),
+    ("flash_bwd_hdim40_bf16_window_sm90", ""),
+    ("flash_bwd_hdim24_bf16_window_sm90", ""),
     ("flash_bwd_hdim40_bf16_causal_softcap_sm90", ""),
     ("flash_bwd_hdim112_bf16_window_softcap_sm90", ""),
     ("flash_bwd_hdim72_fp16_alibi_biasbf16_dropout_sm90", ""),
@@ -152,6 +154,46 @@ MUTATIONS = [
         SM90,
         "queries_in_window(first_key + 63, &args",
         "queries_in_window(work->key_begin, &args",
+    ),
+    Mutation(
+        "bwd window sm90: a consumer skips a step that its last rows see",
+        SM90,
+        "step.row + BLOCK_M <= seen_begin",
+        "step.row < seen_begin",
+    ),
+    Mutation(
+        "bwd window sm90: a consumer skips a step that its first rows see",
+        SM90,
+        "step.row >= seen_end",
+        "step.row + BLOCK_M > seen_end",
+    ),
+    Mutation(
+        "bwd window sm90: a step that is skipped leaves dS of an earlier one",
+        SM90,
+        "DS_ROW_BYTES + i / 2 * 16) = 0;",
+        "DS_ROW_BYTES + i / 2 * 16) |= 0;",
+    ),
+    Mutation(
+        "bwd window sm90: a step that is skipped is not handed back",
+        SM90,
+        "      arrive_once(step_empty(shared, stage.index));\n      arrive_once(ds_full",
+        "      arrive_once(ds_full",
+    ),
+    Mutation(
+        "bwd window sm90: zeros over dS that is read",
+        SM90,
+        "      wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n#pragma unroll\n"
+        "      for (int i = 0; i < S_TILES * 2; ++i)\n        *(uint32_t *)(ds",
+        "#pragma unroll\n"
+        "      for (int i = 0; i < S_TILES * 2; ++i)\n        *(uint32_t *)(ds",
+    ),
+    Mutation(
+        "bwd window sm90: a step is skipped before it has come",
+        SM90,
+        "      wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+        "      wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
+        "      // dQ",
+        "      // dQ",
     ),
     Mutation(
         "bwd_dq window sm90: loads begin at the first key",
