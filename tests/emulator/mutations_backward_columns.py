@@ -114,8 +114,8 @@ MUTATIONS = [
     ),
     of(
         "dQ begins before dS is there",
-        "    wait_for_scores(ds_full(shared), ${ \"n % 2 ^ 1\" if serial else \"n % 2\" });\n    start_dq",
-        "    start_dq",
+        '"n % 2 ^ 1" if serial else "n % 2" });\n    start_dq',
+        '"n % 2" if serial else "n % 2 ^ 1" });\n    start_dq',
     ),
     of(
         "the third dV begins before P is there",
@@ -521,5 +521,4 @@ MUTATIONS = [
         "  arrive_once(ds_empty(shared)); // of zeros before the first step\n",
         "",
     ),
-    of("a step that nobody brought is handed back", "      if (n > 0)\n", ""),
 ]

@@ -184,8 +184,7 @@ MUTATIONS = [
         SM90,
         "      wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n#pragma unroll\n"
         "      for (int i = 0; i < S_TILES * 2; ++i)\n        *(uint32_t *)(ds",
-        "#pragma unroll\n"
-        "      for (int i = 0; i < S_TILES * 2; ++i)\n        *(uint32_t *)(ds",
+        "#pragma unroll\n      for (int i = 0; i < S_TILES * 2; ++i)\n        *(uint32_t *)(ds",
     ),
     Mutation(
         "bwd window sm90: a step is skipped before it has come",
