@@ -66,6 +66,11 @@ static int64_t one_wave(int64_t blocks, int64_t key_blocks, int64_t slots, int64
   return ceil_div(key_blocks, ceil_div(key_blocks, n));
 }
 
+/** Of thread blocks of all splits of a dense batch, in units of the slots, at most. */
+static int64_t most_waves(const ap_tile *tile) {
+  return tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? DECODE_WAVES_MAX : SPLIT_WAVES_MAX;
+}
+
 /** The most splits that are ever chosen for so many thread blocks of one split: with them there are
  * no more thread blocks, in units of the slots, than `waves`, which bounds the workspace. */
 static int64_t most_splits(int64_t blocks, int64_t key_blocks, int64_t slots, int64_t waves) {
@@ -263,9 +268,7 @@ static extent extent_of(const ap_problem *problem, const ap_device *device, cons
                         const ap_tile *tile) {
   extent e = {.units = ap_count_tiles(problem, plan, tile)};
   e.key_blocks = ap_count_key_blocks(problem, tile, plan->heads_per_tile);
-  const int64_t waves =
-      tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? DECODE_WAVES_MAX : SPLIT_WAVES_MAX;
-  e.most = e.units > 0 ? most_splits(e.units, e.key_blocks, device->sm_count, waves) : 1;
+  e.most = e.units > 0 ? most_splits(e.units, e.key_blocks, device->sm_count, most_waves(tile)) : 1;
   return e;
 }
 
@@ -753,9 +756,7 @@ size_t ap_most_partial_rows(const ap_problem *maxima, const ap_device *device,
     return any ? SIZE_MAX : rows * (size_t)maxima->num_splits;
   /* A thread block has at most block_m rows, and the blocks of all splits are bounded. */
   const int sequences = maxima->sequences != AP_ATTENTION_SEQUENCES_DENSE;
-  const int64_t waves = sequences                                    ? SEQUENCE_WAVES_MAX
-                        : tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? DECODE_WAVES_MAX
-                                                                     : SPLIT_WAVES_MAX;
+  const int64_t waves = sequences ? SEQUENCE_WAVES_MAX : most_waves(tile);
   const int64_t most = key_blocks < SPLITS_CHOSEN_MAX ? key_blocks : SPLITS_CHOSEN_MAX;
   const size_t by_slots = (size_t)(waves * slots) * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M];
   const size_t by_rows =

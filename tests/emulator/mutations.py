@@ -741,7 +741,7 @@ MUTATIONS = [
         "rescale of products, whose rounding a GPU fuses away on one side",
         SOFTMAX,
         "exp2_approx((*reference - base) * scale_log2)",
-        "exp2_approx(*reference * scale_log2 - shift)",
+        "exp2_approx(*reference * scale_log2 - base * scale_log2)",
     ),
     Mutation(
         "row maximum of this warp alone",

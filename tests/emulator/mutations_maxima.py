@@ -59,7 +59,7 @@ MUTATIONS = [
     Mutation(
         "maxima: sums keep their reference where it moves",
         SOFTMAX,
-        "(reference[half] - finite_base(maximum[half]))",
-        "(reference[half] - finite_base(reference[half]))",
+        "(*reference - base) * scale_log2",
+        "(base - base) * scale_log2",
     ),
 ]

@@ -80,6 +80,23 @@ __device__ __forceinline__ float exponentials(float *score, int tiles, int half,
   return sum;
 }
 
+// Moves a row's reference to `maximum`, of which `base` is taken off scores. Returns the factor for
+// what was summed before.
+__device__ __forceinline__ float move_reference(float maximum, float base, float *reference,
+                                                float scale_log2) {
+  // Of the difference: exactly 1 while the reference stays, over however many key blocks.
+  const float rescale = exp2_approx((*reference - base) * scale_log2);
+  *reference = maximum;
+  return rescale;
+}
+
+// Makes P of the scores of row `half`, and adds them to this thread's share of the row's sum, which
+// is brought to the present reference by `rescale`.
+__device__ __forceinline__ void add_row(float *score, int tiles, int half, float shift,
+                                        float *row_sum, float rescale, float scale_log2) {
+  *row_sum = *row_sum * rescale + exponentials(score, tiles, half, scale_log2, shift);
+}
+
 // Takes a key block's scores of row `half` in: they become P, with `maximum` as the reference.
 // Returns the factor for what was summed before, row_sum included, which is this thread's share.
 // `masked`: the row may have seen no key yet.
@@ -88,10 +105,8 @@ __device__ __forceinline__ float take_row(float *score, int tiles, int half, flo
                                           bool masked) {
   const float base = masked ? finite_base(maximum) : maximum;
   const float shift = base * scale_log2;
-  // Of the difference: exactly 1 while the reference stays, over however many key blocks.
-  const float rescale = exp2_approx((*reference - base) * scale_log2);
-  *reference = maximum;
-  *row_sum = *row_sum * rescale + exponentials(score, tiles, half, scale_log2, shift);
+  const float rescale = move_reference(maximum, base, reference, scale_log2);
+  add_row(score, tiles, half, shift, row_sum, rescale, scale_log2);
   return rescale;
 }
 
@@ -164,15 +179,14 @@ __device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float 
     for (int half = 0; half < 2; ++half) {
       if ((maximum[half] - reference[half]) * scale_log2 <= 8.0f)
         maximum[half] = reference[half];
-      rescale[half] = exp2_approx((reference[half] - finite_base(maximum[half])) * scale_log2);
-      reference[half] = maximum[half];
+      rescale[half] = move_reference(maximum[half], finite_base(maximum[half]), &reference[half],
+                                     scale_log2);
     }
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    row_sum[half] =
-        row_sum[half] * rescale[half] +
-        exponentials(score, tiles, half, scale_log2, finite_base(reference[half]) * scale_log2);
+    add_row(score, tiles, half, finite_base(reference[half]) * scale_log2, &row_sum[half],
+            rescale[half], scale_log2);
 }
 
 // The same with maxima of floats, for kernels that have no registers to spare.
@@ -203,15 +217,13 @@ __device__ __forceinline__ void take_capped_rows(float *score, int tiles, float 
         maximum = reference[half];
       if (scale_log2 <= CAPPED_SCALE && maximum > -INF)
         maximum = fmaxf(maximum, 1.0f - CAPPED_GROWTH * reciprocal_approx(scale_log2));
-      rescale[half] = exp2_approx((reference[half] - finite_base(maximum)) * scale_log2);
-      reference[half] = maximum;
+      rescale[half] = move_reference(maximum, finite_base(maximum), &reference[half], scale_log2);
     }
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    row_sum[half] =
-        row_sum[half] * rescale[half] +
-        exponentials(score, tiles, half, scale_log2, finite_base(reference[half]) * scale_log2);
+    add_row(score, tiles, half, finite_base(reference[half]) * scale_log2, &row_sum[half],
+            rescale[half], scale_log2);
 }
 
 // The same of scores that are `offset` short of what they stand for, by row; lanes differ in it.
@@ -228,11 +240,9 @@ __device__ __forceinline__ void take_rows_with_offset(float *score, int tiles, f
     if ((maximum - reference[half]) * scale_log2 <= 8.0f)
       maximum = reference[half];
     const float base = finite_base(maximum);
-    rescale[half] = exp2_approx((reference[half] - base) * scale_log2);
-    reference[half] = maximum;
-    row_sum[half] =
-        row_sum[half] * rescale[half] +
-        exponentials(score, tiles, half, scale_log2, (base - offset[half]) * scale_log2);
+    rescale[half] = move_reference(maximum, base, &reference[half], scale_log2);
+    add_row(score, tiles, half, (base - offset[half]) * scale_log2, &row_sum[half], rescale[half],
+            scale_log2);
   }
 }
 
