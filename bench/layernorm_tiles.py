@@ -37,6 +37,7 @@ from generator.variant import Variant, VariantError, make_variant
 
 FAMILY = family_of("layernorm")
 ODD_EDGES = 7  # columns that an odd row may have beyond those of its kernel
+MULTIPLE_MAX = 4  # of as many thread blocks as there is room for
 ODD_PERIOD = 8  # rows so far apart begin at the same element of a vector
 SM_GROUPS_MAX, GROUP_SMS_MIN, SM_PAIR = 8, 8, 2  # clusters lie within groups of SMs
 EPS = 1e-5
@@ -89,7 +90,7 @@ class Call:
     parts: object  # (2, blocks, columns)
 
 
-def walkers(variant: Variant, tile: Tile, rows: int, sms: int) -> int:
+def walkers(variant: Variant, tile: Tile, rows: int, columns: int, sms: int) -> int:
     """Thread blocks, or clusters, as runtime/layernorm/plan.c."""
     groups, cluster = max(rules.threads(tile) // tile.row_threads, 1), rules.cluster(tile)
     blocks = sms * tile.blocks
@@ -99,13 +100,18 @@ def walkers(variant: Variant, tile: Tile, rows: int, sms: int) -> int:
     if rules.is_odd(variant):
         multiple = -(-ODD_PERIOD // groups)
         blocks = max(blocks // multiple, 1) * multiple
-    return min(-(-rows // groups), blocks)
+    steps, multiple = -(-rows // groups), 1
+    if tile.rounds:
+        multiple = max(min(steps // (blocks * tile.rounds), MULTIPLE_MAX), 1)
+    if cluster > 1 and variant.dtype == "fp32" and columns % 4 != 0 and blocks >= 4:
+        blocks = blocks // 4 * 4
+    return min(steps, blocks * multiple)
 
 
 def launch(variant: Variant, tile: Tile, loaded: LoadedKernel, c: Call, sms: int, stream: int):
     """A launch, to be called often."""
     rows, columns = c.x.shape
-    stride, parts_count = c.x.stride(0), walkers(variant, tile, rows, sms)
+    stride, parts_count = c.x.stride(0), walkers(variant, tile, rows, columns, sms)
     tensors = (c.x, c.weight, c.bias, c.out, c.mean, c.rstd, c.dy)
     x, weight, bias, out, mean, rstd, dy = (t.data_ptr() for t in tensors)
     if variant["pass"] == "fwd":

@@ -19,7 +19,7 @@ static const int32_t values_1[] = {0, 1, 2, 3, 4};
 static const ap_word words_2[] = {{"layer", "", 0}, {"rms", "_rms", 1}};
 static const int32_t values_3[] = {0, 1};
 static const ap_word words_4[] = {{"aligned", "", 0}, {"odd", "_odd", 1}};
-static const int32_t values_5[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65536, 131072};
+static const int32_t values_5[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65536, 131072};
 static const ap_word words_6[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}, {"fp32", "_fp32", 3}};
 static const int32_t values_7[] = {1, 2, 3};
 static const ap_word words_8[] = {{"fp16", "_wfp16", 1}, {"bf16", "_wbf16", 2}, {"fp32", "_wfp32", 3}};
@@ -42,7 +42,7 @@ static const int32_t values_24[] = {80};
 static const ap_set where_25[] = {{6, 0, 0, 1, values_24, 1}, {0, 0, 0, 1, values_18, 1}};
 static const int32_t values_26[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288};
 static const ap_set where_27[] = {{6, 0, 0, 1, values_24, 1}, {0, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, values_21, 1}};
-static const int32_t values_28[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 131072};
+static const int32_t values_28[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 8192, 12288, 16384, 24576, 32768, 131072};
 static const ap_set where_29[] = {{6, 0, 0, 1, values_24, 1}, {0, 0, 0, 1, values_12, 1}};
 static const int32_t values_30[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 131072};
 static const ap_set where_31[] = {{6, 0, 0, 1, values_24, 1}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_21, 1}};
@@ -56,15 +56,15 @@ static const ap_set where_38[] = {{2, 0, 0, 1, values_18, 1}, {0, 0, 0, 1, value
 static const ap_set where_39[] = {{0, 0, 0, 1, values_21, 1}};
 static const int32_t values_40[] = {4};
 static const ap_set where_41[] = {{0, 0, 0, 1, values_40, 1}};
-static const ap_tile_part parts_42[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"m", 8, 1, -1}, {"p", 9, 1, -1}};
+static const ap_tile_part parts_42[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"m", 8, 1, -1}, {"p", 9, 1, -1}, {"r", 11, 0, 0}};
 static const ap_tile_part parts_43[] = {{"w", 0, 0, -1}, {"v", 10, 0, -1}};
 static const ap_set where_44[] = {{0, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_24, 1}};
 static const ap_set where_45[] = {{0, 0, 0, 1, values_18, 1}, {6, 0, 0, 1, values_10, 1}};
 static const int32_t values_46[] = {2};
 static const ap_set where_47[] = {{0, 0, 0, 1, values_46, 1}};
 static const ap_set where_48[] = {{0, 0, 0, 1, values_18, 1}, {2, 0, 0, 1, values_18, 1}};
-static const int32_t values_49[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
-static const ap_set where_50[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_24, 1}, {3, 0, 0, 1, values_49, 20}};
+static const int32_t values_49[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 8192, 12288, 16384, 24576, 32768};
+static const ap_set where_50[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_24, 1}, {3, 0, 0, 1, values_49, 21}};
 static const ap_set where_51[] = {{0, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_10, 1}};
 static const ap_set where_52[] = {{0, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_32, 1}};
 static const ap_set where_53[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_18, 1}};
@@ -84,7 +84,7 @@ static const ap_axis axes[] = {
     {"rows", "rows", AP_AXIS_WORD, "", "", "of ", " rows",
      -1, {2, 0, 0, 1, values_3, 2}, words_4},
     {"cols", "columns", AP_AXIS_NUMBER, "_cols", "", "with columns ", "",
-     -1, {3, 0, 0, 1, values_5, 23}, 0},
+     -1, {3, 0, 0, 1, values_5, 24}, 0},
     {"dtype", "dtype", AP_AXIS_WORD, "", "", "with dtype ", "",
      -1, {4, 0, 0, 1, values_7, 3}, words_6},
     {"params", "params", AP_AXIS_WORD, "", "", "with params ", "",
@@ -102,7 +102,7 @@ static const ap_rule rules[] = {
     {where_22, 3, {3, 0, 0, 1, values_20, 5}, -1, 0, 0},
     {where_25, 2, {3, 0, 0, 1, values_23, 18}, -1, 0, 0},
     {where_27, 3, {3, 0, 0, 1, values_26, 17}, -1, 0, 0},
-    {where_29, 2, {3, 0, 0, 1, values_28, 21}, -1, 0, 0},
+    {where_29, 2, {3, 0, 0, 1, values_28, 22}, -1, 0, 0},
     {where_31, 3, {3, 0, 0, 1, values_30, 19}, -1, 0, 0},
     {where_34, 1, {3, 0, 0, 1, values_32, 1}, -1, 0, 0},
     {where_34, 1, {2, 0, 0, 1, values_12, 1}, -1, 0, 0},
@@ -125,9 +125,10 @@ static const char *const fields[] = {
     "weight_in_shared",
     "packed",
     "step",
+    "rounds",
 };
 static const ap_tile_form forms[] = {
-    {10, 0, parts_42, 10},
+    {10, 0, parts_42, 11},
     {-1, 0, parts_43, 2},
 };
 /* name, where, renderer */
@@ -162,13 +163,13 @@ static const ap_route routes[] = {
 extern const ap_family ap_family_layernorm;
 const ap_family ap_family_layernorm = {
     "layernorm", "layernorm",
-    "layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|6144|8192|12288|16384|24576|32768|49152|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90>",
+    "layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|5120|6144|8192|12288|16384|24576|32768|49152|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90>",
     axes, 7, 6,
     0x400000000,
     {0x80000000, 0x40000000, 0x20000000, 0x800, 0x200, 0x80, 0x1},
     {~0x7u, ~0x1u, ~0x1u, ~0x3ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 18,
-    11, fields, forms, 2,
+    12, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,
     templates, 10, routes, 12,
     0, 0,

@@ -94,20 +94,22 @@ __device__ __forceinline__ float sum_values(const uint4 *x) {
 // The sum of squared differences to `mean` of a thread's part of a row.
 __device__ __forceinline__ float sum_squares(const uint4 *x, int columns, int thread, bool odd,
                                              float mean) {
+  const int apart = odd ? ROW_THREADS : 1, first = odd ? thread : thread * ELEMENTS;
   float sum = 0.0f;
 #pragma unroll
   for (int i = 0; i < VECTORS; ++i) {
-    const int left = columns - (i * ROW_THREADS + thread) * ELEMENTS; // columns from here on
+    // Columns from the vector's first element on, of which the others are `apart`.
+    const int left = columns - i * ROW_THREADS * ELEMENTS - first;
     float value[ELEMENTS];
     widen_vector_bf16(x[i * APART], value);
-    if (left >= ELEMENTS) {
+    if (left > (ELEMENTS - 1) * apart) {
 #pragma unroll
       for (int j = 0; j < ELEMENTS; ++j)
         sum += (value[j] - mean) * (value[j] - mean);
     } else {
 #pragma unroll
       for (int j = 0; j < ELEMENTS; ++j)
-        if (j < left)
+        if (j * apart < left)
           sum += (value[j] - mean) * (value[j] - mean);
     }
   }

@@ -125,14 +125,85 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ int columns_of(const Args *args, int64_t row) {\n"
        "  return row < args->rows ? args->columns : 0;\n"
        "}\n"
+       "\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("// Elements between a multiple of 16 bytes and the begin of a row, that of x which a cluster begins\n"
+         "// with. Its later rows begin so too, where they are a multiple of four apart, which the host sees to,\n"
+         "// and so do other matrices mostly: what a thread has are vectors in all of them then. 0 where threads\n"
+         "// have no room for so many more: rows are moved by elements.\n"
+         "__device__ __forceinline__ int shift_of(const void *row, int columns) {\n"
+         "  const int shift = (int)((uint64_t)row % 16 / SIZE);\n"
+         "  return columns + shift <= COLUMNS ? shift : 0;\n"
+         "}\n");
+  } else {
+    TEXT("// Rows of 16 bits that begin elsewhere than at a multiple of 16 bytes have kernels of their own.\n"
+         "__device__ __forceinline__ constexpr int shift_of(const void *, int) {\n"
+         "  return 0;\n"
+         "}\n");
+  }
+  TEXT("// The first column of a thread's vector number `index`; it may be before the row's first.\n"
+       "__device__ __forceinline__ int column_of(int thread, int shift, int index) {\n"
+       "  return (index * ROW_THREADS + thread) * ELEMENTS - shift;\n"
+       "}\n"
+       "\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("// Whether a thread's columns begin at multiples of 16 bytes in a row.\n"
+         "__device__ __forceinline__ bool is_aligned(const void *row, int shift) {\n"
+         "  return (uint64_t)row % 16 == shift * SIZE;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// A thread's part of a row on its way to shared memory. slot: (VECTORS), THREADS apart\n"
+       "__device__ __forceinline__ void copy_part(const void *row, int columns, int thread, int shift,\n"
+       "                                          uint4 *slot) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  // More of them one after the other, as a loop, since that takes registers that they have not left.\n"
+         "  constexpr int COUNT = VECTORS > 6 ? 1 : VECTORS;\n"
+         "#pragma unroll 1\n"
+         "  for (int i = 0; i < VECTORS; i += COUNT)\n"
+         "    copy_fours(row, columns, is_aligned(row, shift), column_of(thread, shift, i),\n"
+         "               ROW_THREADS * ELEMENTS, COUNT, slot + i * THREADS, THREADS);\n");
+  } else {
+    TEXT("  copy_columns(row, SIZE, columns, thread, ROW_THREADS, VECTORS, slot, THREADS);\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "// `count` vectors of it from number `index` on. vector: (count)\n"
+       "__device__ __forceinline__ void load_part(const void *row, int columns, int thread, int shift,\n"
+       "                                          int index, int count, uint4 *vector) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("#pragma unroll\n"
+         "  for (int i = 0; i < count; ++i)\n"
+         "    vector[i] = load_four(row, columns, column_of(thread, shift, index + i));\n");
+  } else {
+    TEXT("  load_columns(row, SIZE, columns, index * ROW_THREADS + thread, ROW_THREADS, count, vector);\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "// Stores vector number `index` of it.\n"
+       "__device__ __forceinline__ void store_part(void *row, int columns, int thread, int shift, int index,\n"
+       "                                           uint4 vector) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  store_four(row, columns, column_of(thread, shift, index), vector);\n");
+  } else {
+    TEXT("  store_columns(row, SIZE, columns, index * ROW_THREADS + thread, vector);\n");
+  }
+  TEXT("}\n"
        "\n"
        "// The words of a parameter of a thread's columns, `absent` where there is none; 0 beyond the row.\n"
        "// word: (VECTORS, WORDS)\n"
        "__device__ __forceinline__ void load_parameter(const void *parameter, int columns, int thread,\n"
-       "                                               float absent, uint32_t (*word)[WORDS]) {\n"
+       "                                               int shift, float absent, uint32_t (*word)[WORDS]) {\n"
        "  float filler[ELEMENTS];\n"
-       "  if (parameter) {\n"
-       "    load_parameter_vectors(parameter, PARAMETER_SIZE, columns, ELEMENTS, thread, ROW_THREADS,\n"
+       "  if (parameter) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("    if (shift != 0) {\n"
+         "      load_scattered_parameter(parameter, PARAMETER_SIZE, columns, column_of(thread, shift, 0),\n"
+         "                               ROW_THREADS * ELEMENTS, 1, VECTORS, word[0]);\n"
+         "      return;\n"
+         "    }\n");
+  }
+  TEXT("    load_parameter_vectors(parameter, PARAMETER_SIZE, columns, ELEMENTS, thread, ROW_THREADS,\n"
        "                           VECTORS, word[0]);\n"
        "    return;\n"
        "  }\n"
@@ -186,8 +257,10 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "}\n");
   if (pass == AP_LAYERNORM_PASS_FWD) {
     TEXT("// How many values a warp of the cluster has of a row.\n"
-         "__device__ __forceinline__ float count_values(int columns, int warp) {\n"
-         "  return (float)count_columns(columns, ELEMENTS, warp * 32, 32, ROW_THREADS, VECTORS);\n"
+         "__device__ __forceinline__ float count_values(int columns, int warp, int shift) {\n"
+         "  const int before = warp == 0 ? shift : 0; // places that are no columns\n"
+         "  return (float)(count_columns(columns + shift, ELEMENTS, warp * 32, 32, ROW_THREADS, VECTORS) -\n"
+         "                 before);\n"
          "}\n"
          "\n");
     if (norm == AP_LAYERNORM_NORM_LAYER) {
@@ -231,11 +304,11 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "\n"
        "// A thread's part of a row of x, then of dy, on its way to shared memory. slot: (2, VECTORS),\n"
        "// THREADS apart\n"
-       "__device__ __forceinline__ void send_row(const Args *args, int64_t row, int thread, uint4 *slot) {\n"
-       "  copy_columns(row_of(args->x, row, args->x_row_stride), SIZE, columns_of(args, row), thread,\n"
-       "               ROW_THREADS, VECTORS, slot, THREADS);\n"
-       "  copy_columns(row_of(args->dy, row, args->dy_row_stride), SIZE, columns_of(args, row), thread,\n"
-       "               ROW_THREADS, VECTORS, slot + VECTORS * THREADS, THREADS);\n"
+       "__device__ __forceinline__ void send_row(const Args *args, int64_t row, int thread, int shift,\n"
+       "                                         uint4 *slot) {\n"
+       "  copy_part(row_of(args->x, row, args->x_row_stride), columns_of(args, row), thread, shift, slot);\n"
+       "  copy_part(row_of(args->dy, row, args->dy_row_stride), columns_of(args, row), thread, shift,\n"
+       "            slot + VECTORS * THREADS);\n"
        "  cp_async_commit();\n"
        "}\n"
        "\n");
@@ -335,33 +408,38 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Writes the sums of ELEMENTS columns from `column` on, as far as there are so many.\n"
-       "__device__ __forceinline__ void store_sums(float *parts, int column, int columns,\n"
-       "                                           const float *sum) {\n"
-       "  float *to = parts + (int64_t)(blockIdx.x / CLUSTER) * columns + column;\n");
-  if (dtype != AP_LAYERNORM_DTYPE_FP32) {
-    TEXT("  // As all lanes have columns, or none.\n"
+  TEXT("// Writes the sums of a thread's vector number `index`, of the columns that exist.\n"
+       "__device__ __forceinline__ void store_sums(float *parts, int index, int columns, int thread,\n"
+       "                                           int shift, const float *sum) {\n"
+       "  const int column = column_of(thread, shift, index);\n"
+       "  float *const row = parts + (int64_t)(blockIdx.x / CLUSTER) * columns;\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  const float4 four = {sum[0], sum[1], sum[2], sum[3]};\n"
+         "  store_four(row, columns, column, __builtin_bit_cast(uint4, four));\n");
+  } else {
+    TEXT("  float *const to = row + column;\n"
+         "  // As all lanes have columns, or none.\n"
          "  if (columns % (32 * ELEMENTS) == 0) {\n"
          "    if (column < columns)\n"
          "      store_pairs(to, sum);\n"
          "    return;\n"
-         "  }\n");
+         "  }\n"
+         "  if (columns % ELEMENTS == 0) {\n"
+         "    if (column < columns) {\n"
+         "#pragma unroll\n"
+         "      for (int j = 0; j < ELEMENTS; j += 4) {\n"
+         "        const float4 four = {sum[j], sum[j + 1], sum[j + 2], sum[j + 3]};\n"
+         "        *(float4 *)(to + j) = four;\n"
+         "      }\n"
+         "    }\n"
+         "    return;\n"
+         "  }\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < ELEMENTS; ++j)\n"
+         "    if (column + j < columns)\n"
+         "      to[j] = sum[j];\n");
   }
-  TEXT("  if (columns % ELEMENTS == 0) {\n"
-       "    if (column < columns) {\n"
-       "#pragma unroll\n"
-       "      for (int j = 0; j < ELEMENTS; j += 4) {\n"
-       "        const float4 four = {sum[j], sum[j + 1], sum[j + 2], sum[j + 3]};\n"
-       "        *(float4 *)(to + j) = four;\n"
-       "      }\n"
-       "    }\n"
-       "    return;\n"
-       "  }\n"
-       "#pragma unroll\n"
-       "  for (int j = 0; j < ELEMENTS; ++j)\n"
-       "    if (column + j < columns)\n"
-       "      to[j] = sum[j];\n"
-       "}\n"
+  TEXT("}\n"
        "\n"
        "extern \"C\" __global__ void __launch_bounds__(THREADS, 1)\n"
        "    ");
@@ -379,16 +457,17 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  const int thread = row_warp() * 32 + threadIdx.x % 32; // of the row\n"
        "  const int64_t step = gridDim.x / CLUSTER;\n"
        "  int64_t row = blockIdx.x / CLUSTER;\n"
+       "  const int shift = shift_of(row_of(args.x, row, args.x_row_stride), args.columns);\n"
        "  RowMoments moments = load_moments(&args, row), next_moments = load_moments(&args, row + step);\n"
        "  // Each thread has its own places: nobody else reads them.\n"
        "  uint4 *const slots = (uint4 *)smem + threadIdx.x;\n"
        "  // What the first row is added up with comes before the rows that follow it.\n"
-       "  send_row(&args, row, thread, slots);\n"
+       "  send_row(&args, row, thread, shift, slots);\n"
        "  uint32_t words[VECTORS][WORDS];\n"
-       "  load_parameter(args.weight, args.columns, thread, 1.0f, words);\n"
+       "  load_parameter(args.weight, args.columns, thread, shift, 1.0f, words);\n"
        "#pragma unroll\n"
        "  for (int i = 1; i < SLOTS; ++i)\n"
-       "    send_row(&args, row + i * step, thread, slots + i * ROW);\n");
+       "    send_row(&args, row + i * step, thread, shift, slots + i * ROW);\n");
   if (weight_in_shared) {
     TEXT("  Weight *const weight = slots + SLOTS * ROW;\n"
          "  keep_weight(words, weight);\n");
@@ -448,8 +527,8 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "      if (args.dsum) {\n"
        "        uint4 added;\n"
        "        float more[ELEMENTS];\n"
-       "        load_columns(row_of(args.dsum, row, args.dsum_row_stride), SIZE, args.columns,\n"
-       "                     i * ROW_THREADS + thread, 0, 1, &added);\n"
+       "        load_part(row_of(args.dsum, row, args.dsum_row_stride), args.columns, thread, shift, i, 1,\n"
+       "                  &added);\n"
        "        widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(added, more);\n"
@@ -457,12 +536,12 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "        for (int j = 0; j < ELEMENTS; ++j)\n"
        "          g[j] += more[j];\n"
        "      }\n"
-       "      store_columns(dx, SIZE, args.columns, i * ROW_THREADS + thread, narrow_vector_");
+       "      store_part(dx, args.columns, thread, shift, i, narrow_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(g));\n"
        "    }\n"
        "    // The row that comes SLOTS later takes this one's place.\n"
-       "    send_row(&args, row + SLOTS * step, thread, x_and_dy);\n"
+       "    send_row(&args, row + SLOTS * step, thread, shift, x_and_dy);\n"
        "    slot = next;\n"
        "    moments = next_moments;\n"
        "    next_moments = later_moments;\n"
@@ -474,11 +553,10 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  await_parts(&parts[turn], parity);\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    const int column = (i * ROW_THREADS + thread) * ELEMENTS;\n"
        "    if (args.weight_parts)\n"
-       "      store_sums(args.weight_parts, column, args.columns, weight_sum[i]);\n"
+       "      store_sums(args.weight_parts, i, args.columns, thread, shift, weight_sum[i]);\n"
        "    if (args.bias_parts)\n"
-       "      store_sums(args.bias_parts, column, args.columns, bias_sum[i]);\n"
+       "      store_sums(args.bias_parts, i, args.columns, thread, shift, bias_sum[i]);\n"
        "  }\n"
        "}\n");
 }

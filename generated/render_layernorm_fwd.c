@@ -211,7 +211,8 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
   if (dtype == AP_LAYERNORM_DTYPE_FP32) {
     TEXT("  if (odd) {\n"
          "    load_scattered_parameter(parameter, PARAMETER_SIZE, columns,\n"
-         "                             index * ELEMENTS * ROW_THREADS + thread, ROW_THREADS, count, word);\n"
+         "                             index * ELEMENTS * ROW_THREADS + thread, ELEMENTS * ROW_THREADS,\n"
+         "                             ROW_THREADS, count, word);\n"
          "    return;\n"
          "  }\n");
   }
@@ -239,38 +240,24 @@ void ap_render_layernorm_fwd(ap_text *out, const ap_render_input *in) {
          "// The sum of squared differences to `mean` of a thread's part of a row.\n"
          "__device__ __forceinline__ float sum_squares(const uint4 *x, int columns, int thread, bool odd,\n"
          "                                             float mean) {\n"
-         "  float sum = 0.0f;\n");
-    if (dtype == AP_LAYERNORM_DTYPE_FP32) {
-      TEXT("  if (odd) {\n"
-           "#pragma unroll\n"
-           "    for (int i = 0; i < VECTORS; ++i) {\n"
-           "      float value[ELEMENTS];\n"
-           "      widen_vector_");
-      STRING(in->word[AP_LAYERNORM_DTYPE]);
-      TEXT("(x[i * APART], value);\n"
-           "#pragma unroll\n"
-           "      for (int j = 0; j < ELEMENTS; ++j)\n"
-           "        if ((i * ELEMENTS + j) * ROW_THREADS + thread < columns)\n"
-           "          sum += (value[j] - mean) * (value[j] - mean);\n"
-           "    }\n"
-           "    return sum;\n"
-           "  }\n");
-    }
-    TEXT("#pragma unroll\n"
+         "  const int apart = odd ? ROW_THREADS : 1, first = odd ? thread : thread * ELEMENTS;\n"
+         "  float sum = 0.0f;\n"
+         "#pragma unroll\n"
          "  for (int i = 0; i < VECTORS; ++i) {\n"
-         "    const int left = columns - (i * ROW_THREADS + thread) * ELEMENTS; // columns from here on\n"
+         "    // Columns from the vector's first element on, of which the others are `apart`.\n"
+         "    const int left = columns - i * ROW_THREADS * ELEMENTS - first;\n"
          "    float value[ELEMENTS];\n"
          "    widen_vector_");
     STRING(in->word[AP_LAYERNORM_DTYPE]);
     TEXT("(x[i * APART], value);\n"
-         "    if (left >= ELEMENTS) {\n"
+         "    if (left > (ELEMENTS - 1) * apart) {\n"
          "#pragma unroll\n"
          "      for (int j = 0; j < ELEMENTS; ++j)\n"
          "        sum += (value[j] - mean) * (value[j] - mean);\n"
          "    } else {\n"
          "#pragma unroll\n"
          "      for (int j = 0; j < ELEMENTS; ++j)\n"
-         "        if (j < left)\n"
+         "        if (j * apart < left)\n"
          "          sum += (value[j] - mean) * (value[j] - mean);\n"
          "    }\n"
          "  }\n"

@@ -119,14 +119,85 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ int columns_of(const Args *args, int64_t row) {\n"
        "  return row < args->rows ? args->columns : 0;\n"
        "}\n"
+       "\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("// Elements between a multiple of 16 bytes and the begin of a row, that of x which a cluster begins\n"
+         "// with. Its later rows begin so too, where they are a multiple of four apart, which the host sees to,\n"
+         "// and so do other matrices mostly: what a thread has are vectors in all of them then. 0 where threads\n"
+         "// have no room for so many more: rows are moved by elements.\n"
+         "__device__ __forceinline__ int shift_of(const void *row, int columns) {\n"
+         "  const int shift = (int)((uint64_t)row % 16 / SIZE);\n"
+         "  return columns + shift <= COLUMNS ? shift : 0;\n"
+         "}\n");
+  } else {
+    TEXT("// Rows of 16 bits that begin elsewhere than at a multiple of 16 bytes have kernels of their own.\n"
+         "__device__ __forceinline__ constexpr int shift_of(const void *, int) {\n"
+         "  return 0;\n"
+         "}\n");
+  }
+  TEXT("// The first column of a thread's vector number `index`; it may be before the row's first.\n"
+       "__device__ __forceinline__ int column_of(int thread, int shift, int index) {\n"
+       "  return (index * ROW_THREADS + thread) * ELEMENTS - shift;\n"
+       "}\n"
+       "\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("// Whether a thread's columns begin at multiples of 16 bytes in a row.\n"
+         "__device__ __forceinline__ bool is_aligned(const void *row, int shift) {\n"
+         "  return (uint64_t)row % 16 == shift * SIZE;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// A thread's part of a row on its way to shared memory. slot: (VECTORS), THREADS apart\n"
+       "__device__ __forceinline__ void copy_part(const void *row, int columns, int thread, int shift,\n"
+       "                                          uint4 *slot) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  // More of them one after the other, as a loop, since that takes registers that they have not left.\n"
+         "  constexpr int COUNT = VECTORS > 6 ? 1 : VECTORS;\n"
+         "#pragma unroll 1\n"
+         "  for (int i = 0; i < VECTORS; i += COUNT)\n"
+         "    copy_fours(row, columns, is_aligned(row, shift), column_of(thread, shift, i),\n"
+         "               ROW_THREADS * ELEMENTS, COUNT, slot + i * THREADS, THREADS);\n");
+  } else {
+    TEXT("  copy_columns(row, SIZE, columns, thread, ROW_THREADS, VECTORS, slot, THREADS);\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "// `count` vectors of it from number `index` on. vector: (count)\n"
+       "__device__ __forceinline__ void load_part(const void *row, int columns, int thread, int shift,\n"
+       "                                          int index, int count, uint4 *vector) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("#pragma unroll\n"
+         "  for (int i = 0; i < count; ++i)\n"
+         "    vector[i] = load_four(row, columns, column_of(thread, shift, index + i));\n");
+  } else {
+    TEXT("  load_columns(row, SIZE, columns, index * ROW_THREADS + thread, ROW_THREADS, count, vector);\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "// Stores vector number `index` of it.\n"
+       "__device__ __forceinline__ void store_part(void *row, int columns, int thread, int shift, int index,\n"
+       "                                           uint4 vector) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  store_four(row, columns, column_of(thread, shift, index), vector);\n");
+  } else {
+    TEXT("  store_columns(row, SIZE, columns, index * ROW_THREADS + thread, vector);\n");
+  }
+  TEXT("}\n"
        "\n"
        "// The words of a parameter of a thread's columns, `absent` where there is none; 0 beyond the row.\n"
        "// word: (VECTORS, WORDS)\n"
        "__device__ __forceinline__ void load_parameter(const void *parameter, int columns, int thread,\n"
-       "                                               float absent, uint32_t (*word)[WORDS]) {\n"
+       "                                               int shift, float absent, uint32_t (*word)[WORDS]) {\n"
        "  float filler[ELEMENTS];\n"
-       "  if (parameter) {\n"
-       "    load_parameter_vectors(parameter, PARAMETER_SIZE, columns, ELEMENTS, thread, ROW_THREADS,\n"
+       "  if (parameter) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("    if (shift != 0) {\n"
+         "      load_scattered_parameter(parameter, PARAMETER_SIZE, columns, column_of(thread, shift, 0),\n"
+         "                               ROW_THREADS * ELEMENTS, 1, VECTORS, word[0]);\n"
+         "      return;\n"
+         "    }\n");
+  }
+  TEXT("    load_parameter_vectors(parameter, PARAMETER_SIZE, columns, ELEMENTS, thread, ROW_THREADS,\n"
        "                           VECTORS, word[0]);\n"
        "    return;\n"
        "  }\n"
@@ -180,8 +251,10 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "}\n");
   if (pass == AP_LAYERNORM_PASS_FWD) {
     TEXT("// How many values a warp of the cluster has of a row.\n"
-         "__device__ __forceinline__ float count_values(int columns, int warp) {\n"
-         "  return (float)count_columns(columns, ELEMENTS, warp * 32, 32, ROW_THREADS, VECTORS);\n"
+         "__device__ __forceinline__ float count_values(int columns, int warp, int shift) {\n"
+         "  const int before = warp == 0 ? shift : 0; // places that are no columns\n"
+         "  return (float)(count_columns(columns + shift, ELEMENTS, warp * 32, 32, ROW_THREADS, VECTORS) -\n"
+         "                 before);\n"
          "}\n"
          "\n");
     if (norm == AP_LAYERNORM_NORM_LAYER) {
@@ -204,9 +277,9 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "static_assert(SMEM_BYTES == SLOTS * VECTORS * THREADS * 16, \"the generator has another formula\");\n"
        "\n"
        "// A thread's part of a row on its way to shared memory. slot: (VECTORS), THREADS apart\n"
-       "__device__ __forceinline__ void send_row(const Args *args, int64_t row, int thread, uint4 *slot) {\n"
-       "  copy_columns(row_of(args->x, row, args->x_row_stride), SIZE, columns_of(args, row), thread,\n"
-       "               ROW_THREADS, VECTORS, slot, THREADS);\n"
+       "__device__ __forceinline__ void send_row(const Args *args, int64_t row, int thread, int shift,\n"
+       "                                         uint4 *slot) {\n"
+       "  copy_part(row_of(args->x, row, args->x_row_stride), columns_of(args, row), thread, shift, slot);\n"
        "  cp_async_commit();\n"
        "}\n"
        "\n"
@@ -226,34 +299,41 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "\n"
        "// x + residual, rounded, of a thread's part of a row; written back. x: (VECTORS), THREADS apart,\n"
        "// then the sum\n"
-       "__device__ __forceinline__ void add_residual(const Args *args, int64_t row, int thread, uint4 *x) {\n"
+       "__device__ __forceinline__ void add_residual(const Args *args, int64_t row, int thread, int shift,\n"
+       "                                             uint4 *x) {\n"
+       "  constexpr int BATCH = VECTORS > 4 && VECTORS % 2 == 0 ? VECTORS / 2 : VECTORS; // loaded at once\n"
        "  const int columns = columns_of(args, row);\n"
-       "  uint4 other[VECTORS];\n"
-       "  load_columns(row_of(args->residual, row, args->residual_row_stride), SIZE, columns, thread,\n"
-       "               ROW_THREADS, VECTORS, other);\n"
+       "#pragma unroll 1\n"
+       "  for (int first = 0; first < VECTORS; first += BATCH) {\n"
+       "    uint4 other[BATCH];\n"
+       "    load_part(row_of(args->residual, row, args->residual_row_stride), columns, thread, shift, first,\n"
+       "              BATCH, other);\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    float a[ELEMENTS], b[ELEMENTS];\n"
-       "    widen_vector_");
+       "    for (int i = 0; i < BATCH; ++i) {\n"
+       "      uint4 *const own = x + (first + i) * THREADS;\n"
+       "      float a[ELEMENTS], b[ELEMENTS];\n"
+       "      widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(x[i * THREADS], a);\n"
-       "    widen_vector_");
+  TEXT("(*own, a);\n"
+       "      widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(other[i], b);\n"
        "#pragma unroll\n"
-       "    for (int j = 0; j < ELEMENTS; ++j)\n"
-       "      a[j] += b[j];\n"
-       "    x[i * THREADS] = narrow_vector_");
+       "      for (int j = 0; j < ELEMENTS; ++j)\n"
+       "        a[j] += b[j];\n"
+       "      *own = narrow_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(a);\n"
-       "    store_columns(row_of(args->sum, row, args->sum_row_stride), SIZE, columns,\n"
-       "                  i * ROW_THREADS + thread, x[i * THREADS]);\n"
+       "      store_part(row_of(args->sum, row, args->sum_row_stride), columns, thread, shift, first + i,\n"
+       "                 *own);\n"
+       "    }\n"
        "  }\n"
        "}\n"
        "\n"
        "// Mean, or 0, and sum of squared differences to it of the `count` values that the warp has of a\n"
        "// row. part: (VECTORS), THREADS apart\n"
-       "__device__ __forceinline__ float2 add_up(const uint4 *part, int columns, int thread, float count) {\n"
+       "__device__ __forceinline__ float2 add_up(const uint4 *part, int columns, int thread, int shift,\n"
+       "                                         float count) {\n"
        "  uint4 x[VECTORS];\n"
        "  float2 all = {0.0f, 0.0f};\n"
        "#pragma unroll\n"
@@ -280,15 +360,15 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(x[i], value);\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("    const int left = columns - (i * ROW_THREADS + thread) * ELEMENTS; // columns from here on\n"
-         "    if (left >= ELEMENTS) {\n"
+    TEXT("    const int column = column_of(thread, shift, i), left = columns - column; // columns from there on\n"
+         "    if (column >= 0 && left >= ELEMENTS) {\n"
          "#pragma unroll\n"
          "      for (int j = 0; j < ELEMENTS; ++j)\n"
          "        all.y += (value[j] - all.x) * (value[j] - all.x);\n"
          "    } else {\n"
          "#pragma unroll\n"
          "      for (int j = 0; j < ELEMENTS; ++j)\n"
-         "        if (j < left)\n"
+         "        if (column + j >= 0 && j < left)\n"
          "          all.y += (value[j] - all.x) * (value[j] - all.x);\n"
          "    }\n");
   } else {
@@ -315,6 +395,7 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "  const int thread = row_warp() * 32 + threadIdx.x % 32; // of the row\n"
        "  const int64_t step = gridDim.x / CLUSTER;\n"
        "  int64_t row = blockIdx.x / CLUSTER;\n"
+       "  const int shift = shift_of(row_of(args.x, row, args.x_row_stride), args.columns);\n"
        "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
        "  prefetch_first(&args, row, step, thread);\n"
        "  griddepcontrol_wait();\n"
@@ -322,24 +403,24 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "  // Each thread has its own places: nobody else reads them.\n"
        "  uint4 *const slots = (uint4 *)smem + threadIdx.x;\n"
        "  // The parameters, too, come before the rows that follow the first.\n"
-       "  send_row(&args, row, thread, slots);\n"
+       "  send_row(&args, row, thread, shift, slots);\n"
        "  uint32_t weight[VECTORS][WORDS], bias[VECTORS][WORDS];\n"
-       "  load_parameter(args.weight, args.columns, thread, 1.0f, weight);\n"
-       "  load_parameter(args.bias, args.columns, thread, 0.0f, bias);\n"
+       "  load_parameter(args.weight, args.columns, thread, shift, 1.0f, weight);\n"
+       "  load_parameter(args.bias, args.columns, thread, shift, 0.0f, bias);\n"
        "#pragma unroll\n"
        "  for (int i = 1; i < SLOTS; ++i)\n"
-       "    send_row(&args, row + i * step, thread, slots + i * VECTORS * THREADS);\n"
+       "    send_row(&args, row + i * step, thread, shift, slots + i * VECTORS * THREADS);\n"
        "  // How many values the warp has of a row, and those have whose moments this lane adds up.\n"
-       "  const float count = count_values(args.columns, row_warp());\n"
+       "  const float count = count_values(args.columns, row_warp(), shift);\n"
        "  float others[PARTS];\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < PARTS; ++i)\n"
-       "    others[i] = count_values(args.columns, i * LANES + threadIdx.x % LANES);\n"
+       "    others[i] = count_values(args.columns, i * LANES + threadIdx.x % LANES, shift);\n"
        "\n"
        "  cp_async_wait(SLOTS - 1);\n"
        "  if (args.residual)\n"
-       "    add_residual(&args, row, thread, slots);\n"
-       "  const float2 first = add_up(slots, args.columns, thread, count);\n"
+       "    add_residual(&args, row, thread, shift, slots);\n"
+       "  const float2 first = add_up(slots, args.columns, thread, shift, count);\n"
        "  // All threads of the cluster have arrived: every block has its barriers.\n"
        "  cluster_wait();\n"
        "  tell_cluster(&parts[0], first);\n"
@@ -349,8 +430,9 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "    const int next = slot + 1 == SLOTS ? 0 : slot + 1;\n"
        "    cp_async_wait(SLOTS - 2);\n"
        "    if (args.residual)\n"
-       "      add_residual(&args, row + step, thread, slots + next * VECTORS * THREADS);\n"
-       "    const float2 own = add_up(slots + next * VECTORS * THREADS, args.columns, thread, count);\n"
+       "      add_residual(&args, row + step, thread, shift, slots + next * VECTORS * THREADS);\n"
+       "    const float2 own =\n"
+       "        add_up(slots + next * VECTORS * THREADS, args.columns, thread, shift, count);\n"
        "\n"
        "    // Hands over what all warps of the cluster have of this row.\n"
        "    await_parts(&parts[turn], parity);\n"
@@ -412,7 +494,7 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("        value[j] = (value[j] * rstd + offset) * factor[j] + added[j];\n");
   }
-  TEXT("      store_columns(y, SIZE, args.columns, i * ROW_THREADS + thread, narrow_vector_");
+  TEXT("      store_part(y, args.columns, thread, shift, i, narrow_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(value));\n"
        "    }\n"
@@ -423,7 +505,7 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "        args.rstd[row] = rstd;\n"
        "    }\n"
        "    // The row that comes SLOTS later takes this one's place.\n"
-       "    send_row(&args, row + SLOTS * step, thread, x);\n"
+       "    send_row(&args, row + SLOTS * step, thread, shift, x);\n"
        "    slot = next;\n"
        "  }\n"
        "  // All warps of the cluster have told what they have of the row after the last: nobody reaches\n"

@@ -493,6 +493,40 @@ static void test_odd_steps(void **state) {
     }
 }
 
+/* More thread blocks than there is room for are launched where the tile says so: a multiple, so that all
+ * have as many rows, and each has as many as the tile says at least. */
+static void test_rounds(void **state) {
+  int multiples = 0;
+  (void)state;
+  for (int i = 0; i < 20000; ++i) {
+    const int64_t rows = 1 + i * 7919 % 90000;
+    const ap_layernorm_problem p = {.rms = i % 5 == 0,
+                                    .rows = rows,
+                                    .columns = 8 * (1 + i * 37 % 8192),
+                                    .dtype = i % 3 ? ATTNPRESS_BF16 : ATTNPRESS_FP32,
+                                    .param_dtype = i % 3 ? ATTNPRESS_BF16 : ATTNPRESS_FP32};
+    ap_device device;
+    ap_layernorm_plan plan;
+    assert_ok(ap_device_of_target("sm_90", &device));
+    device.sm_count = 132;
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
+    const ap_launch *l = &plan.base.launch[0];
+    const int32_t rounds = l->tile.field[AP_LAYERNORM_TILE_ROUNDS];
+    const int64_t block_rows = ap_layernorm_block_rows(&l->tile);
+    const int64_t walkers = l->grid / ap_layernorm_cluster(&l->tile);
+    const int64_t steps = (rows + block_rows - 1) / block_rows;
+    const int64_t at_once = (int64_t)device.sm_count * l->tile.field[AP_LAYERNORM_TILE_BLOCKS];
+    assert_true(walkers >= 1 && walkers <= steps);
+    if (l->cluster > 1 || walkers <= at_once)
+      continue;
+    assert_true(rounds > 0);
+    assert_int_equal(walkers % at_once, 0);
+    assert_true(steps / walkers >= rounds);
+    ++multiples;
+  }
+  assert_true(multiples > 0);
+}
+
 /* A workspace that serves a shape serves it wherever its tensors begin. */
 static void test_workspace_of_odd_rows(void **state) {
   static const int64_t columns[] = {5, 32, 64, 100, 1000, 1024, 2048, 5000, 8192, 9000};
@@ -788,6 +822,7 @@ int main(void) {
       TEST(test_launch_forward),
       TEST(test_launch_odd_rows),
       TEST(test_odd_steps),
+      TEST(test_rounds),
       TEST(test_workspace_of_odd_rows),
       TEST(test_launch_backward),
       cmocka_unit_test(test_sum_shift),

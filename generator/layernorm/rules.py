@@ -143,6 +143,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return [] if legal else ["this pass needs a tile such as w32v4"]
     if tile.step or tile.row_threads < 1:
         return ["rows that are read once need a tile such as w4t16b8ah"]
+    if tile.rounds and variant["pass"] != "fwd":
+        return ["each thread block of the backward pass has parts of the sums: no more than fit"]
     if is_odd(variant):
         return _odd_problems(variant, tile)
     if is_shared(variant):
@@ -182,7 +184,7 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
 def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
     needed = smem_bytes(variant, tile)
     most = load_targets().archs[variant.arch].block_smem_bytes
-    vectors = row_vectors(variant)
+    vectors, groups = row_vectors(variant), threads(tile) // tile.row_threads
     checks = (
         (
             tile.row_threads & (tile.row_threads - 1) == 0 and tile.row_threads >= 4,
@@ -190,6 +192,7 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
         ),
         (threads(tile) % tile.row_threads == 0, "row_threads does not divide the threads"),
         (vectors % tile.row_threads == 0, f"row_threads does not divide {vectors} vectors"),
+        (groups & (groups - 1) == 0, f"{groups} rows a block: walks are of whole periods of eight"),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (tile.slots > 0, "rows that begin at any element wait in shared memory"),
         (
@@ -342,12 +345,12 @@ def _wide_parameters(variant: Variant) -> bool:
 
 
 def _forward_tiles(variant: Variant) -> Iterator[Tile]:
-    """Two vectors of a row a thread while a quarter of a warp is enough, else four (three, where a
-    row has three times a power of two); the next row is loaded ahead, and weight and bias are kept,
-    where registers are enough for it."""
+    """Two vectors of a row a thread while a quarter of a warp is enough, else four (three or five,
+    where a row has so many times a power of two); the next row is loaded ahead, and weight and
+    bias are kept, where registers are enough for it."""
     vectors = row_vectors(variant)
-    each = 3 if vectors % 3 == 0 else 2 if vectors < 4 * WARP else 4
-    sm_threads = 512 if each == 4 else 768
+    each = 3 if vectors % 3 == 0 else 5 if vectors % 5 == 0 else 2 if vectors < 4 * WARP else 4
+    sm_threads = 512 if each in (4, 5) else 768
     if not _wide_parameters(variant):
         yield _walking(variant, each, sm_threads, 128, ahead=1, weight_held=1)
     yield _walking(variant, each, sm_threads, 128, ahead=1)

@@ -22,7 +22,9 @@ enum {
   ODD_EDGES =
       7, /* columns that an odd row may have beyond those of its class: they fill no vector */
   ODD_PERIOD =
-      8 /* odd rows so far apart begin at the same element of a vector, whatever their stride */
+      8, /* odd rows so far apart begin at the same element of a vector, whatever their stride */
+  ODD_PERIOD_FP32 = 4, /* and those of four bytes an element */
+  MULTIPLE_MAX = 4     /* of as many thread blocks as there is room for: more were no faster */
 };
 
 static const ap_set *classes(void) {
@@ -151,11 +153,21 @@ static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch)
   return at_least(blocks / multiple * multiple, multiple);
 }
 
-/** As many of these as have a row, or as there is room for. */
+/** As many of these as have a row, or as there is room for; or a multiple of that, if the tile says
+ * how many rows each walks over at least. */
 static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device,
                           const ap_launch *launch) {
-  return at_most(ap_divide_up(p->rows, ap_layernorm_block_rows(&launch->tile)),
-                 walkers_at_once(device, launch));
+  const int64_t steps = ap_divide_up(p->rows, ap_layernorm_block_rows(&launch->tile));
+  const int32_t rounds = field(launch, AP_LAYERNORM_TILE_ROUNDS);
+  int64_t at_once = walkers_at_once(device, launch), multiple = 1;
+  if (rounds > 0)
+    multiple = at_least(at_most(steps / (at_once * rounds), MULTIPLE_MAX), 1);
+  /* Rows of a cluster that begin alike are vectors of its threads. The columns alone decide, since a
+   * workspace's size does not depend on pointers and strides. */
+  if (ap_layernorm_cluster(&launch->tile) > 1 && at_once >= ODD_PERIOD_FP32 &&
+      p->dtype == ATTNPRESS_FP32 && p->columns % ODD_PERIOD_FP32 != 0)
+    at_once = at_once / ODD_PERIOD_FP32 * ODD_PERIOD_FP32;
+  return at_most(steps, at_once * multiple);
 }
 
 static void set_walking_grid(const ap_layernorm_problem *p, const ap_device *device,

@@ -10,8 +10,6 @@
 
 static machine *const m = &the_machine;
 
-enum { COPY_BYTES = 16 };
-
 void cp_async_reset(thread *t) {
   t->copy_count = 0;
   t->group = 0;
@@ -35,21 +33,28 @@ static pending_copy *add_copy(thread *t) {
   return &t->copies[t->copy_count++];
 }
 
-/* cp.async.cg.shared.global [shared], [global], 16, bytes: with fewer bytes than 16 the rest
+/* cp.async.shared.global [shared], [global], size, bytes: with fewer bytes than `size` the rest
  * becomes zeros, and what is not copied is not read. */
-void emulated_cp_async_16(uint32_t shared, const void *global, int bytes) {
-  const void *site = CALL_SITE();
-  if (bytes < 0 || bytes > COPY_BYTES)
-    machine_fail("cp.async of %d bytes out of 16 at %s", bytes, site_text(site));
-  shared_check_range(shared, COPY_BYTES, COPY_BYTES, "cp.async writes", site);
-  if ((uintptr_t)global % COPY_BYTES != 0)
-    machine_fail("cp.async from address %p, which is not a multiple of 16, at %s", global,
+static void begin_copy(uint32_t shared, const void *global, int size, int bytes, const void *site) {
+  if (bytes < 0 || bytes > size)
+    machine_fail("cp.async of %d bytes out of %d at %s", bytes, size, site_text(site));
+  shared_check_range(shared, size, size, "cp.async writes", site);
+  if ((uintptr_t)global % (uintptr_t)size != 0)
+    machine_fail("cp.async from address %p, which is not a multiple of %d, at %s", global, size,
                  site_text(site));
   if (bytes > 0)
     global_access((uintptr_t)global, bytes, 0, site);
-  shared_copy_begin(shared, COPY_BYTES, site);
+  shared_copy_begin(shared, size, site);
   thread *t = &m->threads[m->current];
-  *add_copy(t) = (pending_copy){shared, global, bytes, t->group, site};
+  *add_copy(t) = (pending_copy){shared, size, global, bytes, t->group, site};
+}
+
+void emulated_cp_async_16(uint32_t shared, const void *global, int bytes) {
+  begin_copy(shared, global, 16, bytes, CALL_SITE());
+}
+
+void emulated_cp_async_4(uint32_t shared, const void *global, int bytes) {
+  begin_copy(shared, global, 4, bytes, CALL_SITE());
 }
 
 /* cp.async.commit_group: a group may be empty. */
@@ -65,9 +70,9 @@ void emulated_cp_async_wait(int pending) {
   for (; done < t->copy_count && t->copies[done].group + (uint64_t)pending < t->group; ++done) {
     const pending_copy *copy = &t->copies[done];
     unsigned char *to = shared_pointer(copy->shared);
-    memset(to, 0, COPY_BYTES);
+    memset(to, 0, (size_t)copy->size);
     memcpy(to, copy->global, (size_t)copy->bytes);
-    shared_copy_end(copy->shared, COPY_BYTES, copy->site);
+    shared_copy_end(copy->shared, copy->size, copy->site);
   }
   t->copy_count -= done;
   memmove(t->copies, t->copies + done, (size_t)t->copy_count * sizeof *t->copies);

@@ -5,6 +5,7 @@
 #include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
+#include "attnpress/device/ptx_cp_async_4.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
 #include "attnpress/device/ptx_global.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
@@ -40,6 +41,18 @@ KERNEL(leaf_cp_async_16) {
   cp_async_commit();
   cp_async_wait(0);
   *(uint4 *)(args.out + LANE_OFFSET) = memory[threadIdx.x];
+}
+
+// The lane's words one by one, each as its own last bit says.
+KERNEL(leaf_cp_async_4) {
+  __shared__ uint32_t memory[4][32];
+  const uint32_t *in = args.in + LANE_OFFSET;
+  for (int i = 0; i < 4; ++i)
+    cp_async_4(shared_address(&memory[i][threadIdx.x]), in + i, in[i] % 2 != 0 ? 4 : 0);
+  cp_async_commit();
+  cp_async_wait(0);
+  for (int i = 0; i < 4; ++i)
+    args.out[LANE_OFFSET + i] = memory[i][threadIdx.x];
 }
 
 // Three groups of a copy, an empty group among them; each is read once its wait allows it.

@@ -30,7 +30,8 @@ typedef enum thread_state {
 
 /** A copy of cp.async that has not been waited for. */
 typedef struct pending_copy {
-  uint32_t shared; /* to where, 16 bytes */
+  uint32_t shared; /* to where */
+  int size;        /* bytes written there */
   const void *global;
   int bytes;        /* read from global; zeros follow */
   uint64_t group;   /* counted from the thread's start */

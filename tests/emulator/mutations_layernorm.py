@@ -44,6 +44,7 @@ KERNELS = [
     ("layernorm_bwd_cols32768_bf16_wfp16_sm90", "w16t2048c2"),
     ("layernorm_bwd_rms_cols24576_fp16_wfp32_sm90", "w8t512c3"),
     ("layernorm_bwd_cols16384_bf16_wfp32_sm90", "w8t512c2m"),
+    ("layernorm_bwd_cols12288_fp32_wbf16_sm90", "w8t512c2"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -91,8 +92,14 @@ MUTATIONS = [
     Mutation(
         "elements of odd rows that are not there count",
         FWD,
-        "if ((i * ELEMENTS + j) * ROW_THREADS + thread < columns)",
-        "if (true)",
+        "apart = odd ? ROW_THREADS : 1",
+        "apart = odd ? 1 : 1",
+    ),
+    Mutation(
+        "a vector of odd rows begins as others do",
+        FWD,
+        "first = odd ? thread : thread * ELEMENTS",
+        "first = thread * ELEMENTS",
     ),
     Mutation(
         "elements of odd rows stored as vectors",
@@ -103,8 +110,8 @@ MUTATIONS = [
     Mutation(
         "parameters of odd rows as vectors",
         FWD,
-        "index * ELEMENTS * ROW_THREADS + thread, ROW_THREADS, count",
-        "(index * ROW_THREADS + thread) * ELEMENTS, 1, count",
+        "index * ELEMENTS * ROW_THREADS + thread, ELEMENTS * ROW_THREADS,",
+        "index * ELEMENTS * ROW_THREADS + thread, ELEMENTS * ROW_THREADS + 1,",
     ),
     Mutation(
         "elements of odd rows are counted as vectors", FWD, "(float)(odd ?", "(float)(false ?"
@@ -120,7 +127,7 @@ MUTATIONS = [
     ),
     Mutation("the variance without a count", FWD, "squares * args.per_column", "squares / COLUMNS"),
     Mutation("eps is forgotten", FWD, "args.per_column + args.eps", "args.per_column"),
-    Mutation("columns that are not there count", FWD, "if (j < left)", "if (true)"),
+    Mutation("columns that are not there count", FWD, "if (j * apart < left)", "if (true)"),
     Mutation("the mean's factor", FWD, "(value[j] - mean) * rstd", "value[j] * rstd - mean"),
     Mutation("the bias is multiplied", FWD, "value[j] += parameter[j]", "value[j] *= parameter[j]"),
     Mutation(
@@ -585,6 +592,98 @@ MUTATIONS = [
         "&parts->barrier), blockIdx.x % CLUSTER)",
     ),
     Mutation(
+        "columns before a row's first count, cluster",
+        FWD_CLUSTER,
+        "if (column >= 0 && left >= ELEMENTS)",
+        "if (left >= ELEMENTS)",
+    ),
+    Mutation(
+        "columns before a row's first count one by one, cluster",
+        FWD_CLUSTER,
+        "if (column + j >= 0 && j < left)",
+        "if (j < left)",
+    ),
+    Mutation(
+        "columns after a row's last count, cluster",
+        FWD_CLUSTER,
+        "if (column + j >= 0 && j < left)",
+        "if (column + j >= 0)",
+    ),
+    Mutation(
+        "places before a row's first column are counted",
+        CLUSTER_ROWS,
+        "warp == 0 ? shift",
+        "warp < 0 ? shift",
+    ),
+    Mutation(
+        "more places than threads have",
+        CLUSTER_ROWS,
+        "columns + shift <= COLUMNS",
+        "columns <= COLUMNS",
+    ),
+    Mutation(
+        "parameters of shifted rows",
+        CLUSTER_ROWS,
+        "columns, column_of(thread, shift, 0)",
+        "columns, column_of(thread, 0, 0)",
+    ),
+    Mutation(
+        "a vector elsewhere than at 16 bytes",
+        NORM,
+        "column + 4 <= columns && ((uint64_t)row + (int64_t)column * 4) % 16 == 0",
+        "column + 4 <= columns",
+    ),
+    Mutation(
+        "a vector before a row's begin",
+        NORM,
+        "return column >= 0 && column + 4",
+        "return column + 4",
+    ),
+    Mutation(
+        "a vector past a row's end",
+        NORM,
+        "column >= 0 && column + 4 <= columns",
+        "column >= 0 && column < columns",
+    ),
+    Mutation(
+        "elements of a row copied to the wrong word",
+        NORM,
+        "cp_async_4(shared_address(shared) + 4 * j,",
+        "cp_async_4(shared_address(shared) + 12 - 4 * j,",
+    ),
+    Mutation("a shifted row's begin is not copied", NORM, "if (first < 0)", "if (first < -4)"),
+    Mutation(
+        "a shifted row's end is not copied",
+        NORM,
+        "column < columns && column + 4 > columns)",
+        "column < columns && column + 4 > columns + 4)",
+    ),
+    Mutation(
+        "a row that begins otherwise is as shifted as x",
+        CLUSTER_ROWS,
+        "return (uint64_t)row % 16 == shift * SIZE;",
+        "return true;",
+    ),
+    Mutation("elements that are not there are copied", NORM, "has ? 4 : 0)", "4)"),
+    Mutation(
+        "columns before a row's first exist",
+        NORM,
+        "(uint32_t)column < (uint32_t)columns;\n}",
+        "column < columns;\n}",
+    ),
+    Mutation(
+        "sums of shifted rows",
+        BWD_CLUSTER,
+        "const int column = column_of(thread, shift, index);",
+        "const int column = column_of(thread, 0, index);",
+    ),
+    Mutation(
+        "the second batch of a residual is the first",
+        FWD_CLUSTER,
+        "thread, shift, first,\n",
+        "thread, shift, 0,\n",
+    ),
+    Mutation(
         "the first row is not waited for, cluster", FWD_CLUSTER, "wait(SLOTS - 1)", "wait(SLOTS)"
     ),
     Mutation(
@@ -633,23 +732,20 @@ MUTATIONS = [
     Mutation(
         "this row's residual again, cluster",
         FWD_CLUSTER,
-        "row + step, thread, slots",
-        "row, thread, slots",
+        "row + step, thread, shift, slots",
+        "row, thread, shift, slots",
     ),
     Mutation(
         "the first row's residual is left out, cluster",
         FWD_CLUSTER,
-        "add_residual(&args, row, thread, slots);",
+        "add_residual(&args, row, thread, shift, slots);",
         ";",
     ),
     Mutation(
         "the sum is not written, cluster",
         FWD_CLUSTER,
-        "    store_columns(row_of(args->sum",
-        "    if (0) store_columns(row_of(args->sum",
-    ),
-    Mutation(
-        "columns that are not there count, cluster", FWD_CLUSTER, "if (j < left)", "if (true)"
+        "      store_part(row_of(args->sum",
+        "      if (0) store_part(row_of(args->sum",
     ),
     Mutation("all vectors are whole, cluster", FWD_CLUSTER, "left >= ELEMENTS", "left > 0"),
     Mutation(

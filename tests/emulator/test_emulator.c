@@ -135,6 +135,12 @@ static void test_copies(void) {
       const int at = lane * LANE_WORDS + i;
       CHECK(out[at] == (lane % 2 ? in[at] : 0), "lane %d, word %d: %x", lane, i, out[at]);
     }
+  emulate("leaf_cp_async_4");
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      const int at = lane * LANE_WORDS + i;
+      CHECK(out[at] == (in[at] % 2 ? in[at] : 0), "lane %d, word %d: %x", lane, i, out[at]);
+    }
   emulate("leaf_cp_async_groups");
   for (int lane = 0; lane < 32; ++lane)
     for (int i = 0; i < 12; ++i) {

@@ -6,6 +6,7 @@
 #include "attnpress/device/lanes.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
+#include "attnpress/device/ptx_cp_async_4.cuh"
 #include "attnpress/device/ptx_global.cuh"
 #include "attnpress/device/ptx_opaque.cuh"
 #include "attnpress/device/row_vector.cuh"
@@ -271,10 +272,11 @@ __device__ __forceinline__ void store_scattered(void *row, int columns, int firs
   }
 }
 
-// A parameter of elements of `size` bytes likewise, its words as load_parameter_vectors() has them.
+// A parameter of elements of `size` bytes, of which element j of vector i is column first + i * stride +
+// j * apart; 0 where the row has none. Its words as load_parameter_vectors() has them.
 __device__ __forceinline__ void load_scattered_parameter(const void *parameter, int size,
                                                          int columns, int first, int stride,
-                                                         int count, uint32_t *word) {
+                                                         int apart, int count, uint32_t *word) {
   // A loop, so that this takes little code: elements come in at the end, and those before move up.
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
@@ -284,13 +286,88 @@ __device__ __forceinline__ void load_scattered_parameter(const void *parameter, 
     uint32_t bits[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const int column = (4 * i + j) * stride + first;
-      bits[j] = column < columns ? load_element(parameter, size, column) : 0;
+      const int column = first + i * stride + j * apart;
+      bits[j] = (uint32_t)column < (uint32_t)columns ? load_element(parameter, size, column) : 0;
     }
 #pragma unroll
     for (int j = 0; j < size; ++j)
       word[(count - 1) * size + j] = size == 4 ? bits[j] : bits[2 * j] | bits[2 * j + 1] << 16;
   }
+}
+
+// ---- Rows of 4 bytes an element that begin anywhere, by fours of columns from any one on, also from
+// one before the first: those that lie at multiples of 16 bytes as vectors -------------------------
+
+__device__ __forceinline__ bool is_vector(const void *row, int columns, int column) {
+  return column >= 0 && column + 4 <= columns && ((uint64_t)row + (int64_t)column * 4) % 16 == 0;
+}
+
+__device__ __forceinline__ bool has_column(int columns, int column) {
+  return (uint32_t)column < (uint32_t)columns;
+}
+
+// Four columns on their way to shared memory, one by one.
+__device__ __forceinline__ void copy_four_by_elements(const void *row, int columns, int column,
+                                                      uint4 *shared) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const bool has = has_column(columns, column + j);
+    cp_async_4(shared_address(shared) + 4 * j, (const float *)row + (has ? column + j : 0),
+               has ? 4 : 0);
+  }
+}
+
+// `count` fours from column `first` on, `stride` columns apart, on their way to shared memory, as of
+// copy_columns(). Only the first may begin before the row. `aligned`: they are at multiples of 16 bytes.
+__device__ __forceinline__ void copy_fours(const void *row, int columns, bool aligned, int first,
+                                           int stride, int count, uint4 *shared, int apart) {
+  if (!aligned) {
+    // A loop, so that this takes little code: nothing is waited for.
+#pragma unroll 1
+    for (int i = 0; i < count; ++i)
+      copy_four_by_elements(row, columns, first + i * stride, shared + i * apart);
+    return;
+  }
+  // Where the row has no more, no byte is read, but the address has to be one of vectors.
+  const void *const nothing = (const void *)((uint64_t)row / 16 * 16);
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    const int column = first + i * stride;
+    const bool has = column < columns;
+    if ((i > 0 || column >= 0) && (column + 4 <= columns || !has))
+      cp_async_16(shared_address(shared + i * apart), has ? (const float *)row + column : nothing,
+                  has ? 16 : 0);
+  }
+  // What is left are the row's ends.
+  if (first < 0)
+    copy_four_by_elements(row, columns, first, shared);
+  const int last = (columns - 1 - first) / stride, column = first + last * stride;
+  if (column >= 0 && column < columns && column + 4 > columns)
+    copy_four_by_elements(row, columns, column, shared + last * apart);
+}
+
+__device__ __forceinline__ uint4 load_four(const void *row, int columns, int column) {
+  const float *const from = (const float *)row + column;
+  if (is_vector(row, columns, column))
+    return *(const uint4 *)from;
+  uint32_t word[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    word[j] = load_4_if(has_column(columns, column + j), from + j, 0);
+  const uint4 loaded = {word[0], word[1], word[2], word[3]};
+  return loaded;
+}
+
+__device__ __forceinline__ void store_four(void *row, int columns, int column, uint4 vector) {
+  float *const to = (float *)row + column;
+  if (is_vector(row, columns, column)) {
+    *(uint4 *)to = vector;
+    return;
+  }
+  const uint32_t word[4] = {vector.x, vector.y, vector.z, vector.w};
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    store_4_if(has_column(columns, column + j), to + j, word[j]);
 }
 
 // The same vectors, from which the compiler has made nothing yet: a row is kept as it is, and widened

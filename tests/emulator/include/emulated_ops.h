@@ -33,6 +33,7 @@ uint32_t emulated_reduce_add(uint32_t lanes, uint32_t value);
 uint32_t emulated_shared_address(const void *pointer);
 
 void emulated_cp_async_16(uint32_t shared, const void *global, int bytes);
+void emulated_cp_async_4(uint32_t shared, const void *global, int bytes);
 void emulated_cp_async_commit(void);
 void emulated_cp_async_wait(int pending);
 
