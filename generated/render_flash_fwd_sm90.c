@@ -243,7 +243,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("constexpr int O_TILES = HEAD_DIM_V / 8; // of 8 columns\n");
   if (far_blocks) {
-    TEXT("// Keys that ALiBi takes so many powers of two from are far: but for great scores, their P are zeros.\n"
+    TEXT("// Keys that ALiBi takes so many powers of two from are far: but for great scores their P are\n"
+         "// zeros.\n"
          "constexpr float FAR = 140.0f;\n"
          "constexpr float LEAST_POWER = -127.0f; // of a P that is no zero\n");
   }
@@ -1522,7 +1523,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  uint64_t key_numbers;    // their descriptor\n");
   }
   if (far_blocks) {
-    TEXT("  int near_begin;          // key blocks ");
+    TEXT("  int near_begin; // key blocks ");
     STRING(outward ? "at places " : "");
     TEXT("before this one are far from the consumer's rows\n");
   }
@@ -1647,7 +1648,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  const float slope = walk->score_rows[0].slope * fwd->scale_log2;\n"
            "  if (fwd->heads_per_tile == 1 && slope > FAR * 1e-9f) { // one slope for all rows\n"
            "    const int far = (int)(FAR / slope);\n"
-           "    const int first = max(walk->centers.begin - far, 0) / BLOCK_N; // of the key blocks that are near\n");
+           "    const int first = max(walk->centers.begin - far, 0) / BLOCK_N; // of the near key blocks\n");
       if (outward) {
         TEXT("    const int last = min((walk->centers.end + far) / BLOCK_N, walk->unit.blocks.end - 1);\n"
              "    near_begin = min(place_of(&walk->unit, min(first, walk->unit.nearest)),\n"
@@ -2686,8 +2687,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (far_blocks) {
     TEXT("      far = walk.n >= walk.unit.blocks.begin;\n"
          "      if (far) {\n"
-         "        // All P of most key blocks that are left are zeros, so that these take S alone. Its products\n"
-         "        // do not run with those of P V here.\n"
+         "        // All P of most key blocks that are left are zeros, so that these take S alone. Its\n"
+         "        // products do not run with those of P V here.\n"
          "        start_output(out, p, shared, stage.index);\n"
          "        finish_output(out);\n"
          "        arrive_once(v_empty(shared, stage.index));\n"

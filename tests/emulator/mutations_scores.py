@@ -320,7 +320,7 @@ MUTATIONS = [
         "outwards: a bound is followed like a maximum",
         SOFTMAX,
         "      const float most = row_maximum(score, tiles, half, -INF) + offset[half];\n",
-        "      const float most = quad_max(bound_of_lane(score, tiles, half)) + offset[half] + 200.0f;\n",
+        "      const float most = quad_max(bound_of_lane(score, tiles, half)) + 200.0f;\n",
     ),
     Mutation("sign of the slope", MODIFY, "-= row.slope", "+= row.slope"),
     Mutation(
