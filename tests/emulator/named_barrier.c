@@ -22,7 +22,7 @@ static named_barrier barriers[NAMED_BARRIERS];
 typedef struct arrival {
   int barrier, threads, waits;
   int reduces, predicate; /* of bar.red */
-  uint32_t round; /* that it arrived in */
+  uint32_t round;         /* that it arrived in */
   const void *site;
 } arrival;
 
