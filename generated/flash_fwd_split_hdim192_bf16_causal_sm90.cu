@@ -51,7 +51,6 @@ constexpr int K_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T
 constexpr int V_STEPS = BLOCK_N / 16; // of 16 keys, of P V
 constexpr int S_TILES = BLOCK_N / 8; // of 8 keys
 constexpr int O_TILES = HEAD_DIM_V / 8; // of 8 columns
-
 // Shared memory: Q of each consumer | ring of K | ring of V | barriers. Matrices are stored as
 // slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns past the head dim are
 // zeros.

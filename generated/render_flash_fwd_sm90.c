@@ -40,6 +40,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t keeps_here = (fixed_splits && (smem_bytes > ring_bytes)) ? 1 : 0;
   int32_t unit_streams = (fixed_splits && ((hdim_v > 128) || (mask == AP_ATTENTION_MASK_WINDOW))) ? 1 : 0;
   int32_t alibi_product = ((alibi && !softcap) && (hdim_v <= 128)) ? 1 : 0;
+  int32_t far_blocks = (((((((alibi_product && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && (mask != AP_ATTENTION_MASK_WINDOW)) && (bias == AP_ATTENTION_BIAS_NONE)) && !dropout) && !mod_mask) && !q_in_regs) ? 1 : 0;
+  int32_t outward = (far_blocks && (mask == AP_ATTENTION_MASK_FULL)) ? 1 : 0;
   int32_t bias_map = ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
@@ -239,8 +241,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (own_blocks) {
     TEXT("constexpr int KEY_ALIGNMENT = 16; // of the key that a unit's key blocks are counted from\n");
   }
-  TEXT("constexpr int O_TILES = HEAD_DIM_V / 8; // of 8 columns\n"
-       "\n");
+  TEXT("constexpr int O_TILES = HEAD_DIM_V / 8; // of 8 columns\n");
+  if (far_blocks) {
+    TEXT("// Keys that ALiBi takes so many powers of two from are far: but for great scores their P are\n"
+         "// zeros.\n"
+         "constexpr float FAR = 140.0f;\n"
+         "constexpr float LEAST_POWER = -127.0f; // of a P that is no zero\n");
+  }
   if (bias_map) {
     TEXT("// Shared memory: Q of each consumer | ring of K | ring of V | ring of the bias | barriers. Matrices\n"
          "// are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns past the\n"
@@ -681,6 +688,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  int tile_head;      // of ceil(heads_q / heads_per_tile)\n"
          "  int batch;\n"
          "  Range blocks; // key blocks\n");
+    if (outward) {
+      TEXT("  int nearest; // the one that the last row's own key is in, or the nearest to it\n");
+    }
     if (own_blocks) {
       TEXT("  int key_begin; // of key block 0\n");
     }
@@ -781,6 +791,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "                                         row_at_end(fwd, unit->position_begin + positions)),\n"
            "                            BLOCK_N);\n");
     }
+    if (outward) {
+      TEXT("  const int last_key = unit->position_begin + positions - 1 + fwd->seqlen_k - fwd->seqlen_q;\n"
+           "  unit->nearest = min(max(last_key, 0) / BLOCK_N, unit->blocks.end - 1);\n");
+    }
     if (split) {
       TEXT("  unit->blocks = split_blocks(unit->blocks, unit->split, fwd->key_blocks_per_split);\n");
     }
@@ -792,6 +806,31 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  unit->blocks.begin = block_from(unit->map, unit->blocks.begin, unit->blocks.end);\n");
     }
     TEXT("  return true;\n"
+         "}\n"
+         "\n");
+  }
+  if (outward) {
+    TEXT("// Key blocks are taken from the row block's last row outwards, one on either side in turn while\n"
+         "// there are both: the nearest keys, which ALiBi leaves the greatest scores, come first, and those\n"
+         "// whose P are zeros last. The key block at place `n`; places are counted down.\n"
+         "__device__ __forceinline__ int block_at(const Unit *unit, int n) {\n"
+         "  const int step = unit->blocks.end - 1 - n;\n"
+         "  const int before = unit->nearest - unit->blocks.begin;\n"
+         "  const int behind = unit->blocks.end - 1 - unit->nearest;\n"
+         "  const int both = min(before, behind);\n"
+         "  if (step > 2 * both)\n"
+         "    return before > behind ? unit->nearest - (step - both) : unit->nearest + (step - both);\n"
+         "  return step % 2 == 0 ? unit->nearest + step / 2 : unit->nearest - (step + 1) / 2;\n"
+         "}\n"
+         "\n"
+         "// The place of a key block.\n"
+         "__device__ __forceinline__ int place_of(const Unit *unit, int block) {\n"
+         "  const int before = unit->nearest - unit->blocks.begin;\n"
+         "  const int behind = unit->blocks.end - 1 - unit->nearest;\n"
+         "  const int distance = block - unit->nearest;\n"
+         "  const int step =\n"
+         "      min(2 * abs(distance) - (distance < 0 ? 1 : 0), min(before, behind) + abs(distance));\n"
+         "  return unit->blocks.end - 1 - step;\n"
          "}\n"
          "\n");
   }
@@ -1391,7 +1430,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    const int kv_head = unit.tile_head / group;\n"
            "    load_k(args, shared, &k_stage, ");
       STRING(own_blocks ? "unit.key_begin, " : "");
-      TEXT("unit.blocks.end - 1, kv_head, unit.batch);\n"
+      STRING(outward ? "unit.nearest" : "unit.blocks.end - 1");
+      TEXT(", kv_head, unit.batch);\n"
            "    load_q(args, shared, q_parity, &unit);\n"
            "    q_parity ^= 1;\n");
       if (bias_map) {
@@ -1416,10 +1456,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "      if (n > unit.blocks.begin)\n"
              "        load_k(args, shared, &k_stage, ");
         STRING(own_blocks ? "unit.key_begin, " : "");
-        TEXT("n - 1, kv_head, unit.batch);\n"
+        STRING(outward ? "block_at(&unit, n - 1)" : "n - 1");
+        TEXT(", kv_head, unit.batch);\n"
              "      load_v(args, shared, &v_stage, ");
         STRING(own_blocks ? "unit.key_begin, " : "");
-        TEXT("n, kv_head, unit.batch);\n"
+        STRING(outward ? "block_at(&unit, n)" : "n");
+        TEXT(", kv_head, unit.batch);\n"
              "    }\n");
       }
       TEXT("  }\n"
@@ -1437,8 +1479,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  int round;\n");
   }
-  TEXT("  int n;            // the key block\n"
-       "  int block_end;    // this consumer's rows see no key from this key block on\n");
+  if (outward) {
+    TEXT("  int n;            // the place of the key block\n"
+         "  int block;        // the key block\n");
+  } else {
+    TEXT("  int n;            // the key block\n");
+  }
+  TEXT("  int block_end;    // this consumer's rows see no key from this key block on\n");
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("  int block_begin; // and none before this one\n");
   }
@@ -1475,6 +1522,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  int slope_side;          // the side of the diagonal that they are for\n"
          "  uint64_t key_numbers;    // their descriptor\n");
   }
+  if (far_blocks) {
+    TEXT("  int near_begin; // key blocks ");
+    STRING(outward ? "at places " : "");
+    TEXT("before this one are far from the consumer's rows\n");
+  }
   if (dropout) {
     TEXT("  DropoutHead dropout; // of the unit's head: heads do not share tiles here, rows are positions\n");
   }
@@ -1497,8 +1549,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      return false;\n"
          "  } while (!find_unit(&walk->unit, args, walk->round));\n");
   }
-  TEXT("  walk->n = walk->unit.blocks.end - 1;\n"
-       "  const int positions = args->warpgroup_positions;\n"
+  TEXT("  walk->n = walk->unit.blocks.end - 1;\n");
+  if (outward) {
+    TEXT("  walk->block = walk->unit.nearest;\n");
+  }
+  TEXT("  const int positions = args->warpgroup_positions;\n"
        "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
        "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
        "#pragma unroll\n"
@@ -1588,6 +1643,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT(";\n"
          "  walk->centers = {position_begin + shift,\n"
          "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
+    if (far_blocks) {
+      TEXT("  int near_begin = walk->unit.blocks.begin;\n"
+           "  const float slope = walk->score_rows[0].slope * fwd->scale_log2;\n"
+           "  if (fwd->heads_per_tile == 1 && slope > FAR * 1e-9f) { // one slope for all rows\n"
+           "    const int far = (int)(FAR / slope);\n"
+           "    const int first = max(walk->centers.begin - far, 0) / BLOCK_N; // of the near key blocks\n");
+      if (outward) {
+        TEXT("    const int last = min((walk->centers.end + far) / BLOCK_N, walk->unit.blocks.end - 1);\n"
+             "    near_begin = min(place_of(&walk->unit, min(first, walk->unit.nearest)),\n"
+             "                     place_of(&walk->unit, max(last, walk->unit.nearest)));\n");
+      } else {
+        TEXT("    near_begin = max(near_begin, first);\n");
+      }
+      TEXT("  }\n"
+           "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+           "  walk->near_begin = __shfl_sync(0xffffffff, near_begin, 0);\n");
+    }
   }
   if (dropout) {
     TEXT("  walk->dropout = dropout_head(\n"
@@ -1600,7 +1672,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// 1 where all keys of the walk's key block lie before the consumer's rows, -1 where all lie behind\n"
          "// them, 0 at the diagonal.\n"
          "__device__ __forceinline__ int block_side(const Walk *walk) {\n"
-         "  const int first_key = walk->n * BLOCK_N;\n"
+         "  const int first_key = ");
+    STRING(outward ? "walk->block" : "walk->n");
+    TEXT(" * BLOCK_N;\n"
          "  if (first_key + BLOCK_N - 1 <= walk->centers.begin)\n"
          "    return 1;\n"
          "  return first_key >= walk->centers.end ? -1 : 0;\n"
@@ -1608,6 +1682,27 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (alibi_product) {
+    if (far_blocks) {
+      TEXT("// Whether all P of the walk's key block are zeros, for all rows of the consumer.\n"
+           "__device__ __forceinline__ bool weighs_nothing(const float score[S_TILES * 4],\n"
+           "                                               const float reference[2], const Walk *walk,\n"
+           "                                               float scale_log2, int consumer) {\n"
+           "  const int first_key = ");
+      STRING(outward ? "walk->block" : "walk->n");
+      TEXT(" * BLOCK_N;\n"
+           "  const int nearest = block_side(walk) > 0 ? first_key + BLOCK_N - 1 : first_key;\n"
+           "  bool nothing = true;\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half) {\n"
+           "    const float bound =\n"
+           "        bound_of_lane(score, S_TILES, half) + alibi_of_key(walk->score_rows[half], nearest);\n"
+           "    nothing = nothing && (bound - reference[half]) * scale_log2 < LEAST_POWER;\n"
+           "  }\n"
+           "  // By a vote, so that the compiler knows the answer to be the same in the whole warp.\n"
+           "  return __any_sync(0xffffffff, named_barrier_all(8 + consumer, 128, nothing));\n"
+           "}\n"
+           "\n");
+    }
     TEXT("// Writes down the numbers of keys; all threads do.\n"
          "__device__ __forceinline__ void number_keys() {\n"
          "  for (int word = threadIdx.x; word < NUMBER_BYTES / 4; word += NUM_THREADS) {\n"
@@ -2002,7 +2097,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (alibi) {
     TEXT("  // Beside the diagonal the distance is no absolute value, and what all of a row's scores share of\n"
          "  // it is added to what they are compared with.\n"
-         "  const int first_key = walk->n * BLOCK_N, this_key = first_key + threadIdx.x % 4 * 2;\n"
+         "  const int first_key = ");
+    STRING(outward ? "walk->block" : "walk->n");
+    TEXT(" * BLOCK_N, this_key = first_key + threadIdx.x % 4 * 2;\n"
          "  const int side = block_side(walk);\n"
          "  float offset[2] = {0.0f, 0.0f};\n"
          "  if (side != 0) {\n");
@@ -2030,14 +2127,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                          walk->n * BLOCK_N + threadIdx.x % 4 * 2, behind, before);\n"
          "  }\n");
   } else {
-    TEXT("  if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {\n"
+    TEXT("  if ((");
+    STRING(outward ? "walk->block" : "walk->n");
+    TEXT(" + 1) * BLOCK_N > walk->key_unmasked) {\n"
          "#pragma unroll\n"
          "    for (int half = 0; half < 2; ++half)\n"
          "      mask_scores_by_bits(score, S_TILES, half, walk->rows[half],\n"
-         "                          walk->n * BLOCK_N + threadIdx.x % 4 * 2);\n"
+         "                          ");
+    STRING(outward ? "walk->block" : "walk->n");
+    TEXT(" * BLOCK_N + threadIdx.x % 4 * 2);\n"
          "  }\n");
   }
-  if (alibi) {
+  if (far_blocks) {
+    TEXT("  take_rows_with_bound(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
+  } else if (alibi) {
     TEXT("  take_rows_with_offset(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
   } else if (((softcap && (bias == AP_ATTENTION_BIAS_NONE)) && (dtype == AP_ATTENTION_DTYPE_BF16)) && !mod_score) {
     TEXT("  take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
@@ -2493,6 +2596,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("    float last_reference[2], last_sum[2];\n"
        "    Stage last = {-1, 0}; // of the P V in flight\n");
+  if (far_blocks) {
+    TEXT("    bool far; // whether the unit's last key blocks are\n");
+  }
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("    int unseen; // key blocks of the last unit that come after those which this consumer's rows see\n");
   }
@@ -2527,12 +2633,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "        if (walk.n < walk.unit.blocks.begin)\n"
          "          break;\n");
   } else {
-    TEXT("      for (--walk.n; walk.n >= ");
-    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
-    TEXT("; --walk.n) {\n");
+    if (far_blocks) {
+      TEXT("      // By a vote, so that the compiler knows it to be the same in the whole warp.\n"
+           "      for (--walk.n; !__any_sync(0xffffffff, walk.n < walk.near_begin); --walk.n) {\n");
+    } else {
+      TEXT("      for (--walk.n; walk.n >= ");
+      STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+      TEXT("; --walk.n) {\n");
+    }
   }
   TEXT("        last = stage;\n"
        "        stage = next_stage(stage, STAGES);\n");
+  if (outward) {
+    TEXT("        walk.block = block_at(&walk.unit, walk.n);\n");
+  }
   if (alibi_product) {
     TEXT("        take_slopes(slopes, &walk);\n");
   }
@@ -2570,6 +2684,45 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("      }\n"
        "\n");
+  if (far_blocks) {
+    TEXT("      far = walk.n >= walk.unit.blocks.begin;\n"
+         "      if (far) {\n"
+         "        // All P of most key blocks that are left are zeros, so that these take S alone. Its\n"
+         "        // products do not run with those of P V here.\n"
+         "        start_output(out, p, shared, stage.index);\n"
+         "        finish_output(out);\n"
+         "        arrive_once(v_empty(shared, stage.index));\n"
+         "        for (; walk.n >= walk.unit.blocks.begin; --walk.n) {\n"
+         "          stage = next_stage(stage, STAGES);\n");
+    if (outward) {
+      TEXT("          walk.block = block_at(&walk.unit, walk.n);\n");
+    }
+    TEXT("          take_slopes(slopes, &walk);\n"
+         "          wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
+    if (block_m > 64) {
+      TEXT("          begin_turn(consumer);\n");
+    }
+    TEXT("          start_scores(score, shared, consumer, stage.index, slopes, walk.key_numbers);\n");
+    if (block_m > 64) {
+      TEXT("          end_turn(consumer);\n");
+    }
+    TEXT("          finish_scores(score, 0, shared, consumer, stage.index,\n"
+         "                        walk.n == walk.unit.blocks.begin);\n"
+         "          const bool nothing =\n"
+         "              weighs_nothing(score, reference, &walk, fwd->scale_log2, consumer);\n"
+         "          // As above; the wait also keeps this warp's arrivals within one phase of the barriers.\n"
+         "          wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
+         "          if (!nothing) {\n"
+         "            take_scores(score, reference, row_sum, rescale, &walk, fwd);\n"
+         "            rescale_rows(out, O_TILES, rescale);\n"
+         "            round_probabilities(p[0], score, S_TILES, DTYPE);\n"
+         "            start_output(out, p, shared, stage.index);\n"
+         "            finish_output(out);\n"
+         "          }\n"
+         "          arrive_once(v_empty(shared, stage.index));\n"
+         "        }\n"
+         "      }\n");
+  }
   if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
     TEXT("      last_unit = walk.unit;\n");
   }
@@ -2586,7 +2739,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("      more = next_unit(&walk, args, consumer);\n");
     if (!unit_streams) {
-      TEXT("      if (!more || !sees_first_block(&walk))\n"
+      TEXT("      if (");
+      STRING(far_blocks ? "far || " : "");
+      TEXT("!more || !sees_first_block(&walk))\n"
            "        break;\n");
     }
   }
@@ -2634,11 +2789,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "\n");
   }
-  TEXT("    // O += P V of the stream's last block.\n"
-       "    start_output(out, p, shared, stage.index);\n"
-       "    finish_output(out);\n"
-       "    arrive_once(v_empty(shared, stage.index));\n"
-       "    stage = next_stage(stage, STAGES);\n");
+  TEXT("    // O += P V of the stream's last block.\n");
+  if (far_blocks) {
+    TEXT("    if (!far) {\n"
+         "      start_output(out, p, shared, stage.index);\n"
+         "      finish_output(out);\n"
+         "      arrive_once(v_empty(shared, stage.index));\n"
+         "    }\n");
+  } else {
+    TEXT("    start_output(out, p, shared, stage.index);\n"
+         "    finish_output(out);\n"
+         "    arrive_once(v_empty(shared, stage.index));\n");
+  }
+  TEXT("    stage = next_stage(stage, STAGES);\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer");
     STRING(keeps_here ? ", &kept" : "");

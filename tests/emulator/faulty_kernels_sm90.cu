@@ -321,6 +321,15 @@ KERNEL(right_named_barriers) {
   }
 }
 
+// Each warpgroup asks whether a predicate holds in all of its threads, which changes once, in one.
+KERNEL(right_barrier_of_all) {
+  const int group = threadIdx.x / 128;
+  uint32_t answers = 0;
+  for (int round = 0; round < 3; ++round)
+    answers |= (uint32_t)named_barrier_all(1 + group, 128, threadIdx.x != 77 || round != 1) << round;
+  args.out[threadIdx.x] = answers;
+}
+
 // Several readers have to be known before a word is written again.
 KERNEL(right_readers) {
   SHARED;
@@ -864,6 +873,18 @@ KERNEL(named_barrier_too_few) {
 KERNEL(named_barrier_in_half_a_warp) {
   if (threadIdx.x % 32 < 16)
     named_barrier_sync(1, 128);
+}
+
+KERNEL(barrier_of_all_too_few) {
+  if (threadIdx.x < 96)
+    args.out[threadIdx.x] = named_barrier_all(1, 128, true);
+}
+
+KERNEL(barrier_of_all_and_another) {
+  if (threadIdx.x < 128)
+    args.out[threadIdx.x] = named_barrier_all(1, 256, true);
+  else
+    named_barrier_sync(1, 256);
 }
 
 KERNEL(named_barrier_before_the_store) {

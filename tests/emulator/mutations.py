@@ -1451,8 +1451,8 @@ MUTATIONS = [
     Mutation(
         "sm90: mask left out of the last key block",
         FWD_SM90,
-        "(walk->n + 1) * BLOCK_N > walk->key_unmasked",
-        "walk->n * BLOCK_N > walk->key_unmasked",
+        " + 1) * BLOCK_N > walk->key_unmasked",
+        ") * BLOCK_N > walk->key_unmasked",
     ),
     Mutation(
         "sm90: causal mask left out too early",

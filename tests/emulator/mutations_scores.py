@@ -29,6 +29,8 @@ KERNELS = [
     ("flash_fwd_hdim40_bf16_alibi_biasbf16_sm80", ""),
     ("flash_fwd_hdim40_fp16_alibi_biasbf16_sm90", "m128n64s2"),
     ("flash_fwd_hdim40_bf16_window_alibi_biasbf16_sm90", "m128n64s2"),
+    ("flash_fwd_hdim40_bf16_alibi_sm90", "m128n32s2"),
+    ("flash_fwd_hdim40_fp16_causal_alibi_sm90", "m128n32s2"),
     ("flash_fwd_hdim40_bf16_causal_biasfp16_sm90", "m192n48s2"),
     ("flash_fwd_hdim96_fp16_causal_biasbf16_sm90", "m128n96s3"),
     ("flash_fwd_hdim72_bf16_softcap_alibi_sm90", "m128n48s2"),
@@ -290,6 +292,36 @@ MUTATIONS = [
     ),
     Mutation("the cap is not divided by", MODIFY, "score[i] * args->softcap_scale", "score[i]"),
     # ---- ALiBi ----
+    Mutation(
+        "far: P V of the last near block twice",
+        FWD_SM90,
+        "    if (!far) {\n",
+        "    {\n",
+    ),
+    Mutation(
+        "outwards: one side alone",
+        FWD_SM90,
+        "step % 2 == 0 ? unit->nearest + step / 2 : unit->nearest - (step + 1) / 2",
+        "unit->nearest - step",
+    ),
+    Mutation(
+        "outwards: what is left of the longer side begins a block late",
+        FWD_SM90,
+        "unit->nearest - (step - both) :",
+        "unit->nearest - (step - both - 1) :",
+    ),
+    Mutation(
+        "outwards: V of another block than K",
+        FWD_SM90,
+        '${ "block_at(&unit, n)" if outward else "n" }',
+        "n",
+    ),
+    Mutation(
+        "outwards: a bound is followed like a maximum",
+        SOFTMAX,
+        "      const float most = row_maximum(score, tiles, half, -INF) + offset[half];\n",
+        "      const float most = quad_max(bound_of_lane(score, tiles, half)) + 200.0f;\n",
+    ),
     Mutation("sign of the slope", MODIFY, "-= row.slope", "+= row.slope"),
     Mutation(
         "distance from the wrong row",

@@ -11,14 +11,18 @@ static machine *const m = &the_machine;
 typedef struct named_barrier {
   int threads, arrived; /* threads: of this round, once a warp has arrived */
   uint32_t round;
-  uint32_t waiting; /* warps that arrived by bar.sync, as bits */
+  uint32_t waiting; /* warps that arrived by bar.sync or bar.red, as bits */
+  int reduces;      /* this round is one of bar.red */
+  int all;          /* the predicates of this round's arrivals so far */
+  int result;       /* those of the last round */
 } named_barrier;
 
 static named_barrier barriers[NAMED_BARRIERS];
 
 typedef struct arrival {
   int barrier, threads, waits;
-  uint32_t round; /* that it arrived in */
+  int reduces, predicate; /* of bar.red */
+  uint32_t round;         /* that it arrived in */
   const void *site;
 } arrival;
 
@@ -43,6 +47,9 @@ static void check_arrival(const named_barrier *b, const arrival *a) {
   if (b->arrived > 0 && b->threads != a->threads)
     machine_fail("arrives at named barrier %d for %d threads, where others arrived for %d, at %s",
                  a->barrier, a->threads, b->threads, site_text(a->site));
+  if (b->arrived > 0 && b->reduces != a->reduces)
+    machine_fail("bar.red and another arrival in one round of named barrier %d, at %s", a->barrier,
+                 site_text(a->site));
 }
 
 static void complete_round(named_barrier *b) {
@@ -53,6 +60,7 @@ static void complete_round(named_barrier *b) {
   order_clear(clock);
   b->arrived = 0;
   b->waiting = 0;
+  b->result = b->all;
   ++b->round;
   threads_wake(b);
 }
@@ -67,11 +75,15 @@ static void execute_arrival(void *operands[]) {
                    site_text(lanes[lane]->site));
   check_arrival(&barriers[a->barrier < 0 ? 0 : a->barrier % NAMED_BARRIERS], a);
   named_barrier *b = &barriers[a->barrier];
-  if (b->arrived == 0)
+  if (b->arrived == 0) {
     order_clear(order_clock_of_named(a->barrier));
+    b->all = 1;
+  }
   b->threads = a->threads;
+  b->reduces = a->reduces;
   for (int lane = 0; lane < WARP_LANES; ++lane) {
     lanes[lane]->round = b->round;
+    b->all &= lanes[lane]->predicate;
     order_release(first + lane, order_clock_of_named(a->barrier));
   }
   b->arrived += WARP_LANES;
@@ -89,7 +101,26 @@ void emulated_named_barrier_sync(int barrier, int threads) {
     thread_wait(b, "bar.sync", a.site);
 }
 
-/* The same without waiting; a function of its own, as sync and arrive are two instructions. */
+/* bar.red.and barrier, threads, predicate; a function of its own, as each instruction has one. */
+static void execute_reduction(void *operands[]) {
+  execute_arrival(operands);
+}
+
+int emulated_named_barrier_all(int barrier, int threads, int predicate) {
+  arrival a = {.barrier = barrier,
+               .threads = threads,
+               .waits = 1,
+               .reduces = 1,
+               .predicate = predicate != 0,
+               .site = CALL_SITE()};
+  warp_execute("bar.red", execute_reduction, &a, a.site);
+  const named_barrier *b = &barriers[barrier];
+  while (b->round == a.round)
+    thread_wait(b, "bar.red", a.site);
+  return b->result; /* of this round: the next one waits for this thread */
+}
+
+/* bar.sync without waiting; a function of its own, as each instruction has one. */
 static void execute_arrival_only(void *operands[]) {
   execute_arrival(operands);
 }

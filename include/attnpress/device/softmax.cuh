@@ -246,6 +246,38 @@ __device__ __forceinline__ void take_rows_with_offset(float *score, int tiles, f
   }
 }
 
+// What none of this thread's scores of row `half` exceeds: the greatest of them, or 0.
+__device__ __forceinline__ float bound_of_lane(const float *score, int tiles, int half) {
+  return __builtin_bit_cast(float, outermost_of_lane(score, tiles, half, 0.0f, false));
+}
+
+// The same by a vote on a bound of the maximum, as take_rows_lazily(): for scores that seldom grow.
+__device__ __forceinline__ void take_rows_with_bound(float *score, int tiles, float reference[2],
+                                                     float row_sum[2], float rescale[2],
+                                                     float scale_log2, const float offset[2]) {
+  bool follows = false;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float growth = bound_of_lane(score, tiles, half) + offset[half] - reference[half];
+    follows |= !(growth * scale_log2 <= 8.0f);
+    rescale[half] = 1.0f;
+  }
+  if (__any_sync(0xffffffff, follows)) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float most = row_maximum(score, tiles, half, -INF) + offset[half];
+      float maximum = fmaxf(reference[half], most);
+      if ((maximum - reference[half]) * scale_log2 <= 8.0f)
+        maximum = reference[half];
+      rescale[half] = move_reference(maximum, finite_base(maximum), &reference[half], scale_log2);
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    add_row(score, tiles, half, (finite_base(reference[half]) - offset[half]) * scale_log2,
+            &row_sum[half], rescale[half], scale_log2);
+}
+
 // Rounds P to A fragments: two accumulator tiles of S are one fragment of 16 keys.
 __device__ __forceinline__ void round_probabilities(uint32_t *p, const float *score, int tiles,
                                                     Dtype dtype) {

@@ -70,6 +70,7 @@ void emulated_bulk_wait_read(int pending);
 
 void emulated_named_barrier_sync(int barrier, int threads);
 void emulated_named_barrier_arrive(int barrier, int threads);
+int emulated_named_barrier_all(int barrier, int threads, int predicate);
 void emulated_set_registers(int registers, int increase);
 
 void emulated_cluster_arrive(void);
