@@ -671,17 +671,20 @@ static void test_bias_launches(void **state) {
   }
 }
 
-/** Heads of a section: more of them under a causal mask, and most where none share a tile, but where
+/** Heads of a section: more of them under a causal mask, and most where few share a tile, but where
  * queries are the last of many keys. */
 static void test_hopper_sections(void **state) {
   (void)state;
   static const struct {
     int mask, keys, heads, paged, want;
-  } rows[] = {
-      {ATTNPRESS_FULL, 100, HEADS_KV, 0, 4 * HDIM},  {ATTNPRESS_FULL, 100, HEADS_Q, 0, 4 * HDIM},
-      {ATTNPRESS_CAUSAL, 100, HEADS_KV, 0, HDIM},    {ATTNPRESS_CAUSAL, 100, HEADS_Q, 0, HDIM / 4},
-      {ATTNPRESS_CAUSAL, 300, HEADS_Q, 0, 4 * HDIM}, {ATTNPRESS_CAUSAL, 300, HEADS_KV, 0, 4 * HDIM},
-      {ATTNPRESS_CAUSAL, 0, HEADS_KV, 1, 4 * HDIM}};
+  } rows[] = {{ATTNPRESS_FULL, 100, HEADS_KV, 0, 4 * HDIM},
+              {ATTNPRESS_FULL, 100, HEADS_Q, 0, 4 * HDIM},
+              {ATTNPRESS_CAUSAL, 100, 1, 0, HDIM},
+              {ATTNPRESS_CAUSAL, 100, HEADS_KV, 0, HDIM / 4},
+              {ATTNPRESS_CAUSAL, 100, HEADS_Q, 0, HDIM / 4},
+              {ATTNPRESS_CAUSAL, 300, HEADS_Q, 0, 4 * HDIM},
+              {ATTNPRESS_CAUSAL, 300, HEADS_KV, 0, 4 * HDIM},
+              {ATTNPRESS_CAUSAL, 0, HEADS_KV, 1, 4 * HDIM}};
   attnpress_handle *handle = make_handle();
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     attnpress_forward_args args = rows[i].paged ? paged_args() : ragged_args();

@@ -219,10 +219,10 @@ static void fill_map(const forward_call *call, const ap_plan *how, const attnpre
   ap_score_mod_fill_map(&call->problem, how, out);
 }
 
-/** How many times as many bytes of K and V a section has under a causal mask. Row blocks of one head
- * begin at keys of their own there; those of several heads that see as many walk side by side. Where
- * heads share tiles a few key heads are enough. */
-enum { CAUSAL_SECTION = 16, CAUSAL_SECTION_SHARED = 4 };
+/** How many times as many bytes of K and V a section has under a causal mask, by the heads of a tile.
+ * Row blocks of one head begin at keys of their own there; those of several heads that see as many walk
+ * side by side. */
+enum { CAUSAL_SECTION = 16, CAUSAL_SECTION_SHARED = 4, CAUSAL_SHARED_MIN = 5 };
 
 /** The schedule kernel's, which comes first; with a schedule that is ready it does not run, and the
  * others take of these what they share. */
@@ -231,7 +231,9 @@ static void fill_schedule(const forward_call *call, const ap_plan *how,
   const ap_problem *p = &call->problem;
   const int causal = how->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_CAUSAL &&
                      2 * p->rows_q >= p->rows_k && p->rows_k > 0; /* of prefills, not of chunks */
-  const int times = !causal ? 1 : fwd->heads_per_tile == 1 ? CAUSAL_SECTION : CAUSAL_SECTION_SHARED;
+  const int times = !causal                                   ? 1
+                    : fwd->heads_per_tile < CAUSAL_SHARED_MIN ? CAUSAL_SECTION
+                                                              : CAUSAL_SECTION_SHARED;
   char *workspace = call->args.workspace;
   *out = (attnpress_fwd_schedule_args){
       .ragged = ap_fill_ragged_args(&call->args),
