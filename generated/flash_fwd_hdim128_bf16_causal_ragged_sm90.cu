@@ -245,6 +245,8 @@ __device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint
   }
 }
 
+static_assert(STAGES > 1, "the second key block of a unit is loaded before its Q");
+
 // The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of
 // their use, K of one block before V of the block before.
 __device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {
@@ -262,13 +264,15 @@ __device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uin
       const int kv_head = unit->tile_head / group;
       int n = unit->blocks.end - 1;
       load_k(args, shared, &k_stage, unit, n, kv_head);
-      load_q(args, shared, q_parity, unit);
-      q_parity ^= 1;
       for (; n >= unit->blocks.begin; --n) {
         if (n > unit->blocks.begin)
           load_k(args, shared, &k_stage, unit, n - 1, kv_head);
+        // The place of Q is free later than that of the second key block.
+        if (n == unit->blocks.end - 1)
+          load_q(args, shared, q_parity, unit);
         load_v(args, shared, &v_stage, unit, n, kv_head);
       }
+      q_parity ^= 1;
     }
     mbarrier_arrive(unit_empty(place.index));
   }

@@ -1001,6 +1001,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("}\n"
            "\n");
     }
+    if (!split) {
+      TEXT("static_assert(STAGES > 1, \"the second key block of a unit is loaded before its Q\");\n"
+           "\n");
+    }
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("// The producer's first warp: loads each unit's Q, and K of its key blocks.\n"
            "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
@@ -1023,7 +1027,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "        load_q(args, shared, q_parity, unit);\n"
              "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
       } else {
-        TEXT("      if (threadIdx.x % 32 == 0)\n"
+        TEXT("      // The place of Q is free later than that of the next key block.\n"
+             "      if (--n >= unit->blocks.begin)\n"
+             "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+             "      if (threadIdx.x % 32 == 0)\n"
              "        load_q(args, shared, q_parity, unit);\n"
              "      q_parity ^= 1;\n");
       }
@@ -1080,16 +1087,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
         TEXT("      if (unit->ends & FIRST_SPLIT)\n"
              "        load_q(args, shared, q_parity, unit);\n"
              "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
-      } else {
-        TEXT("      load_q(args, shared, q_parity, unit);\n"
-             "      q_parity ^= 1;\n");
       }
       TEXT("      for (; n >= unit->blocks.begin; --n) {\n"
            "        if (n > unit->blocks.begin)\n"
-           "          load_k(args, shared, &k_stage, unit, n - 1, kv_head);\n"
-           "        load_v(args, shared, &v_stage, unit, n, kv_head);\n"
-           "      }\n"
-           "    }\n"
+           "          load_k(args, shared, &k_stage, unit, n - 1, kv_head);\n");
+      if (!split) {
+        TEXT("        // The place of Q is free later than that of the second key block.\n"
+             "        if (n == unit->blocks.end - 1)\n"
+             "          load_q(args, shared, q_parity, unit);\n");
+      }
+      TEXT("        load_v(args, shared, &v_stage, unit, n, kv_head);\n"
+           "      }\n");
+      if (!split) {
+        TEXT("      q_parity ^= 1;\n");
+      }
+      TEXT("    }\n"
            "    mbarrier_arrive(unit_empty(place.index));\n"
            "  }\n"
            "}\n"

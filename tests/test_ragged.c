@@ -671,22 +671,28 @@ static void test_bias_launches(void **state) {
   }
 }
 
-/** Heads of a section: more of them under a causal mask, but where queries are the last of many keys. */
+/** Heads of a section: more of them under a causal mask, and most where few share a tile, but where
+ * queries are the last of many keys. */
 static void test_hopper_sections(void **state) {
   (void)state;
   static const struct {
-    int mask, keys, paged, want;
-  } rows[] = {{ATTNPRESS_FULL, 100, 0, 4 * HDIM},
-              {ATTNPRESS_CAUSAL, 100, 0, HDIM},
-              {ATTNPRESS_CAUSAL, 300, 0, 4 * HDIM},
-              {ATTNPRESS_CAUSAL, 0, 1, 4 * HDIM}};
+    int mask, keys, heads, paged, want;
+  } rows[] = {{ATTNPRESS_FULL, 100, HEADS_KV, 0, 4 * HDIM},
+              {ATTNPRESS_FULL, 100, HEADS_Q, 0, 4 * HDIM},
+              {ATTNPRESS_CAUSAL, 100, 1, 0, HDIM},
+              {ATTNPRESS_CAUSAL, 100, HEADS_KV, 0, HDIM / 4},
+              {ATTNPRESS_CAUSAL, 100, HEADS_Q, 0, HDIM / 4},
+              {ATTNPRESS_CAUSAL, 300, HEADS_Q, 0, 4 * HDIM},
+              {ATTNPRESS_CAUSAL, 300, HEADS_KV, 0, 4 * HDIM},
+              {ATTNPRESS_CAUSAL, 0, HEADS_KV, 1, 4 * HDIM}};
   attnpress_handle *handle = make_handle();
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     attnpress_forward_args args = rows[i].paged ? paged_args() : ragged_args();
     ragged.max_seqlen_q = 60;
     args.mask = rows[i].mask;
     if (!rows[i].paged)
-      args.k.shape[1] = args.v.shape[1] = rows[i].keys;
+      args.k = args.v = attnpress_tensor_bshd((void *)0x20000, 1, rows[i].keys, rows[i].heads, HDIM,
+                                              ATTNPRESS_BF16);
     args.workspace = (void *)0x60000;
     args.workspace_bytes = 1 << 20;
     cuda->reset();

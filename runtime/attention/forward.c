@@ -219,9 +219,10 @@ static void fill_map(const forward_call *call, const ap_plan *how, const attnpre
   ap_score_mod_fill_map(&call->problem, how, out);
 }
 
-/** How many times as many bytes of K and V a section has under a causal mask. Row blocks of one head
- * begin at keys of their own there; those of several heads that see as many walk side by side. */
-enum { CAUSAL_SECTION = 4 };
+/** How many times as many bytes of K and V a section has under a causal mask, by the heads of a tile.
+ * Row blocks of one head begin at keys of their own there; those of several heads that see as many walk
+ * side by side. */
+enum { CAUSAL_SECTION = 16, CAUSAL_SECTION_SHARED = 4, CAUSAL_SHARED_MIN = 5 };
 
 /** The schedule kernel's, which comes first; with a schedule that is ready it does not run, and the
  * others take of these what they share. */
@@ -230,6 +231,9 @@ static void fill_schedule(const forward_call *call, const ap_plan *how,
   const ap_problem *p = &call->problem;
   const int causal = how->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_CAUSAL &&
                      2 * p->rows_q >= p->rows_k && p->rows_k > 0; /* of prefills, not of chunks */
+  const int times = !causal                                   ? 1
+                    : fwd->heads_per_tile < CAUSAL_SHARED_MIN ? CAUSAL_SECTION
+                                                              : CAUSAL_SECTION_SHARED;
   char *workspace = call->args.workspace;
   *out = (attnpress_fwd_schedule_args){
       .ragged = ap_fill_ragged_args(&call->args),
@@ -243,7 +247,7 @@ static void fill_schedule(const forward_call *call, const ap_plan *how,
           .positions = (int32_t)ap_row_block_positions(&how->tile, fwd->heads_per_tile),
           .heads = fwd->heads_q / fwd->heads_per_tile,
           .sharing = fwd->heads_q / (fwd->heads_kv * fwd->heads_per_tile),
-          .walk_bytes = 2 * (p->hdim + p->hdim_v) / (causal ? CAUSAL_SECTION : 1),
+          .walk_bytes = 2 * (p->hdim + p->hdim_v) / times,
       }},
   };
   if (how->ready) {
