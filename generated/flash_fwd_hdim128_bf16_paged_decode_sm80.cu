@@ -92,7 +92,9 @@ struct KeyPipeline {
   const uint16_t *v;
   Pages pages;
   int key_begin; // the first key of a key block that passes through this ring
-  int page; // of this lane's key of the key block whose slabs are loaded next: what the table says
+  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its page,
+  // and its row there.
+  int page, row_of_page;
   int seqlen_k;    // less the first key of a key block that passes through this ring
   int block_begin; // the last key block that is walked over
   uint32_t ring;   // shared address of slot 0
@@ -107,36 +109,34 @@ __device__ __forceinline__ void ring_barrier() {
   __syncwarp();
 }
 
-// The entry of the sequence's table for this lane's key of key block `n`.
-__device__ __forceinline__ int entry_of_key(const KeyPipeline *pipe, int n) {
+// Where this lane's key of key block `n` lies among the sequence's pages.
+__device__ __forceinline__ PageRow place_in_block(const KeyPipeline *pipe, int n) {
   return place_of_key(&pipe->pages, &pipe->batch->ragged,
-                      n * BLOCK_N + pipe->key_begin + RING_THREAD)
-      .page;
+                      n * BLOCK_N + pipe->key_begin + RING_THREAD);
 }
 
 // Asks for the number of the page in which that key lies, by the table that lies `table` entries
 // behind K's. It is waited for where it is used.
-__device__ __forceinline__ int ask_for_page(const KeyPipeline *pipe, int n, int64_t table) {
-  return pipe->pages.table[table + entry_of_key(pipe, n)];
+__device__ __forceinline__ void ask_for_page(KeyPipeline *pipe, int n, int64_t table) {
+  const PageRow place = place_in_block(pipe, n);
+  pipe->page = pipe->pages.table[table + place.page];
+  pipe->row_of_page = place.row;
 }
 
-// Starts the copy of `rows` keys from `first_key` on, of `columns` columns, into a slot whose rows
-// have `slab_columns`; `global`: their first column in page 0. Keys from `keys` on, counted from
-// the first, become zeros. They are keys `first` and on of those that pass through the ring, of
-// which lane l says to the others where key l lies, as one offset: `number` is what the table says
-// of its page.
+// Starts the copy of `rows` keys, of `columns` columns, into a slot whose rows have `slab_columns`;
+// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become zeros.
+// They are keys `first` and on of those that pass through the ring, of which lane l says to the
+// others where key l lies, as one offset.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,
-                                          const uint16_t *global, int number, int64_t page_stride,
-                                          int64_t row_stride, int first_key, int first, int rows,
-                                          int columns, int keys) {
-  const attnpress_ragged_args *ragged = &pipe->batch->ragged;
+                                          const uint16_t *global, int64_t page_stride,
+                                          int64_t row_stride, int first, int rows, int columns,
+                                          int keys) {
   const int pass_rows = RING_THREADS / (columns / 8);
   const int column = copy_column(columns, RING_THREAD);
   const bool copies =
       RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows;
-  const int row_of_page = place_of_key(&pipe->pages, ragged, first_key - first + RING_THREAD).row;
-  const int64_t key_begin =
-      clamped_page(ragged, number) * page_stride + row_of_page * row_stride;
+  const int64_t key_begin = clamped_page(&pipe->batch->ragged, pipe->page) * page_stride +
+                            pipe->row_of_page * row_stride;
 #pragma unroll
   for (int pass = 0; pass < copy_passes(rows, columns, RING_THREADS); ++pass) {
     const int row = pass * pass_rows + copy_row(columns, RING_THREAD);
@@ -155,21 +155,20 @@ __device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, ui
                                           bool masked) {
   const attnpress_fwd_args *args = &pipe->batch->fwd;
   const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end
-  const int first_key = n * BLOCK_N + pipe->key_begin;
   if (slab < K_SLABS) {
     const int columns = slab < K_SLABS - 1 || HEAD_DIM % K_SLAB == 0 ? K_SLAB : HEAD_DIM % K_SLAB;
-    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, pipe->page, args->k_batch_stride,
-              args->k_row_stride, first_key, 0, RING_KEYS, columns, keys);
+    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, args->k_batch_stride,
+              args->k_row_stride, 0, RING_KEYS, columns, keys);
     // What comes next is loaded a slab's use later: V, whose table may be another one,
-    if (slab == K_SLABS - 1)
-      pipe->page = ask_for_page(pipe, n, pipe->batch->ragged.page_table_v);
+    if (slab == K_SLABS - 1 && pipe->batch->ragged.page_table_v != 0)
+      ask_for_page(pipe, n, pipe->batch->ragged.page_table_v);
   } else {
     const int key = (slab - K_SLABS) * V_SLAB;
-    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, pipe->page, args->v_batch_stride,
-              args->v_row_stride, first_key + key, key, V_SLAB, HEAD_DIM_V, keys - key);
+    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, args->v_batch_stride, args->v_row_stride, key,
+              V_SLAB, HEAD_DIM_V, keys - key);
     // and the next key block.
     if (slab == SLABS - 1 && n > pipe->block_begin)
-      pipe->page = ask_for_page(pipe, n - 1, 0);
+      ask_for_page(pipe, n - 1, 0);
   }
 }
 
@@ -218,20 +217,20 @@ __device__ __forceinline__ void end_slab(KeyPipeline *pipe) {
 }
 
 // A pipeline over the key blocks of a head from `n` down to `block_begin`, whose ring is at the
-// shared address `ring`. `args`: of sequence `b`; `key_begin`: the first key of a key block that
-// passes through it.
+// shared address `ring`. `args` and `pages`: of a sequence; `key_begin`: the first key of a key
+// block that passes through it.
 __device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_ragged_args *batch,
-                                                 const attnpress_fwd_args *args, int64_t b,
+                                                 const attnpress_fwd_args *args, Pages pages,
                                                  int kv_head, int n, int block_begin, uint32_t ring,
                                                  int key_begin) {
   KeyPipeline pipe;
   pipe.batch = batch;
   pipe.k = (const uint16_t *)args->k + kv_head * args->k_head_stride;
   pipe.v = (const uint16_t *)args->v + kv_head * args->v_head_stride;
-  pipe.pages = pages_of_sequence(&batch->ragged, b, args->seqlen_k);
+  pipe.pages = pages;
   pipe.key_begin = key_begin;
   pipe.seqlen_k = args->seqlen_k - key_begin;
-  pipe.page = 0; // the caller's to set
+  pipe.page = pipe.row_of_page = 0; // the caller's to set
   pipe.block_begin = block_begin;
   pipe.ring = ring;
   pipe.slot = 0;
@@ -411,24 +410,38 @@ __device__ __forceinline__ void finish_rows(float row_sum[M_TILES][2], const Pla
     row_sum[m][1] = quad_sum(row_sum[m][1]);
   }
 }
-// Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head
-// r % heads. Rows past the end become zeros.
-__device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
-                                             const attnpress_fwd_args *args, int row_begin,
-                                             int rows) {
+// Passes of the copy of a tile of Q, and the offset of what this thread copies in each. Its rows
+// count heads first: row r is position r / heads of head r % heads.
+constexpr int QUERY_PASSES = ceil_div(BLOCK_M * (HEAD_DIM / 8), NUM_THREADS);
+
+__device__ __forceinline__ void find_queries(int64_t offsets[QUERY_PASSES],
+                                             const attnpress_fwd_args *args, int row_begin) {
   const int chunks = HEAD_DIM / 8;
-#pragma unroll 2
-  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {
-    const int index = first + threadIdx.x;
+#pragma unroll
+  for (int pass = 0; pass < QUERY_PASSES; ++pass) {
+    const int index = pass * NUM_THREADS + threadIdx.x;
     const int row = index / chunks, chunk = index % chunks;
     int position, head;
     split_row(row_begin + row, args->heads_per_tile, &position, &head);
-    if (first + NUM_THREADS <= BLOCK_M * chunks || index < BLOCK_M * chunks)
-      cp_async_16(shared + row * Q_ROW_BYTES + chunk * 16,
-                  q + position * args->q_row_stride + head * args->q_head_stride + chunk * 8,
+    offsets[pass] = position * args->q_row_stride + head * args->q_head_stride + chunk * 8;
+  }
+}
+
+// Starts that copy. Rows past the end become zeros.
+__device__ __forceinline__ void load_found_queries(uint32_t shared, const uint16_t *q,
+                                                   const int64_t offsets[QUERY_PASSES],
+                                                   int row_begin, int rows) {
+  const int chunks = HEAD_DIM / 8;
+#pragma unroll
+  for (int pass = 0; pass < QUERY_PASSES; ++pass) {
+    const int index = pass * NUM_THREADS + threadIdx.x;
+    const int row = index / chunks, chunk = index % chunks;
+    if ((pass + 1) * NUM_THREADS <= BLOCK_M * chunks || index < BLOCK_M * chunks)
+      cp_async_16(shared + row * Q_ROW_BYTES + chunk * 16, q + offsets[pass],
                   row_begin + row < rows ? 16 : 0);
   }
 }
+
 // Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is
 // sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.
 __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],
@@ -441,10 +454,11 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
   const attnpress_fwd_args sequence =
       args_of_sequence(batch, work.batch, NO_BOUND);
   const attnpress_fwd_args *args = &sequence;
+  const int seqlen_q = args->seqlen_q;
   const int thread = read_thread_index();
   const int lane = thread % 32;
   const int heads = args->heads_per_tile;
-  const int rows = args->seqlen_q * heads - work.row_begin; // from the tile's first row on
+  const int rows = seqlen_q * heads - work.row_begin; // from the tile's first row on
   unsigned char *parts = smem + RING_OFFSET;
   // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.
   ring_barrier();
@@ -560,6 +574,10 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const Work work = find_work(&batch.fwd, blockIdx.x);
   if (blockIdx.x < FIRST_THREAD_BLOCKS)
     fetch_lengths(&batch, &work);
+  const int kv_head = key_head(&batch.fwd, work.first_head);
+  int64_t query_offsets[QUERY_PASSES];
+  find_queries(query_offsets, &batch.fwd, work.row_begin);
+  const bool key_count_alone = has_key_count_alone(&batch.ragged);
   const bool guesses = batch.ragged.page_indptr == nullptr && batch.ragged.kv_batch_idx == nullptr;
   const int64_t table_row = guesses ? work.batch * batch.ragged.page_table_stride : 0;
   const int guessed = guesses ? guess_entry(&batch, &work, warp_k * RING_KEYS) : 0;
@@ -567,7 +585,12 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
   const int guessed_page = batch.ragged.page_table[table_row + guessed];
-  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, NO_BOUND);
+  SequenceRows of_sequence;
+  if (key_count_alone) // most calls': what else there may be takes several times as long
+    of_sequence = rows_of_key_count(&batch, work.batch);
+  else
+    of_sequence = rows_of_sequence(&batch, work.batch);
+  const attnpress_fwd_args args = args_of_rows(&batch, work.batch, &of_sequence, NO_BOUND);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
   if (work.row_begin >= rows) // the grid is laid out for the longest sequence
     return;
@@ -591,18 +614,24 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
                       work.first_head * args.q_head_stride;
   const int first_key = warp_k * RING_KEYS; // of this warp in a key block
   const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;
-  KeyPipeline pipe = open_ring(&batch, &args, work.batch, key_head(&args, work.first_head),
+  const Pages pages = pages_of_rows(&batch.ragged, work.batch, &of_sequence, args.seqlen_k);
+  KeyPipeline pipe = open_ring(&batch, &args, pages, kv_head,
                                n, block_begin, ring, first_key);
   // Of the first key block, if it was guessed.
+  const PageRow first_place = place_in_block(&pipe, n);
   pipe.page = guessed_page;
-  if (n >= block_begin && (!guesses || entry_of_key(&pipe, n) != guessed))
-    pipe.page = ask_for_page(&pipe, n, 0);
+  pipe.row_of_page = first_place.row;
+  if (n >= block_begin && (!guesses || first_place.page != guessed))
+    ask_for_page(&pipe, n, 0);
   // K before Q, whose places take divisions.
-  fill_slot(&pipe, n, 0);
-  load_queries(shared, q, &args, work.row_begin, rows);
+  // There are rows; but without the conditions the compiler finds all places before it asks for any
+  // key.
+  if (rows > 0)
+    fill_slot(&pipe, n, 0);
+  load_found_queries(shared, q, query_offsets, work.row_begin, rows);
   cp_async_commit();
-  fill_ring(&pipe, n, 1);
-
+  if (rows > 0)
+    fill_ring(&pipe, n, 1);
   Place place;
   place.first_row = work.row_begin + warp_row;
   place.first_key = first_key;

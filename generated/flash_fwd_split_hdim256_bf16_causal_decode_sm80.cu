@@ -508,7 +508,6 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   load_queries(shared, q, &args, work.row_begin, rows);
   cp_async_commit();
   fill_ring(&pipe, n, 1);
-
   Place place;
   place.first_row = work.row_begin + warp_row;
   place.first_key = first_key;

@@ -397,7 +397,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  Pages pages;\n"
          "  int key_begin; // the first key of a key block that passes through this ring\n");
     if (warps_k > 1) {
-      TEXT("  int page; // of this lane's key of the key block whose slabs are loaded next: what the table says\n");
+      TEXT("  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its page,\n"
+           "  // and its row there.\n"
+           "  int page, row_of_page;\n");
     }
   } else {
     TEXT("  // This thread's first chunk of the next key block to load. The pointers walk along, because\n"
@@ -434,36 +436,34 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     if (warps_k > 1) {
-      TEXT("// The entry of the sequence's table for this lane's key of key block `n`.\n"
-           "__device__ __forceinline__ int entry_of_key(const KeyPipeline *pipe, int n) {\n"
+      TEXT("// Where this lane's key of key block `n` lies among the sequence's pages.\n"
+           "__device__ __forceinline__ PageRow place_in_block(const KeyPipeline *pipe, int n) {\n"
            "  return place_of_key(&pipe->pages, &pipe->batch->ragged,\n"
-           "                      n * BLOCK_N + pipe->key_begin + RING_THREAD)\n"
-           "      .page;\n"
+           "                      n * BLOCK_N + pipe->key_begin + RING_THREAD);\n"
            "}\n"
            "\n"
            "// Asks for the number of the page in which that key lies, by the table that lies `table` entries\n"
            "// behind K's. It is waited for where it is used.\n"
-           "__device__ __forceinline__ int ask_for_page(const KeyPipeline *pipe, int n, int64_t table) {\n"
-           "  return pipe->pages.table[table + entry_of_key(pipe, n)];\n"
+           "__device__ __forceinline__ void ask_for_page(KeyPipeline *pipe, int n, int64_t table) {\n"
+           "  const PageRow place = place_in_block(pipe, n);\n"
+           "  pipe->page = pipe->pages.table[table + place.page];\n"
+           "  pipe->row_of_page = place.row;\n"
            "}\n"
            "\n"
-           "// Starts the copy of `rows` keys from `first_key` on, of `columns` columns, into a slot whose rows\n"
-           "// have `slab_columns`; `global`: their first column in page 0. Keys from `keys` on, counted from\n"
-           "// the first, become zeros. They are keys `first` and on of those that pass through the ring, of\n"
-           "// which lane l says to the others where key l lies, as one offset: `number` is what the table says\n"
-           "// of its page.\n"
+           "// Starts the copy of `rows` keys, of `columns` columns, into a slot whose rows have `slab_columns`;\n"
+           "// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become zeros.\n"
+           "// They are keys `first` and on of those that pass through the ring, of which lane l says to the\n"
+           "// others where key l lies, as one offset.\n"
            "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
-           "                                          const uint16_t *global, int number, int64_t page_stride,\n"
-           "                                          int64_t row_stride, int first_key, int first, int rows,\n"
-           "                                          int columns, int keys) {\n"
-           "  const attnpress_ragged_args *ragged = &pipe->batch->ragged;\n"
+           "                                          const uint16_t *global, int64_t page_stride,\n"
+           "                                          int64_t row_stride, int first, int rows, int columns,\n"
+           "                                          int keys) {\n"
            "  const int pass_rows = RING_THREADS / (columns / 8);\n"
            "  const int column = copy_column(columns, RING_THREAD);\n"
            "  const bool copies =\n"
            "      RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows;\n"
-           "  const int row_of_page = place_of_key(&pipe->pages, ragged, first_key - first + RING_THREAD).row;\n"
-           "  const int64_t key_begin =\n"
-           "      clamped_page(ragged, number) * page_stride + row_of_page * row_stride;\n"
+           "  const int64_t key_begin = clamped_page(&pipe->batch->ragged, pipe->page) * page_stride +\n"
+           "                            pipe->row_of_page * row_stride;\n"
            "#pragma unroll\n"
            "  for (int pass = 0; pass < copy_passes(rows, columns, RING_THREADS); ++pass) {\n"
            "    const int row = pass * pass_rows + copy_row(columns, RING_THREAD);\n"
@@ -482,21 +482,20 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "                                          bool masked) {\n"
            "  const attnpress_fwd_args *args = &pipe->batch->fwd;\n"
            "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
-           "  const int first_key = n * BLOCK_N + pipe->key_begin;\n"
            "  if (slab < K_SLABS) {\n"
            "    const int columns = slab < K_SLABS - 1 || HEAD_DIM % K_SLAB == 0 ? K_SLAB : HEAD_DIM % K_SLAB;\n"
-           "    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, pipe->page, args->k_batch_stride,\n"
-           "              args->k_row_stride, first_key, 0, RING_KEYS, columns, keys);\n"
+           "    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, args->k_batch_stride,\n"
+           "              args->k_row_stride, 0, RING_KEYS, columns, keys);\n"
            "    // What comes next is loaded a slab's use later: V, whose table may be another one,\n"
-           "    if (slab == K_SLABS - 1)\n"
-           "      pipe->page = ask_for_page(pipe, n, pipe->batch->ragged.page_table_v);\n"
+           "    if (slab == K_SLABS - 1 && pipe->batch->ragged.page_table_v != 0)\n"
+           "      ask_for_page(pipe, n, pipe->batch->ragged.page_table_v);\n"
            "  } else {\n"
            "    const int key = (slab - K_SLABS) * V_SLAB;\n"
-           "    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, pipe->page, args->v_batch_stride,\n"
-           "              args->v_row_stride, first_key + key, key, V_SLAB, HEAD_DIM_V, keys - key);\n"
+           "    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, args->v_batch_stride, args->v_row_stride, key,\n"
+           "              V_SLAB, HEAD_DIM_V, keys - key);\n"
            "    // and the next key block.\n"
            "    if (slab == SLABS - 1 && n > pipe->block_begin)\n"
-           "      pipe->page = ask_for_page(pipe, n - 1, 0);\n"
+           "      ask_for_page(pipe, n - 1, 0);\n"
            "  }\n"
            "}\n"
            "\n");
@@ -723,10 +722,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("// A pipeline over the key blocks of a head");
     STRING((warps_k > 1) ? " from `n`" : "");
     TEXT(" down to `block_begin`, whose ring is at the\n"
-         "// shared address `ring`. `args`: of sequence `b`; `key_begin`: the first key of a key block that\n"
-         "// passes through it.\n"
+         "// shared address `ring`. `args` and `pages`: of a sequence; `key_begin`: the first key of a key\n"
+         "// block that passes through it.\n"
          "__device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_ragged_args *batch,\n"
-         "                                                 const attnpress_fwd_args *args, int64_t b,\n"
+         "                                                 const attnpress_fwd_args *args, Pages pages,\n"
          "                                                 int kv_head, ");
     STRING((warps_k > 1) ? "int n, " : "");
     TEXT("int block_begin, uint32_t ring,\n"
@@ -735,7 +734,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  pipe.batch = batch;\n"
          "  pipe.k = (const uint16_t *)args->k + kv_head * args->k_head_stride;\n"
          "  pipe.v = (const uint16_t *)args->v + kv_head * args->v_head_stride;\n"
-         "  pipe.pages = pages_of_sequence(&batch->ragged, b, args->seqlen_k);\n"
+         "  pipe.pages = pages;\n"
          "  pipe.key_begin = key_begin;\n");
   } else {
     TEXT("// A pipeline over the key blocks of a head from `n` down to `block_begin`, whose ring is at the\n"
@@ -758,7 +757,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  pipe.seqlen_k = args->seqlen_k - key_begin;\n");
   if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
-    TEXT("  pipe.page = 0; // the caller's to set\n");
+    TEXT("  pipe.page = pipe.row_of_page = 0; // the caller's to set\n");
   }
   TEXT("  pipe.block_begin = block_begin;\n"
        "  pipe.ring = ring;\n"
@@ -1322,37 +1321,72 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "  }\n");
   }
-  TEXT("}\n"
-       "// Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head\n"
-       "// r % heads. Rows past the end become zeros.\n"
-       "__device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,\n"
-       "                                             const attnpress_fwd_args *args, int row_begin,\n"
-       "                                             int rows) {\n");
-  if (!decode && !split) {
-    TEXT("  if (args->heads_per_tile == 1) {\n"
-         "    const int row = row_begin + copy_row(HEAD_DIM, threadIdx.x);\n"
-         "    copy_rows_async(shared, Q_ROW_BYTES,\n"
-         "                    q + row * args->q_row_stride + copy_column(HEAD_DIM, threadIdx.x),\n"
-         "                    args->q_row_stride, BLOCK_M, HEAD_DIM, rows - row_begin, 0,\n"
-         "                    copy_passes(BLOCK_M, HEAD_DIM, NUM_THREADS), threadIdx.x, NUM_THREADS);\n"
-         "    return;\n"
-         "  }\n");
+  TEXT("}\n");
+  if (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("// Passes of the copy of a tile of Q, and the offset of what this thread copies in each. Its rows\n"
+         "// count heads first: row r is position r / heads of head r % heads.\n"
+         "constexpr int QUERY_PASSES = ceil_div(BLOCK_M * (HEAD_DIM / 8), NUM_THREADS);\n"
+         "\n"
+         "__device__ __forceinline__ void find_queries(int64_t offsets[QUERY_PASSES],\n"
+         "                                             const attnpress_fwd_args *args, int row_begin) {\n"
+         "  const int chunks = HEAD_DIM / 8;\n"
+         "#pragma unroll\n"
+         "  for (int pass = 0; pass < QUERY_PASSES; ++pass) {\n"
+         "    const int index = pass * NUM_THREADS + threadIdx.x;\n"
+         "    const int row = index / chunks, chunk = index % chunks;\n"
+         "    int position, head;\n"
+         "    split_row(row_begin + row, args->heads_per_tile, &position, &head);\n"
+         "    offsets[pass] = position * args->q_row_stride + head * args->q_head_stride + chunk * 8;\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Starts that copy. Rows past the end become zeros.\n"
+         "__device__ __forceinline__ void load_found_queries(uint32_t shared, const uint16_t *q,\n"
+         "                                                   const int64_t offsets[QUERY_PASSES],\n"
+         "                                                   int row_begin, int rows) {\n"
+         "  const int chunks = HEAD_DIM / 8;\n"
+         "#pragma unroll\n"
+         "  for (int pass = 0; pass < QUERY_PASSES; ++pass) {\n"
+         "    const int index = pass * NUM_THREADS + threadIdx.x;\n"
+         "    const int row = index / chunks, chunk = index % chunks;\n"
+         "    if ((pass + 1) * NUM_THREADS <= BLOCK_M * chunks || index < BLOCK_M * chunks)\n"
+         "      cp_async_16(shared + row * Q_ROW_BYTES + chunk * 16, q + offsets[pass],\n"
+         "                  row_begin + row < rows ? 16 : 0);\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// Starts the copy of a tile of Q. Its rows count heads first: row r is position r / heads of head\n"
+         "// r % heads. Rows past the end become zeros.\n"
+         "__device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,\n"
+         "                                             const attnpress_fwd_args *args, int row_begin,\n"
+         "                                             int rows) {\n");
+    if (!decode && !split) {
+      TEXT("  if (args->heads_per_tile == 1) {\n"
+           "    const int row = row_begin + copy_row(HEAD_DIM, threadIdx.x);\n"
+           "    copy_rows_async(shared, Q_ROW_BYTES,\n"
+           "                    q + row * args->q_row_stride + copy_column(HEAD_DIM, threadIdx.x),\n"
+           "                    args->q_row_stride, BLOCK_M, HEAD_DIM, rows - row_begin, 0,\n"
+           "                    copy_passes(BLOCK_M, HEAD_DIM, NUM_THREADS), threadIdx.x, NUM_THREADS);\n"
+           "    return;\n"
+           "  }\n");
+    }
+    TEXT("  const int chunks = HEAD_DIM / 8;\n"
+         "#pragma unroll ");
+    INTEGER((decode || split) ? 2 : 1);
+    TEXT("\n"
+         "  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {\n"
+         "    const int index = first + threadIdx.x;\n"
+         "    const int row = index / chunks, chunk = index % chunks;\n"
+         "    int position, head;\n"
+         "    split_row(row_begin + row, args->heads_per_tile, &position, &head);\n"
+         "    if (first + NUM_THREADS <= BLOCK_M * chunks || index < BLOCK_M * chunks)\n"
+         "      cp_async_16(shared + row * Q_ROW_BYTES + chunk * 16,\n"
+         "                  q + position * args->q_row_stride + head * args->q_head_stride + chunk * 8,\n"
+         "                  row_begin + row < rows ? 16 : 0);\n"
+         "  }\n"
+         "}\n");
   }
-  TEXT("  const int chunks = HEAD_DIM / 8;\n"
-       "#pragma unroll ");
-  INTEGER((decode || split) ? 2 : 1);
-  TEXT("\n"
-       "  for (int first = 0; first < BLOCK_M * chunks; first += NUM_THREADS) {\n"
-       "    const int index = first + threadIdx.x;\n"
-       "    const int row = index / chunks, chunk = index % chunks;\n"
-       "    int position, head;\n"
-       "    split_row(row_begin + row, args->heads_per_tile, &position, &head);\n"
-       "    if (first + NUM_THREADS <= BLOCK_M * chunks || index < BLOCK_M * chunks)\n"
-       "      cp_async_16(shared + row * Q_ROW_BYTES + chunk * 16,\n"
-       "                  q + position * args->q_row_stride + head * args->q_head_stride + chunk * 8,\n"
-       "                  row_begin + row < rows ? 16 : 0);\n"
-       "  }\n"
-       "}\n");
   if (warps_k == 1) {
     TEXT("// out = O / row sum, lse = scale * row maximum + log(row sum). Rows without keys: 0 and -inf.\n"
          "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],\n"
@@ -1503,15 +1537,23 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "                                             const float row_max[M_TILES][2],\n"
          "                                             const float row_sum[M_TILES][2],\n");
     if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n"
-           "                                             unsigned char *smem) {\n"
+      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n");
+      if (split) {
+        TEXT("                                             int seqlen_q,\n");
+      }
+      TEXT("                                             unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
-           "  const Work work = find_work(&batch->fwd, read_block_index());\n"
-           "  const attnpress_fwd_args sequence =\n"
-           "      args_of_sequence(batch, work.batch, ");
-      STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch->fwd.seqlen_k");
-      TEXT(");\n"
-           "  const attnpress_fwd_args *args = &sequence;\n");
+           "  const Work work = find_work(&batch->fwd, read_block_index());\n");
+      if (split) {
+        TEXT("  const attnpress_fwd_args *args = &batch->fwd; // but seqlen_q and where the output lies\n");
+      } else {
+        TEXT("  const attnpress_fwd_args sequence =\n"
+             "      args_of_sequence(batch, work.batch, ");
+        STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch->fwd.seqlen_k");
+        TEXT(");\n"
+             "  const attnpress_fwd_args *args = &sequence;\n"
+             "  const int seqlen_q = args->seqlen_q;\n");
+      }
     } else {
       TEXT("                                             const attnpress_fwd_args *args, Work work,\n"
            "                                             unsigned char *smem) {\n");
@@ -1522,7 +1564,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  const int thread = read_thread_index();\n"
          "  const int lane = thread % 32;\n"
          "  const int heads = args->heads_per_tile;\n"
-         "  const int rows = args->seqlen_q * heads - work.row_begin; // from the tile's first row on\n"
+         "  const int rows = ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args->seqlen_q" : "seqlen_q");
+    TEXT(" * heads - work.row_begin; // from the tile's first row on\n"
          "  unsigned char *parts = smem + RING_OFFSET;\n"
          "  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.\n"
          "  ring_barrier();\n"
@@ -1696,7 +1740,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  const Work work = find_work(&batch.fwd, blockIdx.x);\n"
          "  if (blockIdx.x < FIRST_THREAD_BLOCKS)\n"
-         "    fetch_lengths(&batch, &work);\n");
+         "    fetch_lengths(&batch, &work);\n"
+         "  const int kv_head = key_head(&batch.fwd, work.first_head);\n"
+         "  int64_t query_offsets[QUERY_PASSES];\n"
+         "  find_queries(query_offsets, &batch.fwd, work.row_begin);\n"
+         "  const bool key_count_alone = has_key_count_alone(&batch.ragged);\n");
     if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
       TEXT("  const bool guesses = batch.ragged.page_indptr == nullptr && batch.ragged.kv_batch_idx == nullptr;\n"
            "  const int64_t table_row = guesses ? work.batch * batch.ragged.page_table_stride : 0;\n"
@@ -1712,7 +1760,12 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  const int guessed_page = batch.ragged.page_table[table_row + guessed];\n");
   }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  const attnpress_fwd_args args = args_of_sequence(&batch, work.batch, ");
+    TEXT("  SequenceRows of_sequence;\n"
+         "  if (key_count_alone) // most calls': what else there may be takes several times as long\n"
+         "    of_sequence = rows_of_key_count(&batch, work.batch);\n"
+         "  else\n"
+         "    of_sequence = rows_of_sequence(&batch, work.batch);\n"
+         "  const attnpress_fwd_args args = args_of_rows(&batch, work.batch, &of_sequence, ");
     STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch.fwd.seqlen_k");
     TEXT(");\n"
          "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
@@ -1772,18 +1825,23 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  const uint32_t ring = shared + RING_OFFSET;\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-    TEXT("  KeyPipeline pipe = open_ring(&batch, &args, work.batch, key_head(&args, work.first_head),\n"
+    TEXT("  const Pages pages = pages_of_rows(&batch.ragged, work.batch, &of_sequence, args.seqlen_k);\n"
+         "  KeyPipeline pipe = open_ring(&batch, &args, pages, kv_head,\n"
          "                               ");
     STRING((warps_k > 1) ? "n, " : "");
     TEXT("block_begin, ring, first_key);\n");
     if (warps_k > 1) {
       TEXT("  // Of the first key block, if it was guessed.\n"
+           "  const PageRow first_place = place_in_block(&pipe, n);\n"
            "  pipe.page = guessed_page;\n"
-           "  if (n >= block_begin && (!guesses || entry_of_key(&pipe, n) != guessed))\n"
-           "    pipe.page = ask_for_page(&pipe, n, 0);\n");
+           "  pipe.row_of_page = first_place.row;\n"
+           "  if (n >= block_begin && (!guesses || first_place.page != guessed))\n"
+           "    ask_for_page(&pipe, n, 0);\n");
     }
   } else {
-    TEXT("  KeyPipeline pipe = open_ring(&args, work.batch, key_head(&args, work.first_head), n,\n"
+    TEXT("  KeyPipeline pipe = open_ring(&args, work.batch, ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "key_head(&args, work.first_head)" : "kv_head");
+    TEXT(", n,\n"
          "                               block_begin, ring, first_key);\n");
   }
   if (has_map) {
@@ -1795,13 +1853,25 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  griddepcontrol_wait();\n"
          "  griddepcontrol_launch_dependents();\n");
   }
-  TEXT("  // K before Q, whose places take divisions.\n"
-       "  fill_slot(&pipe, n, 0);\n"
-       "  load_queries(shared, q, &args, work.row_begin, rows);\n"
-       "  cp_async_commit();\n"
-       "  fill_ring(&pipe, n, 1);\n"
-       "\n"
-       "  Place place;\n"
+  TEXT("  // K before Q, whose places take divisions.\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  fill_slot(&pipe, n, 0);\n"
+         "  load_queries(shared, q, &args, work.row_begin, rows);\n");
+  } else {
+    TEXT("  // There are rows; but without the conditions the compiler finds all places before it asks for any\n"
+         "  // key.\n"
+         "  if (rows > 0)\n"
+         "    fill_slot(&pipe, n, 0);\n"
+         "  load_found_queries(shared, q, query_offsets, work.row_begin, rows);\n");
+  }
+  TEXT("  cp_async_commit();\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  fill_ring(&pipe, n, 1);\n");
+  } else {
+    TEXT("  if (rows > 0)\n"
+         "    fill_ring(&pipe, n, 1);\n");
+  }
+  TEXT("  Place place;\n"
        "  place.first_row = work.row_begin + warp_row;\n");
   if ((((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
     TEXT("  place.first_head = work.first_head;\n"
@@ -1886,7 +1956,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  store_output(out, row_max, row_sum, &");
     STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
-    TEXT(", smem);\n");
+    TEXT(", ");
+    STRING(((split && (warps_k > 1)) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? "args.seqlen_q, " : "");
+    TEXT("smem);\n");
   }
   TEXT("}\n");
 }

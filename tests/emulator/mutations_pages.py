@@ -15,8 +15,8 @@ MUTATIONS = [
     Mutation(
         "pages: of the key block in work",
         RING,
-        "pipe->page = ask_for_page(pipe, n - 1, 0);",
-        "pipe->page = ask_for_page(pipe, n, 0);",
+        "ask_for_page(pipe, n - 1, 0);",
+        "ask_for_page(pipe, n, 0);",
     ),
     Mutation(
         "pages: of a key block before the first",
@@ -31,15 +31,15 @@ MUTATIONS = [
         "n * BLOCK_N + pipe->key_begin)",
     ),
     Mutation(
-        "pages: rows of pages are counted from the first lane's",
+        "pages: a key block's rows are those of the one before",
         RING,
-        "place_of_key(&pipe->pages, ragged, first_key - first + RING_THREAD).row",
-        "place_of_key(&pipe->pages, ragged, first_key - first).row",
+        "pipe->row_of_page = place.row;",
+        "pipe->row_of_page = pipe->row_of_page;",
     ),
     Mutation(
         "pages: a number is taken as it is",
         RING,
-        "clamped_page(ragged, number)",
-        "number",
+        "clamped_page(&pipe->batch->ragged, pipe->page)",
+        "pipe->page",
     ),
 ]

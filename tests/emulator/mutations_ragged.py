@@ -235,7 +235,7 @@ MUTATIONS = [
     Mutation(
         "pages: the first page is that of the longest sequence there may be",
         DECODE,
-        "(!guesses || entry_of_key(&pipe, n) != guessed)",
+        "(!guesses || first_place.page != guessed)",
         "!guesses",
     ),
     Mutation(

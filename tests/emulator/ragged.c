@@ -24,6 +24,7 @@ typedef enum key_place {
   KEYS_PAGED,       /* in pages, lengths by cu_seqlens_k */
   KEYS_PAGED_CACHE, /* in pages, lengths by seqused_k, rows of the table picked, behind a pad */
   KEYS_PAGED_FLAT,  /* in pages of flat tables, one of K's and one of V's, lengths by seqused_k */
+  KEYS_PAGED_USED,  /* in pages, lengths by seqused_k */
 } key_place;
 
 typedef enum lse_place { LSE_HEADS_FIRST, LSE_ROWS_FIRST, LSE_BATCHES, LSE_NONE } lse_place;
@@ -57,7 +58,7 @@ typedef struct extent {
 typedef struct batch_row {
   int count;
   extent q[LENGTHS_MAX], k[LENGTHS_MAX];
-  int queries_packed;
+  int queries_packed; /* -1: not, and each sequence has as many, which no array says */
   key_place keys;
   int page_size;
   int heads_kv, group, packed, splits;
@@ -343,11 +344,13 @@ static void add_queries(call *c, const batch_row *row, const int *lengths) {
   const int32_t *axis = c->kernel->variant.axis;
   const int heads = row->heads_kv * row->group;
   int64_t batch = c->count, rows = longest(lengths, c->count) + 1;
-  if (row->queries_packed) {
+  if (row->queries_packed > 0) {
     int end;
     c->ragged.cu_seqlens_q = add_sums(c, CU_Q, lengths, FIRST_ROW, &end);
     batch = 1;
     rows = end + LAST_ROWS;
+  } else if (row->queries_packed < 0) {
+    rows = lengths[0];
   } else {
     c->ragged.seqused_q = add_lengths(c, USED_Q, lengths, 0);
   }
@@ -459,7 +462,7 @@ static void add_lse(call *c, const batch_row *row) {
   const int64_t bound = ap_ragged_queries(&c->args);
   int64_t *stride = c->args.lse_stride, count = heads * rows;
   lse_place place = row->lse;
-  if (!row->queries_packed && place != LSE_NONE)
+  if (row->queries_packed <= 0 && place != LSE_NONE)
     place = LSE_BATCHES;
   switch (place) {
   case LSE_HEADS_FIRST: /* by strides of 0 */
@@ -1328,6 +1331,41 @@ static void run_many(const kernel *k, const companions *others, const score_shap
   }
 }
 
+/* Sequences of which the device knows a number of keys each and nothing else, most of them fewer than
+ * there is room for: one, whose units some kernels find in a way of its own, and three. */
+static void run_key_counts(const kernel *k, const companions *others, const score_shape *scores,
+                           verdict *v) {
+  const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
+  const int block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const struct {
+    int count, queries, keys[3];
+  } calls[] = {{1, 1, {2 * block_n + 61}},
+               {2, 3, {0, 9}},
+               {1, 2, {3 * block_n}},
+               {1, 1, {5}},
+               {3, 2, {block_n, 7, 2 * block_n + 9}}};
+  for (int i = 0; i < COUNT(calls); ++i) {
+    const int queries[3] = {calls[i].queries, calls[i].queries, calls[i].queries};
+    const batch_row row = {.count = calls[i].count,
+                           .queries_packed = -1,
+                           .keys = paged ? KEYS_PAGED_USED : KEYS_CACHED,
+                           .page_size = 16,
+                           .heads_kv = 2,
+                           .group = 4,
+                           .packed = may_pack(k),
+                           .splits = k->variant.axis[AP_ATTENTION_SPLIT] ? 3 : 1,
+                           .contents = READY_NONE,
+                           .no_tickets = 1};
+    *v = (verdict){.passed = 1};
+    if (!has_fixed_splits_alone(k))
+      run_batch(k, others, &row, queries, calls[i].keys, NULL, NULL, scores, 9, v);
+    if (v->passed && may_fix_splits(k))
+      run_fixed(k, others, &row, queries, calls[i].keys, scores, 9, v);
+    if (!v->passed)
+      return;
+  }
+}
+
 int run_ragged_shapes(const kernel *k, const companions *others, const score_shape *scores,
                       FILE *out, int *shapes) {
   static verdict v;
@@ -1359,6 +1397,8 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
       run_chunks(k, others, &scores[i], 77, &v);
     if (v.passed && k->variant.axis[AP_ATTENTION_READY] && i == 0)
       run_many(k, others, &scores[i], &v);
+    if (v.passed && i == 0)
+      run_key_counts(k, others, &scores[i], &v);
     if (!v.passed) {
       print_failure(out, k, i, &v);
       return 1;

@@ -110,15 +110,52 @@ __device__ __forceinline__ int64_t lse_of_sequence(const attnpress_ragged_args *
 
 constexpr int NO_BOUND = 0x7fffffff;
 
+// Where the rows of one sequence lie in q, and its keys in k and v or in its pages, whose batch is
+// k_batch, -1 where there is no such.
+struct SequenceRows {
+  Rows queries, keys;
+  int k_batch;
+};
+
+__device__ __forceinline__ SequenceRows rows_of_sequence(const attnpress_fwd_ragged_args *batch,
+                                                         int64_t b) {
+  const attnpress_ragged_args *ragged = &batch->ragged;
+  SequenceRows rows;
+  rows.queries = query_rows(ragged, b, batch->fwd.seqlen_q);
+  rows.k_batch = key_batch(ragged, b);
+  rows.keys = rows.k_batch < 0 ? Rows{0, 0} : key_rows(ragged, b);
+  return rows;
+}
+
+// Whether a sequence's length is one number, seqused_k, and all else the same of all sequences.
+__device__ __forceinline__ bool has_key_count_alone(const attnpress_ragged_args *args) {
+  return args->seqused_k != nullptr && args->cu_seqlens_q == nullptr &&
+         args->seqused_q == nullptr && args->cu_seqlens_k == nullptr &&
+         args->leftpad_k == nullptr && args->kv_batch_idx == nullptr &&
+         args->cu_seqlens_k_new == nullptr && args->page_indptr == nullptr;
+}
+
+// rows_of_sequence() where that is so.
+__device__ __forceinline__ SequenceRows rows_of_key_count(const attnpress_fwd_ragged_args *batch,
+                                                          int64_t b) {
+  const attnpress_ragged_args *ragged = &batch->ragged;
+  const bool fits = ragged->rows_q <= batch->fwd.seqlen_q;
+  SequenceRows rows;
+  rows.queries = {0, fits ? ragged->rows_q : 0};
+  rows.k_batch = (int)b;
+  rows.keys = rows_used({0, ragged->rows_k}, ragged->seqused_k[b], ragged->seqlen_k_new);
+  return rows;
+}
+
 // The arguments of sequence b alone: lengths and addresses are its own, and batch strides are 0. It
 // has at most `key_bound` keys, or none. The rows of a split's output remain those of the batch.
-__device__ __forceinline__ attnpress_fwd_args
-args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b, int key_bound) {
+__device__ __forceinline__ attnpress_fwd_args args_of_rows(const attnpress_fwd_ragged_args *batch,
+                                                           int64_t b, const SequenceRows *rows,
+                                                           int key_bound) {
   const attnpress_ragged_args *ragged = &batch->ragged;
   attnpress_fwd_args args = batch->fwd;
-  const Rows queries = query_rows(ragged, b, batch->fwd.seqlen_q);
-  const int k_batch = key_batch(ragged, b);
-  const Rows keys = k_batch < 0 ? Rows{0, 0} : key_rows(ragged, b);
+  const Rows queries = rows->queries, keys = rows->keys;
+  const int k_batch = rows->k_batch;
   const int64_t q_batch = ragged->cu_seqlens_q != nullptr ? 0 : b;
   args.seqlen_q = queries.count;
   args.seqlen_k = keys.count <= key_bound ? keys.count : 0;
@@ -137,6 +174,12 @@ args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b, int key_boun
   args.q_batch_stride = args.out_batch_stride = args.lse_batch_stride = 0;
   args.score.window_center = ragged->window_top_left ? 0 : args.seqlen_k - args.seqlen_q;
   return args;
+}
+
+__device__ __forceinline__ attnpress_fwd_args
+args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b, int key_bound) {
+  const SequenceRows rows = rows_of_sequence(batch, b);
+  return args_of_rows(batch, b, &rows, key_bound);
 }
 
 // What is stored for a row's natural lse.
@@ -166,6 +209,13 @@ __device__ __forceinline__ int64_t first_page(const attnpress_ragged_args *args,
                                               int row) {
   return args->page_indptr != nullptr ? rows_between(args->page_indptr, b, args->table_pages).begin
                                       : row * args->page_table_stride;
+}
+
+// `rows`: the sequence's, of which seqlen_k keys are seen.
+__device__ __forceinline__ Pages pages_of_rows(const attnpress_ragged_args *args, int64_t b,
+                                               const SequenceRows *rows, int seqlen_k) {
+  const int64_t first = first_page(args, b, max(rows->k_batch, 0));
+  return {args->page_table + first, rows->keys.begin, max(seqlen_k - 1, 0)};
 }
 
 __device__ __forceinline__ Pages pages_of_sequence(const attnpress_ragged_args *args, int64_t b,
