@@ -20,22 +20,23 @@ __device__ __forceinline__ uint32_t *mark_of(const attnpress_bwd_args *args, int
   return args->dq_zeroed + (batch * args->heads_q + head) * args->row_tiles + row_tile;
 }
 
-// One warp: leaves a row tile of `tiles` accumulator tiles, all columns.
-__device__ __forceinline__ void pass_on(const attnpress_bwd_args *args, int batch, int head,
-                                        int row_tile, const float *d, int tiles, int lane) {
+// One warp: leaves a row tile of `tiles` accumulator tiles, all columns. Its mark is to be made
+// later, when that does not wait for what is stored here.
+__device__ __forceinline__ uint32_t *pass_on(const attnpress_bwd_args *args, int batch, int head,
+                                             int row_tile, const float *d, int tiles, int lane) {
   store_for_sum(args->dq_sum + sum_offset(args, batch, head, row_tile, tiles * 8), d, tiles, lane);
-  __syncwarp(); // the first lane knows of what the others have left
-  if (lane == 0)
-    release_increment(mark_of(args, batch, head, row_tile));
+  return mark_of(args, batch, head, row_tile);
 }
 
-// One warp: takes it over.
-__device__ __forceinline__ void take_over(const attnpress_bwd_args *args, int batch, int head,
-                                          int row_tile, float *d, int tiles, int lane) {
-  const uint32_t *const mark = mark_of(args, batch, head, row_tile);
-  const float *const left = args->dq_sum + sum_offset(args, batch, head, row_tile, tiles * 8);
-  while (load_acquire(mark) == 0) {
-  }
+// One warp: makes it, where there is one.
+__device__ __forceinline__ void make_mark(uint32_t *mark, int lane) {
+  __syncwarp(); // the first lane knows of what the others have left
+  if (mark != nullptr && lane == 0)
+    release_increment(mark);
+}
+
+// What a warp has left in a row tile, as accumulator tiles.
+__device__ __forceinline__ void load_of_sum(float *d, const float *left, int tiles, int lane) {
 #pragma unroll
   for (int tile = 0; tile < tiles; ++tile) {
     const float *const from = left + tile * 128;
@@ -51,4 +52,19 @@ __device__ __forceinline__ void take_over(const attnpress_bwd_args *args, int ba
         d[tile * 4 + i] = from[sum_place(lane, i)];
     }
   }
+}
+
+// Waits for a row tile's mark.
+__device__ __forceinline__ void wait_for_mark(const attnpress_bwd_args *args, int batch, int head,
+                                              int row_tile) {
+  const uint32_t *const mark = mark_of(args, batch, head, row_tile);
+  while (load_acquire(mark) == 0) {
+  }
+}
+
+// One warp: takes a row tile over.
+__device__ __forceinline__ void take_over(const attnpress_bwd_args *args, int batch, int head,
+                                          int row_tile, float *d, int tiles, int lane) {
+  wait_for_mark(args, batch, head, row_tile);
+  load_of_sum(d, args->dq_sum + sum_offset(args, batch, head, row_tile, tiles * 8), tiles, lane);
 }
