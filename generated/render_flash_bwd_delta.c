@@ -188,7 +188,8 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "                ((int64_t)head * args.sum_tiles + at.sum_tile + tile) * args.dq_sum_quads;\n");
   } else {
     TEXT("  const bool zeroes =\n"
-         "      args.zero_ahead == 0 || head_index < first_head_of_unit(&args, args.zero_ahead);\n"
+         "      args.zero_ahead == 0 ||\n"
+         "      (args.zero_ahead > 0 && head_index < first_head_of_unit(&args, args.zero_ahead));\n"
          "  const int quads = zeroes ? args.dq_sum_quads / row_blocks : 0;\n"
          "  float4 *dq_sum = (float4 *)args.dq_sum + (int64_t)blockIdx.x * quads;\n");
   }
@@ -230,9 +231,13 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   TEXT("  }\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  if (args.zero_ahead != 0 && threadIdx.x == 0 &&\n"
-         "      blockIdx.x < args.batch * args.heads_kv * args.group_parts)\n"
-         "    args.dq_zeroed[blockIdx.x] = 0;\n");
+    TEXT("  if (args.zero_ahead < 0) { // a mark of each row tile, which lie like the rows\n"
+         "    if (threadIdx.x < BLOCK_M / 16)\n"
+         "      args.dq_zeroed[(int64_t)blockIdx.x * (BLOCK_M / 16) + threadIdx.x] = 0;\n"
+         "  } else if (args.zero_ahead > 0 && threadIdx.x == 0 &&\n"
+         "             blockIdx.x < args.batch * args.heads_kv * args.group_parts) {\n"
+         "    args.dq_zeroed[blockIdx.x] = 0;\n"
+         "  }\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  if (direct && at.seqlen_k == 0 && args.dq_sum_quads > 0 && !args.accumulate) {\n"

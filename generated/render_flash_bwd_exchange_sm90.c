@@ -28,6 +28,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
   int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
+  int32_t passes = 0;
   int32_t wide = (hdim > 128) ? 1 : 0;
   int32_t s_rows = wide ? 32 : 64;
   int32_t k_columns = !wide ? hdim : ((hdim <= 192) ? 192 : 256);
@@ -243,6 +244,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       if (parts) {
         TEXT("  int part; // of the group\n");
       }
+      if (passes) {
+        TEXT("  // Where a head's walk begins; it goes on at row_begin. Rows before `taken_end` are left by the\n"
+             "  // block of the keys before, those from `passed_begin` on are for that of the keys behind.\n"
+             "  int walk_begin, taken_end, passed_begin;\n");
+      }
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         TEXT("  const SequencePlace *at; // in shared memory\n");
       }
@@ -308,8 +314,26 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       }
       TEXT("  work.row_begin = first_block * BLOCK_M;\n"
            "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
-           "  work.steps = blocks * group;\n"
-           "  return work;\n"
+           "  work.steps = blocks * group;\n");
+      if (passes) {
+        TEXT("  work.taken_end = 0;\n"
+             "  work.passed_begin = work.row_end;\n"
+             "  if (passes_on(args)) {\n"
+             "    if (work.key_begin > 0)\n"
+             "      work.taken_end = queries_in_window(work.key_begin - 1, &args->score, args->seqlen_q,\n"
+             "                                         args->seqlen_k)\n"
+             "                           .key_end;\n"
+             "    if (work.key_begin + BLOCK_N < args->seqlen_k)\n"
+             "      work.passed_begin = queries_in_window(work.key_begin + BLOCK_N, &args->score,\n"
+             "                                            args->seqlen_q, args->seqlen_k)\n"
+             "                              .key_begin /\n"
+             "                          BLOCK_M * BLOCK_M;\n"
+             "  }\n"
+             "  // Rows that are passed on come first.\n"
+             "  work.walk_begin = work.passed_begin < work.row_end ? max(work.passed_begin, work.row_begin)\n"
+             "                                                     : work.row_begin;\n");
+      }
+      TEXT("  return work;\n"
            "}\n"
            "\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -339,9 +363,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "};\n"
            "\n"
            "__device__ __forceinline__ Step step_after(Step step, const Work *work) {\n"
-           "  step.row += BLOCK_M;\n"
-           "  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;\n"
-           "}\n"
+           "  step.row += BLOCK_M;\n");
+      if (passes) {
+        TEXT("  if (step.row == work->row_end)\n"
+             "    step.row = work->row_begin;\n"
+             "  return step.row == work->walk_begin ? Step{step.head + 1, step.row} : step;\n");
+      } else {
+        TEXT("  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;\n");
+      }
+      TEXT("}\n"
            "\n"
            "// ---- The producer ----\n"
            "\n");
@@ -509,7 +539,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
              "                                        const Work *work) {\n"
              "  load_keys(args, shared, work);\n"
-             "  Step step = {work->first_head, work->row_begin};\n"
+             "  Step step = {work->first_head, work->");
+        STRING(passes ? "walk_begin" : "row_begin");
+        TEXT("};\n"
              "  Stage stage = {0, 0};\n"
              "  for (int n = 0; n < work->steps; ++n) {\n"
              "    load_step(args, shared, work, n, step, stage);\n"
@@ -521,7 +553,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "// One warp: lse and delta of each step, four rows a lane.\n"
              "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
              "                                             uint32_t shared, const Work *work) {\n"
-             "  Step step = {work->first_head, work->row_begin};\n"
+             "  Step step = {work->first_head, work->");
+        STRING(passes ? "walk_begin" : "row_begin");
+        TEXT("};\n"
              "  Stage stage = {0, 0};\n");
         if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
           TEXT("  uint32_t parities = 0;\n"
@@ -1534,6 +1568,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     if (parts) {
       TEXT("  int part; // of the group\n");
     }
+    if (passes) {
+      TEXT("  // Where a head's walk begins; it goes on at row_begin. Rows before `taken_end` are left by the\n"
+           "  // block of the keys before, those from `passed_begin` on are for that of the keys behind.\n"
+           "  int walk_begin, taken_end, passed_begin;\n");
+    }
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("  const SequencePlace *at; // in shared memory\n");
     }
@@ -1599,8 +1638,26 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     }
     TEXT("  work.row_begin = first_block * BLOCK_M;\n"
          "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
-         "  work.steps = blocks * group;\n"
-         "  return work;\n"
+         "  work.steps = blocks * group;\n");
+    if (passes) {
+      TEXT("  work.taken_end = 0;\n"
+           "  work.passed_begin = work.row_end;\n"
+           "  if (passes_on(args)) {\n"
+           "    if (work.key_begin > 0)\n"
+           "      work.taken_end = queries_in_window(work.key_begin - 1, &args->score, args->seqlen_q,\n"
+           "                                         args->seqlen_k)\n"
+           "                           .key_end;\n"
+           "    if (work.key_begin + BLOCK_N < args->seqlen_k)\n"
+           "      work.passed_begin = queries_in_window(work.key_begin + BLOCK_N, &args->score,\n"
+           "                                            args->seqlen_q, args->seqlen_k)\n"
+           "                              .key_begin /\n"
+           "                          BLOCK_M * BLOCK_M;\n"
+           "  }\n"
+           "  // Rows that are passed on come first.\n"
+           "  work.walk_begin = work.passed_begin < work.row_end ? max(work.passed_begin, work.row_begin)\n"
+           "                                                     : work.row_begin;\n");
+    }
+    TEXT("  return work;\n"
          "}\n"
          "\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -1630,9 +1687,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "};\n"
          "\n"
          "__device__ __forceinline__ Step step_after(Step step, const Work *work) {\n"
-         "  step.row += BLOCK_M;\n"
-         "  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;\n"
-         "}\n"
+         "  step.row += BLOCK_M;\n");
+    if (passes) {
+      TEXT("  if (step.row == work->row_end)\n"
+           "    step.row = work->row_begin;\n"
+           "  return step.row == work->walk_begin ? Step{step.head + 1, step.row} : step;\n");
+    } else {
+      TEXT("  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;\n");
+    }
+    TEXT("}\n"
          "\n"
          "// ---- The producer ----\n"
          "\n");
@@ -1800,7 +1863,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
            "                                        const Work *work) {\n"
            "  load_keys(args, shared, work);\n"
-           "  Step step = {work->first_head, work->row_begin};\n"
+           "  Step step = {work->first_head, work->");
+      STRING(passes ? "walk_begin" : "row_begin");
+      TEXT("};\n"
            "  Stage stage = {0, 0};\n"
            "  for (int n = 0; n < work->steps; ++n) {\n"
            "    load_step(args, shared, work, n, step, stage);\n"
@@ -1812,7 +1877,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "// One warp: lse and delta of each step, four rows a lane.\n"
            "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
            "                                             uint32_t shared, const Work *work) {\n"
-           "  Step step = {work->first_head, work->row_begin};\n"
+           "  Step step = {work->first_head, work->");
+      STRING(passes ? "walk_begin" : "row_begin");
+      TEXT("};\n"
            "  Stage stage = {0, 0};\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         TEXT("  uint32_t parities = 0;\n"

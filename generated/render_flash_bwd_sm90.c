@@ -41,6 +41,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t parts = (sums && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
   int32_t skips = ((mask == AP_ATTENTION_MASK_WINDOW) && own_dq) ? 1 : 0;
+  int32_t passes = ((skips && parts) && (hdim <= 64)) ? 1 : 0;
+  int32_t brings = ((passes && v_in_regs) && ((128 * 128) >= (hdim * 256))) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -121,7 +123,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (bulk) {
     TEXT("#include \"attnpress/device/gradient_bulk.cuh\"\n");
   }
-  if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+  if (passes || (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED))) {
     TEXT("#include \"attnpress/device/gradient_direct.cuh\"\n");
   }
   if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
@@ -129,6 +131,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
     TEXT("#include \"attnpress/device/gradient_order.cuh\"\n");
+  }
+  if (passes) {
+    TEXT("#include \"attnpress/device/gradient_pass.cuh\"\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
@@ -139,6 +144,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n");
+  if (brings) {
+    TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n");
+  }
   if ((sums || k_in_regs) || v_in_regs) {
     TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n");
   }
@@ -366,6 +374,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (parts) {
     TEXT("  int part; // of the group\n");
   }
+  if (passes) {
+    TEXT("  // Where a head's walk begins; it goes on at row_begin. Rows before `taken_end` are left by the\n"
+         "  // block of the keys before, those from `passed_begin` on are for that of the keys behind.\n"
+         "  int walk_begin, taken_end, passed_begin;\n");
+  }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  const SequencePlace *at; // in shared memory\n");
   }
@@ -431,8 +444,26 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  work.row_begin = first_block * BLOCK_M;\n"
        "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
-       "  work.steps = blocks * group;\n"
-       "  return work;\n"
+       "  work.steps = blocks * group;\n");
+  if (passes) {
+    TEXT("  work.taken_end = 0;\n"
+         "  work.passed_begin = work.row_end;\n"
+         "  if (passes_on(args)) {\n"
+         "    if (work.key_begin > 0)\n"
+         "      work.taken_end = queries_in_window(work.key_begin - 1, &args->score, args->seqlen_q,\n"
+         "                                         args->seqlen_k)\n"
+         "                           .key_end;\n"
+         "    if (work.key_begin + BLOCK_N < args->seqlen_k)\n"
+         "      work.passed_begin = queries_in_window(work.key_begin + BLOCK_N, &args->score,\n"
+         "                                            args->seqlen_q, args->seqlen_k)\n"
+         "                              .key_begin /\n"
+         "                          BLOCK_M * BLOCK_M;\n"
+         "  }\n"
+         "  // Rows that are passed on come first.\n"
+         "  work.walk_begin = work.passed_begin < work.row_end ? max(work.passed_begin, work.row_begin)\n"
+         "                                                     : work.row_begin;\n");
+  }
+  TEXT("  return work;\n"
        "}\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -462,9 +493,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "};\n"
        "\n"
        "__device__ __forceinline__ Step step_after(Step step, const Work *work) {\n"
-       "  step.row += BLOCK_M;\n"
-       "  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;\n"
-       "}\n"
+       "  step.row += BLOCK_M;\n");
+  if (passes) {
+    TEXT("  if (step.row == work->row_end)\n"
+         "    step.row = work->row_begin;\n"
+         "  return step.row == work->walk_begin ? Step{step.head + 1, step.row} : step;\n");
+  } else {
+    TEXT("  return step.row == work->row_end ? Step{step.head + 1, work->row_begin} : step;\n");
+  }
+  TEXT("}\n"
        "\n"
        "// ---- The producer ----\n"
        "\n");
@@ -632,7 +669,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
          "                                        const Work *work) {\n"
          "  load_keys(args, shared, work);\n"
-         "  Step step = {work->first_head, work->row_begin};\n"
+         "  Step step = {work->first_head, work->");
+    STRING(passes ? "walk_begin" : "row_begin");
+    TEXT("};\n"
          "  Stage stage = {0, 0};\n"
          "  for (int n = 0; n < work->steps; ++n) {\n"
          "    load_step(args, shared, work, n, step, stage);\n"
@@ -644,7 +683,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "// One warp: lse and delta of each step, four rows a lane.\n"
          "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
          "                                             uint32_t shared, const Work *work) {\n"
-         "  Step step = {work->first_head, work->row_begin};\n"
+         "  Step step = {work->first_head, work->");
+    STRING(passes ? "walk_begin" : "row_begin");
+    TEXT("};\n"
          "  Stage stage = {0, 0};\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("  uint32_t parities = 0;\n"
@@ -817,6 +858,68 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n");
     }
   }
+  if (brings) {
+    TEXT("// Where V was, dQ of a step that the block of the keys before has left. The consumers' warps arrive\n"
+         "// when V is in their registers, behind the first step; then two warps bring what was left, and hand it to those of dQ, which\n"
+         "// hand the place back.\n"
+         "__shared__ uint64_t left_barriers[3];\n"
+         "\n"
+         "__device__ __forceinline__ uint32_t v_taken() {\n"
+         "  return shared_address(&left_barriers[0]);\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t left_full() {\n"
+         "  return shared_address(&left_barriers[1]);\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t left_empty() {\n"
+         "  return shared_address(&left_barriers[2]);\n"
+         "}\n"
+         "\n"
+         "// One of two warps, of which each brings two row tiles of a step.\n"
+         "__device__ __forceinline__ void bring_left(const attnpress_bwd_args *args, uint32_t shared,\n"
+         "                                           const Work *work, int warp) {\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "  if (!passes_on(args) || work->steps == 0)\n"
+         "    return;\n"
+         "  // The consumers' warps arrived: hands over the place of V.\n"
+         "  wait_for_phase(v_taken(), 0);\n"
+         "  Step step = {work->first_head, work->walk_begin};\n"
+         "  for (int n = 0, brought = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
+         "    if (step.row >= work->taken_end)\n"
+         "      continue;\n"
+         "    // The warps of dQ arrived: hands over the place of what was brought before.\n"
+         "    wait_for_phase(left_empty(), brought % 2 ^ 1);\n"
+         "    const int row_tile = step.row / 16 + warp * 2;\n"
+         "    const int tiles = min(2, (args->seqlen_q - row_tile * 16 + 15) / 16); // that are there\n"
+         "    if (lane < tiles)\n"
+         "      wait_for_mark(args, work->batch, step.head, row_tile + lane);\n"
+         "    __syncwarp(); // all lanes know\n"
+         "    const float *const from =\n"
+         "        args->dq_sum + sum_offset(args, work->batch, step.head, row_tile, HEAD_DIM) + lane * 4;\n"
+         "    const uint32_t to = shared + V_OFFSET + warp * 2 * DQ_WARP_BYTES + lane * 16;\n"
+         "#pragma unroll 4\n"
+         "    for (int i = 0; i < tiles * K_TILES; ++i)\n"
+         "      cp_async_16(to + i * 512, from + i * 128, 16);\n"
+         "    cp_async_commit();\n"
+         "    cp_async_wait(0);\n"
+         "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+         "    __syncwarp();\n"
+         "    arrive_once(left_full());\n"
+         "    ++brought;\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  if (passes) {
+    TEXT("// Stores a warp's part of a step to dq, through the warp's place in shared memory.\n"
+         "__device__ __forceinline__ void store_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+         "                                         const Work *work, Step step, const float *dq, int lane) {\n"
+         "  const int warp = threadIdx.x / 32 % 4, row = step.row + warp * 16;\n"
+         "  store_row_tile(args, row_of_dq(args, work->batch, row, step.head),\n"
+         "                 smem + DQ_OFFSET + warp * DQ_WARP_BYTES, K_TILES, dq, K_TILES, HEAD_DIM,\n"
+         "                 args->seqlen_q - row, DTYPE, lane);\n"
+         "}\n"
+         "\n");
+  }
   if (adders) {
     TEXT("// Hands a warp's part of a step's dQ, 8 `tiles` columns, to the thread that has it added up. At\n"
          "// `empty` that thread arrived, when the copy engine had read what was there: hands over the place.\n"
@@ -916,16 +1019,45 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
          "  const int place = DQ_OFFSET + warp * DQ_WARP_BYTES;\n"
          "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);\n"
-         "  Step step = {work->first_head, work->row_begin};\n");
+         "  Step step = {work->first_head, work->");
+    STRING(passes ? "walk_begin" : "row_begin");
+    TEXT("};\n");
     if (parts) {
       TEXT("  // A warp that has waited for the zeros of the sum arrives, the warps of dQ arrive and wait.\n"
            "  named_barrier_sync(3, 128 + 32);\n");
     }
     TEXT("  if (work->steps > 0) // the copy engine hands over K\n"
-         "    wait_for_phase(k_full(shared), 0);\n"
-         "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
-         "    const int turn = n % 2;\n"
-         "    // All consumers' warps arrived: hands over their dS.\n"
+         "    wait_for_phase(k_full(shared), 0);\n");
+    if (passes) {
+      TEXT("  uint32_t *mark = nullptr; // of the step before, which has passed its rows on\n");
+      if (brings) {
+        TEXT("  int taken = 0; // steps whose rows were left\n");
+      }
+    }
+    TEXT("  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
+         "    const int turn = n % 2;\n");
+    if (passes) {
+      TEXT("    const int row_tile = step.row / 16 + warp;\n"
+           "    float dq[");
+      INTEGER(hdim / 2);
+      TEXT("] = {};\n");
+      if (brings) {
+        TEXT("    if (passes_on(args) && step.row < work->taken_end) {\n"
+             "      // The warps that bring it arrived: hands over what was left.\n"
+             "      wait_for_phase(left_full(), taken % 2);\n"
+             "      if (row_tile * 16 < args->seqlen_q)\n"
+             "        load_of_sum(dq, (const float *)(smem + V_OFFSET + warp * DQ_WARP_BYTES), K_TILES, lane);\n"
+             "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+             "      __syncwarp();\n"
+             "      arrive_once(left_empty());\n"
+             "      ++taken;\n"
+             "    }\n");
+      } else {
+        TEXT("    if (passes_on(args) && step.row < work->taken_end && row_tile * 16 < args->seqlen_q)\n"
+             "      take_over(args, work->batch, step.head, row_tile, dq, K_TILES, lane);\n");
+      }
+    }
+    TEXT("    // All consumers' warps arrived: hands over their dS.\n"
          "    wait_for_phase(ds_full(shared, turn), n / 2 % 2);\n"
          "    const uint32_t tile = shared + DS_OFFSET + turn * DS_BYTES + warp * 32 +\n"
          "                          ldmatrix_columns_first(lane, DS_ROW_BYTES);\n"
@@ -936,10 +1068,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "                                  HEAD_DIM);\n"
          "    const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
          "    uint32_t ds[DQ_STEPS][4];\n"
-         "    {\n"
-         "      float dq[");
-    INTEGER(((hdim < 64) ? hdim : 64) / 2);
-    TEXT("];\n");
+         "    {\n");
+    if (!passes) {
+      TEXT("      float dq[");
+      INTEGER(((hdim < 64) ? hdim : 64) / 2);
+      TEXT("];\n");
+    }
     if (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (hdim > 40)) && (hdim <= 80)) {
       TEXT("#pragma unroll 1 // else there are some registers too few\n");
     } else {
@@ -958,8 +1092,17 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("k16_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("_rs_trans(\n"
-         "              dq, ds[i], k + ((first + i) * 16 * 128) / 16, first + i > 0);\n"
+         "              dq, ds[i], k + ((first + i) * 16 * 128) / 16, ");
+    STRING(passes ? "1" : "first + i > 0");
+    TEXT(");\n"
          "        wgmma_commit();\n");
+    if (passes) {
+      TEXT("        if (first + DQ_STEPS == KEY_STEPS) {\n"
+           "          // While products run: of the step before.\n"
+           "          make_mark(mark, lane);\n"
+           "          mark = nullptr;\n"
+           "        }\n");
+    }
     if (hdim <= 64) {
       TEXT("        if (first + DQ_STEPS == KEY_STEPS) {\n"
            "          // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
@@ -981,6 +1124,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "        add_columns(sum, smem, shared, place, dq, ");
       INTEGER(((hdim < 64) ? hdim : 64) / 8);
       TEXT(", lane);\n");
+    } else if (passes) {
+      TEXT("      if (valid && !passes_on(args))\n"
+           "        add_columns(sum, smem, shared, place, dq, K_TILES, lane);\n"
+           "      else if (valid && step.row >= work->passed_begin)\n"
+           "        mark = pass_on(args, work->batch, step.head, row_tile, dq, K_TILES, lane);\n"
+           "      else if (valid)\n"
+           "        store_dq(args, smem, work, step, dq, lane);\n");
     } else {
       TEXT("      if (valid)\n"
            "        add_columns(sum, smem, shared, place, dq, ");
@@ -1040,8 +1190,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("    }\n");
     }
-    TEXT("  }\n"
-         "  named_barrier_arrive(2, NUM_THREADS - 128); // K has been read\n"
+    TEXT("  }\n");
+    if (passes) {
+      TEXT("  make_mark(mark, lane);\n");
+    }
+    TEXT("  named_barrier_arrive(2, NUM_THREADS - 128); // K has been read\n"
          "  wait_for_additions(0);\n"
          "}\n");
   } else if (halves) {
@@ -1200,7 +1353,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    wait_for_zeros(args, unit_of(args, work), 2);\n"
          "  __syncwarp();\n");
   }
-  TEXT("  Step step = {work->first_head, work->row_begin};\n"
+  TEXT("  Step step = {work->first_head, work->");
+  STRING(passes ? "walk_begin" : "row_begin");
+  TEXT("};\n"
        "  Stage stage = {0, 0};\n");
   if (k_in_regs || v_in_regs) {
     if (zeros) {
@@ -1443,6 +1598,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     INTEGER(hdim);
     TEXT("(dk);\n"
          "    arrive_once(step_empty(shared, stage.index));\n");
+    if (brings) {
+      TEXT("    if (n == 0) // products have taken V's fragments\n"
+           "      arrive_once(v_taken());\n");
+    }
     if (in_turn) {
       TEXT("    // Of the step before: nobody waits for the other's dS then.\n"
            "    if (n > 0 && turn != consumer)\n"
@@ -1589,6 +1748,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
          "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n");
   }
+  if (brings) {
+    TEXT("    mbarrier_init(v_taken(), 4 * CONSUMERS);\n"
+         "    mbarrier_init(left_full(), 2);\n"
+         "    mbarrier_init(left_empty(), 4);\n");
+  }
   TEXT("    fence_mbarrier_init();\n"
        "  }\n"
        "  // All threads arrive and wait: hands over the barriers");
@@ -1627,6 +1791,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      __syncwarp();\n"
          "      named_barrier_arrive(3, 128 + 32);\n"
          "    }\n");
+  }
+  if (brings) {
+    TEXT("    if (warp >= 2)\n"
+         "      bring_left(&bwd, shared, &work, warp - 2);\n");
   }
   if (adders) {
     TEXT("    if (threadIdx.x == 64)\n"

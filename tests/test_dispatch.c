@@ -956,6 +956,52 @@ static int32_t backward_pass(const ap_launches *launches, int i) {
   return launches->launch[i].variant.axis[AP_ATTENTION_PASS];
 }
 
+/** Of a narrow window no row is seen by more than two blocks of keys: bwd stores dq, and nothing is zeroed,
+ * deterministic or not. */
+static void test_windows_that_pass_on(void **state) {
+  (void)state;
+  static const struct {
+    int rows, keys, hdim, left, right, chunk, passes;
+  } cases[] = {
+      {8192, 8192, 64, 127, 0, 0, 1}, {8192, 8192, 64, 128, 0, 0, 1},
+      {8192, 8192, 64, 129, 0, 0, 0}, {8192, 8192, 24, 64, 64, 0, 1},
+      {8192, 8192, 64, 65, 64, 0, 0}, {8192, 8192, 72, 127, 0, 0, 0},
+      {8192, 8192, 64, 127, 0, 9, 0}, {700, 828, 64, 100, 0, 0, 1},
+      {700, 699, 64, 50, 0, 0, 0},    {700, 699, 64, 50, 1, 0, 1},
+      {100, 101, 64, 64, 0, 0, 1},    {100, 0, 64, 64, 0, 0, 0},
+      {1, 1, 64, 0, 0, 0, 1},         {5, 900, 64, 1000, 0, 0, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
+    for (int deterministic = 0; deterministic < 2; ++deterministic) {
+      ap_problem problem = make_problem(2, 64, 8, cases[i].rows, cases[i].keys, cases[i].hdim);
+      ap_backward_plan plan;
+      ap_launches launches, range;
+      int found[64] = {0}, launched[64] = {0};
+      problem.mask = AP_ATTENTION_MASK_WINDOW;
+      problem.window_left = cases[i].left;
+      problem.window_right = cases[i].right;
+      problem.window_chunk = cases[i].chunk;
+      assert_ok(ap_choose_backward(&problem, deterministic, &h200, &plan, &launches));
+      for (int at = 0; at < launches.count; ++at)
+        launched[backward_pass(&launches, at)] = 1;
+      if ((plan.zero_ahead == -1) != cases[i].passes)
+        fail_msg("case %zu: %d", i, plan.zero_ahead);
+      assert_true(launched[AP_ATTENTION_PASS_BWD_DELTA]);
+      if (cases[i].passes) {
+        assert_int_equal(launches.count, 2);
+        assert_true(launched[AP_ATTENTION_PASS_BWD]);
+      } else if (cases[i].keys > 0) {
+        assert_int_equal(launched[AP_ATTENTION_PASS_BWD_CONVERT], !deterministic);
+      }
+      assert_ok(ap_choose_backward_range(&problem, deterministic, &h200, &range));
+      for (int at = 0; at < range.count; ++at)
+        found[backward_pass(&range, at)] = 1;
+      for (int pass = 0; pass < 64; ++pass)
+        assert_true(!launched[pass] || found[pass]);
+      assert_true(range.workspace_bytes >= launches.workspace_bytes);
+    }
+}
+
 /** Heads whose blocks take turns are zeroed ahead all at once, or a block would wait for later ones. */
 static void test_causal_turns(void **state) {
   (void)state;
@@ -1320,6 +1366,7 @@ int main(void) {
       cmocka_unit_test(test_whole_row_blocks),
       cmocka_unit_test(test_packing),
       cmocka_unit_test(test_no_parts),
+      cmocka_unit_test(test_windows_that_pass_on),
       cmocka_unit_test(test_causal_turns),
       cmocka_unit_test(test_short_pair),
       cmocka_unit_test(test_overlap),

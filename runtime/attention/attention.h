@@ -93,15 +93,16 @@ typedef struct ap_backward_order {
 
 /** What a backward call launches, and where its workspace holds what. `launches` is filled, too. */
 typedef struct ap_backward_plan {
-  int32_t row_tiles, sum_tiles;     /* as in attnpress_bwd_args */
-  int32_t fused;                    /* 1: dq is summed in fp32 in the workspace */
-  int32_t direct_keys;              /* as in attnpress_bwd_ragged_args */
-  int32_t has_sum;                  /* 1: dq_sum is there */
-  size_t delta_offset_bytes;        /* behind lse_log2 */
-  size_t dq_sum_offset_bytes;       /* behind delta; only where it is there */
-  int32_t can_zero_ahead;           /* 1: bwd is a kernel that can, and dq_zeroed is there */
-  int32_t zero_ahead;               /* as in attnpress_bwd_args */
-  size_t dq_zeroed_offset_bytes;    /* behind dq_sum */
+  int32_t row_tiles, sum_tiles;  /* as in attnpress_bwd_args */
+  int32_t fused;                 /* 1: dq is summed in fp32 in the workspace */
+  int32_t direct_keys;           /* as in attnpress_bwd_ragged_args */
+  int32_t has_sum;               /* 1: dq_sum is there */
+  size_t delta_offset_bytes;     /* behind lse_log2 */
+  size_t dq_sum_offset_bytes;    /* behind delta; only where it is there */
+  int32_t can_zero_ahead;        /* 1: bwd is a kernel that can, and dq_zeroed is there */
+  int32_t can_pass_on;           /* 1: bwd is a kernel that can, and dq_zeroed has room for marks */
+  int32_t zero_ahead;            /* as in attnpress_bwd_args */
+  size_t dq_zeroed_offset_bytes; /* behind dq_sum */
   int32_t blocks[AP_LAUNCHES_MAX];  /* of each launch: the argument of that name, */
   int32_t abreast[AP_LAUNCHES_MAX]; /* and so here; 0: it has none */
   int32_t orders;                   /* of ragged calls; 0: no schedule kernel runs */
@@ -118,6 +119,11 @@ typedef struct ap_backward_plan {
 
 /** Whether thread blocks of a kernel can zero the sum of dq ahead of those that add to it. */
 int ap_can_zero_ahead(const ap_variant *variant);
+
+/** Whether thread blocks of a kernel can pass dq on, where each row is seen by those of two blocks of
+ * keys at most; and whether it is, of blocks of so many rows and keys, and by one key at least. */
+int ap_can_pass_on(const ap_launch *launch);
+int ap_seen_by_two(const ap_mask *mask, int32_t rows, int32_t keys);
 attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic,
                                     const ap_device *device, ap_backward_plan *plan,
                                     ap_launches *launches);

@@ -135,7 +135,7 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
       .key_tiles = how->key_tiles,
       .zero_ahead = how->zero_ahead,
   };
-  if (how->zero_ahead > 0)
+  if (how->zero_ahead != 0)
     out->dq_zeroed = (uint32_t *)(workspace + how->dq_zeroed_offset_bytes);
   if (how->group_parts > 1) {
     out->dk_sum = (float *)(workspace + how->dk_sum_offset_bytes);

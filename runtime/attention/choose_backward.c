@@ -2,6 +2,7 @@
  * Pure: it depends on shapes and the device's numbers, and touches nothing.
  *
  *     fused    bwd_delta, bwd, bwd_convert    dq is summed in fp32, in any order
+ *     passed   bwd_delta, bwd                 of a narrow window; as of the pair
  *     paired   bwd_delta, bwd_dq, bwd_dkv     every bit is the same in every run
  *
  * and, where the gradients by the sinks or the bias are wanted, bwd_sinks and bwd_dbias behind
@@ -190,7 +191,7 @@ enum {
   PAIR_KEYS = 768,     /* keys of a row, on average, up to which the pair takes less time */
   PAIR_BLOCK_KEYS = 64,
   PAIR_BLOCK_ROWS = 128, /* of bwd_dq, of which no more than a quarter may be past the end */
-  PAIR_ROUNDS = 2, /* of thread blocks of keys, at least */
+  PAIR_ROUNDS = 2,       /* of thread blocks of keys, at least */
 };
 
 /** Whether a call with few keys may run the pair although it need not: where bwd has 64 keys a block,
@@ -346,12 +347,45 @@ static void take_turns(const ap_problem *p, const ap_device *device, ap_backward
 enum {
   ZERO_ROUNDS = 2,          /* of thread blocks, at least, between who zeroes and who adds */
   UNIT_QUADS_MAX = 1 << 30, /* of 16 bytes, of a unit's sum: a kernel counts them */
+  PASS_HDIM_MAX = 64,       /* of thread blocks that pass dq on */
 };
 
 int ap_can_zero_ahead(const ap_variant *variant) {
   const int32_t *axis = variant->axis;
   return axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD && axis[AP_ATTENTION_ARCH] == 90 &&
          axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_DENSE;
+}
+
+int ap_can_pass_on(const ap_launch *launch) {
+  const int32_t *axis = launch->variant.axis;
+  return ap_can_zero_ahead(&launch->variant) &&
+         axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_WINDOW &&
+         axis[AP_ATTENTION_HDIM] <= PASS_HDIM_MAX &&
+         launch->tile.field[AP_ATTENTION_TILE_DQ_WARPS] == 4;
+}
+
+static int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - (a % b < 0);
+}
+
+int ap_seen_by_two(const ap_mask *mask, int32_t rows, int32_t keys) {
+  if (mask->kind != AP_ATTENTION_MASK_WINDOW || mask->chunk > 0 || mask->seqlen_q == 0 ||
+      mask->seqlen_k == 0 || mask->center + mask->right < 0 ||
+      mask->seqlen_q - 1 + mask->center - mask->left >= mask->seqlen_k)
+    return 0;
+  for (int64_t row = 0; row < keys; row += rows) { /* and so on, with other keys */
+    const int64_t first = row + mask->center - mask->left;
+    const int64_t last = row + rows - 1 + mask->center + mask->right;
+    if (floor_div(last, keys) - floor_div(first, keys) > 1)
+      return 0;
+  }
+  return 1;
+}
+
+static int may_pass_on(const ap_launch *launch, const ap_mask *mask) {
+  return ap_can_pass_on(launch) &&
+         ap_seen_by_two(mask, launch->tile.field[AP_ATTENTION_TILE_BLOCK_M],
+                        launch->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
 }
 
 /** Units that a unit's thread blocks zero ahead; 0: there are too few for that. */
@@ -390,7 +424,9 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
   if (plan->has_sum)
     fits = fits && add_floats(tile_rows * (size_t)plan->sum_tiles, (size_t)p->hdim, &end);
   plan->dq_zeroed_offset_bytes = end;
-  if (plan->can_zero_ahead) /* parts of groups are at most as many as query heads */
+  if (plan->can_pass_on)
+    fits = fits && add_floats(batch * (size_t)p->heads_q, (size_t)plan->row_tiles, &end);
+  else if (plan->can_zero_ahead) /* parts of groups are at most as many as query heads */
     fits = fits && add_floats(batch * (size_t)p->heads_q, 1, &end);
   if (plan->group_parts > 1) {
     plan->dk_sum_offset_bytes = end;
@@ -438,6 +474,20 @@ static attnpress_status add_schedule(const ap_problem *p, const ap_device *devic
 
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
+/** Whether thread blocks of bwd pass dq on, by which every bit is the same in every run. `is_bound`:
+ * under some window of the kernel. */
+static attnpress_status find_passing(const ap_problem *p, const ap_device *device, int is_bound,
+                                     int *passes_on) {
+  const ap_mask mask = ap_problem_mask(p, p->mask);
+  ap_launch launch;
+  *passes_on = 0;
+  if (p->mask != AP_ATTENTION_MASK_WINDOW || !is_fused(p, 0))
+    return ATTNPRESS_OK;
+  FORWARD_IF(find_kernel(p, AP_ATTENTION_PASS_BWD, device, &launch));
+  *passes_on = is_bound ? ap_can_pass_on(&launch) : may_pass_on(&launch, &mask);
+  return ATTNPRESS_OK;
+}
+
 /** `is_bound`: of a call whose extents are those of the largest. */
 static attnpress_status choose(const ap_problem *p, int deterministic, int is_bound,
                                const ap_device *device, ap_backward_plan *plan,
@@ -451,7 +501,10 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
     plan->row_tiles = (int32_t)((p->rows_q / AP_PADDED_ROWS + p->batch) * PADDED_TILES);
     plan->sum_tiles = (int32_t)(p->rows_q / TILE_ROWS + p->batch);
   }
-  plan->fused = is_fused(p, deterministic) && (is_bound || !is_short(p, device));
+  int passes_on = 0;
+  if (!is_bound)
+    FORWARD_IF(find_passing(p, device, 0, &passes_on));
+  plan->fused = passes_on || (is_fused(p, deterministic) && (is_bound || !is_short(p, device)));
   FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, device, plan, launches));
   FORWARD_IF(add_sinks(p, device, launches));
   FORWARD_IF(add_dbias(p, device, plan, launches));
@@ -459,14 +512,17 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
     const int main_kernel = launches->count;
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD, device, plan, launches));
     plan->has_sum = !is_direct(p, plan);
-    if (plan->has_sum)
+    if (plan->has_sum && !passes_on)
       FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches));
     if (launches->count > main_kernel) {
       FORWARD_IF(share_groups(p, device, is_bound, main_kernel, plan, launches));
       take_turns(p, device, plan, launches);
       const ap_launch *launch = &launches->launch[main_kernel];
       plan->can_zero_ahead = ap_can_zero_ahead(&launch->variant);
-      if (plan->can_zero_ahead)
+      plan->can_pass_on = ap_can_pass_on(launch);
+      if (passes_on)
+        plan->zero_ahead = -1;
+      else if (plan->can_zero_ahead)
         plan->zero_ahead = choose_zero_ahead(p, device, plan->blocks[main_kernel],
                                              plan->group_parts, plan->abreast[main_kernel]);
     }
@@ -500,7 +556,9 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma) {
     /* Short calls may run the pair, which deterministic ones run. */
     const int last = deterministic || may_pair(&probe, device);
-    for (int paired = deterministic != 0; paired <= last; ++paired) {
+    int passes_on;
+    FORWARD_IF(find_passing(&probe, device, 1, &passes_on));
+    for (int paired = deterministic && !passes_on; paired <= last; ++paired) {
       FORWARD_IF(choose(&probe, paired, 1, device, &plan, &found));
       for (int i = 0; i < found.count; ++i) {
         int known = 0;

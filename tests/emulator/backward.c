@@ -128,9 +128,29 @@ static int units_of(const call *c) {
   return c->s.batch * c->s.heads_kv * c->group_parts;
 }
 
+/* Of a source, whose tile is not known in full. */
+static int can_pass_on(const kernel *k) {
+  return strstr(k->source, "gradient_pass.cuh") != NULL;
+}
+
+/* Whether every row is seen by the keys of two thread blocks at most, which pass dq on. */
+static int may_pass_on(const kernel *k, const call *c) {
+  const attnpress_forward_args forward = ap_forward_of(&c->args);
+  const ap_mask mask = ap_mask_of(&forward);
+  return can_pass_on(k) && ap_seen_by_two(&mask, k->tile.field[AP_ATTENTION_TILE_BLOCK_M],
+                                          k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+}
+
+/* Numbers of dq_zeroed. */
+static int64_t counters_of(const call *c) {
+  return c->zero_ahead > 0 ? units_of(c) : c->zero_ahead < 0 ? c->rows / TILE_ROWS : 0;
+}
+
 /* Floats of dq_sum that bwd_delta zeroes: those of the first units' heads. */
 static int64_t zeroed_before(const call *c) {
   const int64_t all = c->rows * c->args.q.shape[3];
+  if (c->zero_ahead < 0)
+    return 0;
   if (c->zero_ahead == 0)
     return all;
   const int unit = c->zero_ahead, group = c->s.group;
@@ -281,8 +301,10 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
   if ((delta || ap_can_zero_ahead(&k->variant)) && units > 1 && s->seqlen_k > 0 && c->rows > 0 &&
       turn % 5 != 0)
     c->zero_ahead = 1 + (int)(turn / 2 % (unsigned)((units < 5 ? units : 5) - 1));
-  if (c->zero_ahead > 0)
-    add_floats(c, DQ_ZEROED, "dq_zeroed", units, 1);
+  if (c->rows > 0 && (delta ? turn % 10 == 0 : may_pass_on(k, c)))
+    c->zero_ahead = -1;
+  if (c->zero_ahead != 0)
+    add_floats(c, DQ_ZEROED, "dq_zeroed", counters_of(c), 1);
   /* Heads take turns: of blocks of keys no more than are zeroed ahead. */
   const int heads = pass_of(k) == AP_ATTENTION_PASS_BWD_DQ ? s->batch * c->heads : units;
   const int most = c->zero_ahead > 0 ? c->zero_ahead : heads;
@@ -564,10 +586,10 @@ static int check_delta(const call *c, char *report) {
     }
   }
   const uint32_t *zeroed = c->tensors[DQ_ZEROED].data;
-  for (int i = 0; i < units_of(c) && c->zero_ahead > 0; ++i)
+  for (int64_t i = 0; i < counters_of(c); ++i)
     if (zeroed[i] != 0) {
-      snprintf(report, EMULATED_REPORT_BYTES, "number %d of dq_zeroed is %u, expected 0", i,
-               (unsigned)zeroed[i]);
+      snprintf(report, EMULATED_REPORT_BYTES, "number %lld of dq_zeroed is %u, expected 0",
+               (long long)i, (unsigned)zeroed[i]);
       return -1;
     }
   for (int64_t i = 0; i < zeroed_before(c); ++i)
@@ -674,13 +696,15 @@ static int run_main(const kernel *k, call *c, char *report) {
   fill_rows(c);
   if (pass_of(k) == AP_ATTENTION_PASS_BWD)
     memset(c->tensors[DQ_SUM].data, 0, (size_t)zeroed_before(c) * sizeof(float));
-  if (c->zero_ahead > 0) {
-    memset(c->tensors[DQ_ZEROED].data, 0, (size_t)units_of(c) * sizeof(uint32_t));
+  if (c->zero_ahead != 0) {
+    memset(c->tensors[DQ_ZEROED].data, 0, (size_t)counters_of(c) * sizeof(uint32_t));
     outputs |= 1u << DQ_ZEROED;
   }
+  if (c->zero_ahead < 0)
+    outputs |= 1u << DQ;
   if (launch(k, c, inputs | outputs, report) != 0)
     return -1;
-  if (pass_of(k) == AP_ATTENTION_PASS_BWD)
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD && c->zero_ahead >= 0)
     convert_sum(c);
   if (c->group_parts > 1)
     convert_key_sums(c);
@@ -784,10 +808,17 @@ static const shape_row shape_rows[] = {
     /* Of kernels whose names say what is done to scores alone: */
     {{4, 3}, {5, 1}, 1, 1, LAYOUT_BSHD, 0, 0, 0.0f},
     {{7, 1}, {3, -3}, 1, 2, LAYOUT_GAPS, 1, 0, 0.0f},
+    /* Of kernels that pass dq on alone, as of the second of these above; under narrow windows: */
+    {{5, 10}, {2, 74}, 1, 2, LAYOUT_GAPS, 1, 1, 0.0f},
+    {{6, 0}, {3, 4}, 1, 1, LAYOUT_BSHD, 0, 0, 0.0f},
     /* Of all kernels that have keys: scores of -200 and less, against whose lse what is past the keys would be inf. */
     {{1, 5}, {0, 2}, 2, 1, LAYOUT_BSHD, 0, 0, 40.0f},
 };
-enum { PLAIN_SHAPES = 11, LAST_SHAPE = sizeof shape_rows / sizeof *shape_rows - 1 };
+enum {
+  PLAIN_SHAPES = 11,
+  NARROW_SHAPES = 13,
+  LAST_SHAPE = sizeof shape_rows / sizeof *shape_rows - 1
+};
 
 /* Keys of a window or a chunk; -1: all of them. */
 static const struct {
@@ -797,6 +828,11 @@ static const struct {
     {45, -1, 0, 1}, {-1, 0, 37, 0}, {5, 40, 0, 0},  {9, 2, 64, 1}, {100, 0, 0, 1},
     {33, 1, 0, 0},  {-1, -1, 0, 0}, {17, 0, 16, 0},
 };
+
+/* Of kernels that pass dq on, of every other shape. */
+static const struct {
+  int left, right;
+} narrow_windows[] = {{127, 0}, {64, 64}, {77, 0}, {20, 13}, {0, 0}, {128, 0}};
 
 /* What shape number `i` does to its scores: everything takes turns, from shape to shape and from
  * kernel to kernel. */
@@ -846,6 +882,12 @@ static shape make_shape(unsigned i, const kernel *k) {
     s.seqlen_q = s.seqlen_q > FAR_ROWS_MAX ? FAR_ROWS_MAX : s.seqlen_q;
     s.seqlen_k = s.seqlen_k > FAR_ROWS_MAX ? FAR_ROWS_MAX : s.seqlen_k;
   }
+  if (can_pass_on(k) && i % 2 == 1) {
+    const unsigned turn = (hash_of_name(k->stem) + i / 2) % COUNT(narrow_windows);
+    s.scores.left = narrow_windows[turn].left;
+    s.scores.right = narrow_windows[turn].right;
+    s.scores.chunk = 0;
+  }
   const int hdim = k->variant.axis[AP_ATTENTION_HDIM];
   const int shorter = s.seqlen_q < s.seqlen_k ? s.seqlen_q : s.seqlen_k;
   const int elements = shorter * s.heads_kv * hdim;
@@ -868,7 +910,9 @@ int run_backward_shapes(const kernel *k, FILE *out, int *shapes) {
   if (k->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE)
     return run_ragged(k, out, shapes);
   for (unsigned i = 0; i < COUNT(shape_rows); ++i) {
-    if (i == LAST_SHAPE ? !has_keys(k) : i >= PLAIN_SHAPES && !has_scores(k))
+    if (i == LAST_SHAPE      ? !has_keys(k)
+        : i >= NARROW_SHAPES ? !can_pass_on(k)
+                             : i >= PLAIN_SHAPES && !has_scores(k))
       continue;
     ++*shapes;
     const shape_row *row = &shape_rows[i];

@@ -23,7 +23,7 @@ __device__ __forceinline__ int first_head_of_unit(const attnpress_bwd_args *args
 __device__ __forceinline__ void zero_ahead(const attnpress_bwd_args *args, int own_unit, int block,
                                            int columns, int warp, int warps) {
   const int unit = own_unit + args->zero_ahead;
-  if (args->zero_ahead == 0 || unit >= args->batch * args->heads_kv * args->group_parts)
+  if (args->zero_ahead <= 0 || unit >= args->batch * args->heads_kv * args->group_parts)
     return;
   const int first = first_head_of_unit(args, unit);
   const int head_quads = args->sum_tiles * 4 * columns; // of 16 bytes
@@ -45,7 +45,7 @@ __device__ __forceinline__ void zero_ahead(const attnpress_bwd_args *args, int o
 // and zero before they wait for any other.
 __device__ __forceinline__ void wait_for_zeros(const attnpress_bwd_args *args, int unit,
                                                int warps) {
-  if (args->zero_ahead == 0 || unit < args->zero_ahead)
+  if (args->zero_ahead <= 0 || unit < args->zero_ahead)
     return;
   while (load_acquire(args->dq_zeroed + unit) < args->blocks * warps) {
   }
