@@ -42,7 +42,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
   int32_t skips = ((mask == AP_ATTENTION_MASK_WINDOW) && own_dq) ? 1 : 0;
   int32_t passes = ((skips && parts) && (hdim <= 64)) ? 1 : 0;
-  int32_t brings = ((passes && v_in_regs) && ((128 * 128) >= (hdim * 256))) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -144,9 +143,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n");
-  if (brings) {
-    TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n");
-  }
   if ((sums || k_in_regs) || v_in_regs) {
     TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n");
   }
@@ -858,57 +854,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n");
     }
   }
-  if (brings) {
-    TEXT("// Where V was, dQ of a step that the block of the keys before has left. The consumers' warps arrive\n"
-         "// when V is in their registers, behind the first step; then two warps bring what was left, and hand it to those of dQ, which\n"
-         "// hand the place back.\n"
-         "__shared__ uint64_t left_barriers[3];\n"
-         "\n"
-         "__device__ __forceinline__ uint32_t v_taken() {\n"
-         "  return shared_address(&left_barriers[0]);\n"
-         "}\n"
-         "__device__ __forceinline__ uint32_t left_full() {\n"
-         "  return shared_address(&left_barriers[1]);\n"
-         "}\n"
-         "__device__ __forceinline__ uint32_t left_empty() {\n"
-         "  return shared_address(&left_barriers[2]);\n"
-         "}\n"
-         "\n"
-         "// One of two warps, of which each brings two row tiles of a step.\n"
-         "__device__ __forceinline__ void bring_left(const attnpress_bwd_args *args, uint32_t shared,\n"
-         "                                           const Work *work, int warp) {\n"
-         "  const int lane = threadIdx.x % 32;\n"
-         "  if (!passes_on(args) || work->steps == 0)\n"
-         "    return;\n"
-         "  // The consumers' warps arrived: hands over the place of V.\n"
-         "  wait_for_phase(v_taken(), 0);\n"
-         "  Step step = {work->first_head, work->walk_begin};\n"
-         "  for (int n = 0, brought = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
-         "    if (step.row >= work->taken_end)\n"
-         "      continue;\n"
-         "    // The warps of dQ arrived: hands over the place of what was brought before.\n"
-         "    wait_for_phase(left_empty(), brought % 2 ^ 1);\n"
-         "    const int row_tile = step.row / 16 + warp * 2;\n"
-         "    const int tiles = min(2, (args->seqlen_q - row_tile * 16 + 15) / 16); // that are there\n"
-         "    if (lane < tiles)\n"
-         "      wait_for_mark(args, work->batch, step.head, row_tile + lane);\n"
-         "    __syncwarp(); // all lanes know\n"
-         "    const float *const from =\n"
-         "        args->dq_sum + sum_offset(args, work->batch, step.head, row_tile, HEAD_DIM) + lane * 4;\n"
-         "    const uint32_t to = shared + V_OFFSET + warp * 2 * DQ_WARP_BYTES + lane * 16;\n"
-         "#pragma unroll 4\n"
-         "    for (int i = 0; i < tiles * K_TILES; ++i)\n"
-         "      cp_async_16(to + i * 512, from + i * 128, 16);\n"
-         "    cp_async_commit();\n"
-         "    cp_async_wait(0);\n"
-         "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-         "    __syncwarp();\n"
-         "    arrive_once(left_full());\n"
-         "    ++brought;\n"
-         "  }\n"
-         "}\n"
-         "\n");
-  }
   if (passes) {
     TEXT("// Stores a warp's part of a step to dq, through the warp's place in shared memory.\n"
          "__device__ __forceinline__ void store_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
@@ -1030,9 +975,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    wait_for_phase(k_full(shared), 0);\n");
     if (passes) {
       TEXT("  uint32_t *mark = nullptr; // of the step before, which has passed its rows on\n");
-      if (brings) {
-        TEXT("  int taken = 0; // steps whose rows were left\n");
-      }
     }
     TEXT("  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
          "    const int turn = n % 2;\n");
@@ -1040,22 +982,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("    const int row_tile = step.row / 16 + warp;\n"
            "    float dq[");
       INTEGER(hdim / 2);
-      TEXT("] = {};\n");
-      if (brings) {
-        TEXT("    if (passes_on(args) && step.row < work->taken_end) {\n"
-             "      // The warps that bring it arrived: hands over what was left.\n"
-             "      wait_for_phase(left_full(), taken % 2);\n"
-             "      if (row_tile * 16 < args->seqlen_q)\n"
-             "        load_of_sum(dq, (const float *)(smem + V_OFFSET + warp * DQ_WARP_BYTES), K_TILES, lane);\n"
-             "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-             "      __syncwarp();\n"
-             "      arrive_once(left_empty());\n"
-             "      ++taken;\n"
-             "    }\n");
-      } else {
-        TEXT("    if (passes_on(args) && step.row < work->taken_end && row_tile * 16 < args->seqlen_q)\n"
-             "      take_over(args, work->batch, step.head, row_tile, dq, K_TILES, lane);\n");
-      }
+      TEXT("] = {};\n"
+           "    if (passes_on(args) && step.row < work->taken_end && row_tile * 16 < args->seqlen_q)\n"
+           "      take_over(args, work->batch, step.head, row_tile, dq, K_TILES, lane);\n");
     }
     TEXT("    // All consumers' warps arrived: hands over their dS.\n"
          "    wait_for_phase(ds_full(shared, turn), n / 2 % 2);\n"
@@ -1130,7 +1059,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "      else if (valid && step.row >= work->passed_begin)\n"
            "        mark = pass_on(args, work->batch, step.head, row_tile, dq, K_TILES, lane);\n"
            "      else if (valid)\n"
-           "        store_dq(args, smem, work, step, dq, lane);\n");
+           "        store_dq(args, smem, work, step, dq, lane);\n"
+           "      // The mark of a head's last step that is passed on comes behind what is taken over next, those\n"
+           "      // of the steps before do not. That of a single one would wait for all thread blocks before.\n"
+           "      if (work->row_end - work->walk_begin == BLOCK_M) {\n"
+           "        make_mark(mark, lane);\n"
+           "        mark = nullptr;\n"
+           "      }\n");
     } else {
       TEXT("      if (valid)\n"
            "        add_columns(sum, smem, shared, place, dq, ");
@@ -1598,10 +1533,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     INTEGER(hdim);
     TEXT("(dk);\n"
          "    arrive_once(step_empty(shared, stage.index));\n");
-    if (brings) {
-      TEXT("    if (n == 0) // products have taken V's fragments\n"
-           "      arrive_once(v_taken());\n");
-    }
     if (in_turn) {
       TEXT("    // Of the step before: nobody waits for the other's dS then.\n"
            "    if (n > 0 && turn != consumer)\n"
@@ -1748,11 +1679,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
          "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n");
   }
-  if (brings) {
-    TEXT("    mbarrier_init(v_taken(), 4 * CONSUMERS);\n"
-         "    mbarrier_init(left_full(), 2);\n"
-         "    mbarrier_init(left_empty(), 4);\n");
-  }
   TEXT("    fence_mbarrier_init();\n"
        "  }\n"
        "  // All threads arrive and wait: hands over the barriers");
@@ -1791,10 +1717,6 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      __syncwarp();\n"
          "      named_barrier_arrive(3, 128 + 32);\n"
          "    }\n");
-  }
-  if (brings) {
-    TEXT("    if (warp >= 2)\n"
-         "      bring_left(&bwd, shared, &work, warp - 2);\n");
   }
   if (adders) {
     TEXT("    if (threadIdx.x == 64)\n"

@@ -347,7 +347,8 @@ static void take_turns(const ap_problem *p, const ap_device *device, ap_backward
 enum {
   ZERO_ROUNDS = 2,          /* of thread blocks, at least, between who zeroes and who adds */
   UNIT_QUADS_MAX = 1 << 30, /* of 16 bytes, of a unit's sum: a kernel counts them */
-  PASS_HDIM_MAX = 64,       /* of thread blocks that pass dq on */
+  PASS_HDIM_MAX = 64,       /* of thread blocks that pass dq on, */
+  PASS_KEYS_MIN = 65,       /* of windows, but the query's own: two steps of a head are passed on */
 };
 
 int ap_can_zero_ahead(const ap_variant *variant) {
@@ -383,7 +384,7 @@ int ap_seen_by_two(const ap_mask *mask, int32_t rows, int32_t keys) {
 }
 
 static int may_pass_on(const ap_launch *launch, const ap_mask *mask) {
-  return ap_can_pass_on(launch) &&
+  return ap_can_pass_on(launch) && mask->left + mask->right >= PASS_KEYS_MIN &&
          ap_seen_by_two(mask, launch->tile.field[AP_ATTENTION_TILE_BLOCK_M],
                         launch->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
 }

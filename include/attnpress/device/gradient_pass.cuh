@@ -35,8 +35,13 @@ __device__ __forceinline__ void make_mark(uint32_t *mark, int lane) {
     release_increment(mark);
 }
 
-// What a warp has left in a row tile, as accumulator tiles.
-__device__ __forceinline__ void load_of_sum(float *d, const float *left, int tiles, int lane) {
+// One warp: takes it over.
+__device__ __forceinline__ void take_over(const attnpress_bwd_args *args, int batch, int head,
+                                          int row_tile, float *d, int tiles, int lane) {
+  const uint32_t *const mark = mark_of(args, batch, head, row_tile);
+  const float *const left = args->dq_sum + sum_offset(args, batch, head, row_tile, tiles * 8);
+  while (load_acquire(mark) == 0) {
+  }
 #pragma unroll
   for (int tile = 0; tile < tiles; ++tile) {
     const float *const from = left + tile * 128;
@@ -52,19 +57,4 @@ __device__ __forceinline__ void load_of_sum(float *d, const float *left, int til
         d[tile * 4 + i] = from[sum_place(lane, i)];
     }
   }
-}
-
-// Waits for a row tile's mark.
-__device__ __forceinline__ void wait_for_mark(const attnpress_bwd_args *args, int batch, int head,
-                                              int row_tile) {
-  const uint32_t *const mark = mark_of(args, batch, head, row_tile);
-  while (load_acquire(mark) == 0) {
-  }
-}
-
-// One warp: takes a row tile over.
-__device__ __forceinline__ void take_over(const attnpress_bwd_args *args, int batch, int head,
-                                          int row_tile, float *d, int tiles, int lane) {
-  wait_for_mark(args, batch, head, row_tile);
-  load_of_sum(d, args->dq_sum + sum_offset(args, batch, head, row_tile, tiles * 8), tiles, lane);
 }
