@@ -2504,8 +2504,13 @@ const ap_device_header ap_device_headers[] = {
      "    release_increment(mark);\n"
      "}\n"
      "\n"
-     "// What a warp has left in a row tile, as accumulator tiles.\n"
-     "__device__ __forceinline__ void load_of_sum(float *d, const float *left, int tiles, int lane) {\n"
+     "// One warp: takes it over.\n"
+     "__device__ __forceinline__ void take_over(const attnpress_bwd_args *args, int batch, int head,\n"
+     "                                          int row_tile, float *d, int tiles, int lane) {\n"
+     "  const uint32_t *const mark = mark_of(args, batch, head, row_tile);\n"
+     "  const float *const left = args->dq_sum + sum_offset(args, batch, head, row_tile, tiles * 8);\n"
+     "  while (load_acquire(mark) == 0) {\n"
+     "  }\n"
      "#pragma unroll\n"
      "  for (int tile = 0; tile < tiles; ++tile) {\n"
      "    const float *const from = left + tile * 128;\n"
@@ -2521,21 +2526,6 @@ const ap_device_header ap_device_headers[] = {
      "        d[tile * 4 + i] = from[sum_place(lane, i)];\n"
      "    }\n"
      "  }\n"
-     "}\n"
-     "\n"
-     "// Waits for a row tile's mark.\n"
-     "__device__ __forceinline__ void wait_for_mark(const attnpress_bwd_args *args, int batch, int head,\n"
-     "                                              int row_tile) {\n"
-     "  const uint32_t *const mark = mark_of(args, batch, head, row_tile);\n"
-     "  while (load_acquire(mark) == 0) {\n"
-     "  }\n"
-     "}\n"
-     "\n"
-     "// One warp: takes a row tile over.\n"
-     "__device__ __forceinline__ void take_over(const attnpress_bwd_args *args, int batch, int head,\n"
-     "                                          int row_tile, float *d, int tiles, int lane) {\n"
-     "  wait_for_mark(args, batch, head, row_tile);\n"
-     "  load_of_sum(d, args->dq_sum + sum_offset(args, batch, head, row_tile, tiles * 8), tiles, lane);\n"
      "}\n"},
     {"attnpress/device/gradient_sequence.cuh",
      "// Sequences of their own lengths in the backward pass: where one lies in its tensors and in the\n"
@@ -15996,4 +15986,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "cd4bfa1d3e921279b584796a8c5f09f0fdf49dd8afc267fafb920ae6411b8032";
+    "6f17d02ff638a1dd970715ef1ef330efad19d69cb715bfdf86a687e334763a3f";
