@@ -92,8 +92,8 @@ struct KeyPipeline {
   const uint16_t *v;
   Pages pages;
   int key_begin; // the first key of a key block that passes through this ring
-  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its page,
-  // and its row there.
+  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its
+  // page, and its row there.
   int page, row_of_page;
   int seqlen_k;    // less the first key of a key block that passes through this ring
   int block_begin; // the last key block that is walked over
@@ -124,9 +124,9 @@ __device__ __forceinline__ void ask_for_page(KeyPipeline *pipe, int n, int64_t t
 }
 
 // Starts the copy of `rows` keys, of `columns` columns, into a slot whose rows have `slab_columns`;
-// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become zeros.
-// They are keys `first` and on of those that pass through the ring, of which lane l says to the
-// others where key l lies, as one offset.
+// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become
+// zeros. They are keys `first` and on of those that pass through the ring, of which lane l says to
+// the others where key l lies, as one offset.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,
                                           const uint16_t *global, int64_t page_stride,
                                           int64_t row_stride, int first, int rows, int columns,
@@ -590,7 +590,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     of_sequence = rows_of_key_count(&batch, work.batch);
   else
     of_sequence = rows_of_sequence(&batch, work.batch);
-  const attnpress_fwd_args args = args_of_rows(&batch, work.batch, &of_sequence, NO_BOUND);
+  const attnpress_fwd_args args = args_of_rows(
+      &batch, work.batch, &of_sequence, NO_BOUND);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
   if (work.row_begin >= rows) // the grid is laid out for the longest sequence
     return;

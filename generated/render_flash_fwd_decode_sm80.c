@@ -397,8 +397,8 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  Pages pages;\n"
          "  int key_begin; // the first key of a key block that passes through this ring\n");
     if (warps_k > 1) {
-      TEXT("  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its page,\n"
-           "  // and its row there.\n"
+      TEXT("  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its\n"
+           "  // page, and its row there.\n"
            "  int page, row_of_page;\n");
     }
   } else {
@@ -451,9 +451,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n"
            "// Starts the copy of `rows` keys, of `columns` columns, into a slot whose rows have `slab_columns`;\n"
-           "// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become zeros.\n"
-           "// They are keys `first` and on of those that pass through the ring, of which lane l says to the\n"
-           "// others where key l lies, as one offset.\n"
+           "// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become\n"
+           "// zeros. They are keys `first` and on of those that pass through the ring, of which lane l says to\n"
+           "// the others where key l lies, as one offset.\n"
            "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
            "                                          const uint16_t *global, int64_t page_stride,\n"
            "                                          int64_t row_stride, int first, int rows, int columns,\n"
@@ -1765,7 +1765,8 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "    of_sequence = rows_of_key_count(&batch, work.batch);\n"
          "  else\n"
          "    of_sequence = rows_of_sequence(&batch, work.batch);\n"
-         "  const attnpress_fwd_args args = args_of_rows(&batch, work.batch, &of_sequence, ");
+         "  const attnpress_fwd_args args = args_of_rows(\n"
+         "      &batch, work.batch, &of_sequence, ");
     STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch.fwd.seqlen_k");
     TEXT(");\n"
          "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"

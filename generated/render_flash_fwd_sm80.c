@@ -386,8 +386,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  Pages pages;\n"
          "  int key_begin; // the first key of a key block that passes through this ring\n");
     if (warps_k > 1) {
-      TEXT("  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its page,\n"
-           "  // and its row there.\n"
+      TEXT("  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its\n"
+           "  // page, and its row there.\n"
            "  int page, row_of_page;\n");
     }
   } else {
@@ -440,9 +440,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n"
            "// Starts the copy of `rows` keys, of `columns` columns, into a slot whose rows have `slab_columns`;\n"
-           "// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become zeros.\n"
-           "// They are keys `first` and on of those that pass through the ring, of which lane l says to the\n"
-           "// others where key l lies, as one offset.\n"
+           "// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become\n"
+           "// zeros. They are keys `first` and on of those that pass through the ring, of which lane l says to\n"
+           "// the others where key l lies, as one offset.\n"
            "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
            "                                          const uint16_t *global, int64_t page_stride,\n"
            "                                          int64_t row_stride, int first, int rows, int columns,\n"

@@ -243,7 +243,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("constexpr int O_TILES = HEAD_DIM_V / 8; // of 8 columns\n");
   if (far_blocks) {
-    TEXT("// Keys that ALiBi takes so many powers of two from are far: but for great scores their P are\n"
+    TEXT("// Keys that ALiBi takes so many powers of two from are far: except at great scores their P are\n"
          "// zeros.\n"
          "constexpr float FAR = 140.0f;\n"
          "constexpr float LEAST_POWER = -127.0f; // of a P that is no zero\n");
