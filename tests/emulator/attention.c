@@ -1,4 +1,5 @@
 /* Attention under the emulator: the tile of a kernel from its source, and the table of shapes. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +228,16 @@ static int packed_heads(const shape_row *row, const ap_variant *v) {
                                                                                        : 0;
 }
 
+/* Of a row; or, in one of several key blocks under ALiBi, so great that keys count from which it takes
+ * more than a P can say. */
+static float scale_of_row(int i, const shape_row *row, const ap_variant *v) {
+  enum { GREAT_SCORES = 12 };
+  const int32_t *axis = v->axis;
+  return i == GREAT_SCORES && axis[AP_ATTENTION_ALIBI] && !axis[AP_ATTENTION_SOFTCAP]
+             ? 1000.0f / sqrtf((float)axis[AP_ATTENTION_HDIM])
+             : row->scale;
+}
+
 static shape make_shape(int i, const kernel *k) {
   static const float below[] = {0, 0, 20, 0, 0, 150, 0, 2};
   const int of_window = window_shape_of(k, i);
@@ -243,7 +254,7 @@ static shape make_shape(int i, const kernel *k) {
       .splits = k->variant.axis[AP_ATTENTION_SPLIT] ? row->splits : 0,
       .layout = row->layout,
       .without_lse = row->without_lse,
-      .scale = row->scale,
+      .scale = scale_of_row(i, row, &k->variant),
       .below = below[i % COUNT(below)],
       .blocks = row->blocks,
       .section_heads = row->section_heads,

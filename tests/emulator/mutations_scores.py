@@ -299,6 +299,18 @@ MUTATIONS = [
         "    {\n",
     ),
     Mutation(
+        "far: P V of a key block that counts is left out",
+        FWD_SM90,
+        "          if (!nothing) {\n",
+        "          if (false) {\n",
+    ),
+    Mutation(
+        "far: one warp of a consumer asks for itself",
+        FWD_SM90,
+        "named_barrier_all(8 + consumer, 128, nothing)",
+        "nothing",
+    ),
+    Mutation(
         "outwards: one side alone",
         FWD_SM90,
         "step % 2 == 0 ? unit->nearest + step / 2 : unit->nearest - (step + 1) / 2",
