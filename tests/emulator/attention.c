@@ -229,7 +229,7 @@ static int packed_heads(const shape_row *row, const ap_variant *v) {
 }
 
 /* Of a row; or, in one of several key blocks under ALiBi, so great that keys count from which it takes
- * more than a P can say. */
+ * more powers of two than fp32 has. */
 static float scale_of_row(int i, const shape_row *row, const ap_variant *v) {
   enum { GREAT_SCORES = 12 };
   const int32_t *axis = v->axis;
