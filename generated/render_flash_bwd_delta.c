@@ -18,6 +18,7 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
+  int32_t passes = ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && (hdim_v < 192)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -187,10 +188,15 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "  float4 *dq_sum = (float4 *)args.dq_sum +\n"
          "                ((int64_t)head * args.sum_tiles + at.sum_tile + tile) * args.dq_sum_quads;\n");
   } else {
-    TEXT("  const bool zeroes =\n"
-         "      args.zero_ahead == 0 ||\n"
-         "      (args.zero_ahead > 0 && head_index < first_head_of_unit(&args, args.zero_ahead));\n"
-         "  const int quads = zeroes ? args.dq_sum_quads / row_blocks : 0;\n"
+    if (passes) {
+      TEXT("  const bool zeroes =\n"
+           "      args.zero_ahead == 0 ||\n"
+           "      (args.zero_ahead > 0 && head_index < first_head_of_unit(&args, args.zero_ahead));\n");
+    } else {
+      TEXT("  const bool zeroes =\n"
+           "      args.zero_ahead == 0 || head_index < first_head_of_unit(&args, args.zero_ahead);\n");
+    }
+    TEXT("  const int quads = zeroes ? args.dq_sum_quads / row_blocks : 0;\n"
          "  float4 *dq_sum = (float4 *)args.dq_sum + (int64_t)blockIdx.x * quads;\n");
   }
   TEXT("  for (int i = threadIdx.x; i < quads; i += NUM_THREADS)\n"
@@ -230,7 +236,7 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  }\n"
        "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+  if (passes) {
     TEXT("  if (args.zero_ahead < 0) { // a mark of each row tile, which lie like the rows\n"
          "    if (threadIdx.x < BLOCK_M / 16)\n"
          "      args.dq_zeroed[(int64_t)blockIdx.x * (BLOCK_M / 16) + threadIdx.x] = 0;\n"
@@ -238,6 +244,10 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "             blockIdx.x < args.batch * args.heads_kv * args.group_parts) {\n"
          "    args.dq_zeroed[blockIdx.x] = 0;\n"
          "  }\n");
+  } else if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("  if (args.zero_ahead != 0 && threadIdx.x == 0 &&\n"
+         "      blockIdx.x < args.batch * args.heads_kv * args.group_parts)\n"
+         "    args.dq_zeroed[blockIdx.x] = 0;\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  if (direct && at.seqlen_k == 0 && args.dq_sum_quads > 0 && !args.accumulate) {\n"
