@@ -120,6 +120,9 @@ typedef struct ap_backward_plan {
 /** Whether thread blocks of a kernel can zero the sum of dq ahead of those that add to it. */
 int ap_can_zero_ahead(const ap_variant *variant);
 
+/** Of outputs with fewer columns thread blocks may pass dq on: bwd_delta readies their marks. */
+enum { AP_PASS_COLUMNS = 192 };
+
 /** Whether thread blocks of a kernel can pass dq on, where each row is seen by those of two blocks of
  * keys at most; and whether it is, of blocks of so many rows and keys, and by one key at least. */
 int ap_can_pass_on(const ap_launch *launch);

@@ -361,7 +361,7 @@ int ap_can_pass_on(const ap_launch *launch) {
   const int32_t *axis = launch->variant.axis;
   return ap_can_zero_ahead(&launch->variant) &&
          axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_WINDOW &&
-         axis[AP_ATTENTION_HDIM] <= PASS_HDIM_MAX &&
+         axis[AP_ATTENTION_HDIM] <= PASS_HDIM_MAX && axis[AP_ATTENTION_HDIM_V] < AP_PASS_COLUMNS &&
          launch->tile.field[AP_ATTENTION_TILE_DQ_WARPS] == 4;
 }
 

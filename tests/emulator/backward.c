@@ -301,7 +301,8 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
   if ((delta || ap_can_zero_ahead(&k->variant)) && units > 1 && s->seqlen_k > 0 && c->rows > 0 &&
       turn % 5 != 0)
     c->zero_ahead = 1 + (int)(turn / 2 % (unsigned)((units < 5 ? units : 5) - 1));
-  if (c->rows > 0 && (delta ? turn % 10 == 0 : may_pass_on(k, c)))
+  const int marks = k->variant.axis[AP_ATTENTION_HDIM] < AP_PASS_COLUMNS; /* of the output */
+  if (c->rows > 0 && (delta ? marks && turn % 10 == 0 : may_pass_on(k, c)))
     c->zero_ahead = -1;
   if (c->zero_ahead != 0)
     add_floats(c, DQ_ZEROED, "dq_zeroed", counters_of(c), 1);
