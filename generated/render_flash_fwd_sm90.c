@@ -43,6 +43,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t far_blocks = (((((((alibi_product && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && (mask != AP_ATTENTION_MASK_WINDOW)) && (bias == AP_ATTENTION_BIAS_NONE)) && !dropout) && !mod_mask) && !q_in_regs) ? 1 : 0;
   int32_t outward = (far_blocks && (mask == AP_ATTENTION_MASK_FULL)) ? 1 : 0;
   int32_t bias_map = ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 1 : 0;
+  int32_t plain = ((!((((((softcap || alibi) || dropout) || mod_score) || mod_mask) || split) || q_in_regs) && (bias == AP_ATTENTION_BIAS_NONE)) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
+  int32_t behind_by_columns = (((hdim >= 64) && (hdim <= 96)) && (block_m == 192)) ? 1 : 0;
+  int32_t behind_of_ragged = ((((hdim == 128) && (hdim_v == 128)) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !(long_rows && (mask == AP_ATTENTION_MASK_FULL))) ? 1 : 0;
+  int32_t behind = (plain && (behind_by_columns || behind_of_ragged)) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -2053,13 +2057,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// Modifies the scores of the walk's key block, masks them where some row does not see all its keys,\n"
          "// and makes P of them.\n");
   } else {
-    TEXT("// Masks the scores of the walk's key block where some row does not see all its keys, and makes P of\n"
-         "// them.\n");
+    if (behind) {
+      TEXT("// Masks the scores of the walk's key block where some row does not see all its keys, and follows\n"
+           "// the rows' maxima.\n");
+    } else {
+      TEXT("// Masks the scores of the walk's key block where some row does not see all its keys, and makes P of\n"
+           "// them.\n");
+    }
   }
-  TEXT("__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
-       "                                            float row_sum[2], float rescale[2], ");
-  STRING(bias_map ? "" : "const ");
-  TEXT("Walk *walk,\n");
+  if (behind) {
+    TEXT("__device__ __forceinline__ void follow_scores(float score[S_TILES * 4], float reference[2],\n"
+         "                                              float rescale[2], const Walk *walk,\n");
+  } else {
+    TEXT("__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
+         "                                            float row_sum[2], float rescale[2], ");
+    STRING(bias_map ? "" : "const ");
+    TEXT("Walk *walk,\n");
+  }
   if (mod_score || mod_mask) {
     TEXT("                                            const attnpress_mod_args *mod,\n");
   }
@@ -2075,7 +2089,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("                                            const attnpress_fwd_args *fwd) {\n"
          "  const float scale_log2 = fwd->scale_log2;\n");
   } else {
-    TEXT("                                            float scale_log2) {\n");
+    TEXT("                                            ");
+    STRING(behind ? "  " : "");
+    TEXT("float scale_log2) {\n");
   }
   if (softcap) {
     TEXT("  cap_scores(score, S_TILES, &fwd->score);\n");
@@ -2156,6 +2172,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  take_rows_with_offset(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
   } else if (((softcap && (bias == AP_ATTENTION_BIAS_NONE)) && (dtype == AP_ATTENTION_DTYPE_BF16)) && !mod_score) {
     TEXT("  take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
+  } else if (behind) {
+    TEXT("  follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n");
   } else {
     TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
   }
@@ -2166,6 +2184,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("}\n"
        "\n");
+  if (behind) {
+    TEXT("// The same, and makes P of them.\n"
+         "__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
+         "                                            float row_sum[2], float rescale[2], const Walk *walk,\n"
+         "                                            float scale_log2) {\n"
+         "  follow_scores(score, reference, rescale, walk, scale_log2);\n"
+         "  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
+         "}\n"
+         "\n");
+  }
   if (dropout) {
     TEXT("// Drops probabilities of the walk's key block.\n"
          "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk,\n"
@@ -2680,17 +2708,26 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
     TEXT(");\n");
   }
-  TEXT("        take_scores(score, reference, row_sum, rescale, &walk, ");
-  STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING(has_map ? "state, seen, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
-  TEXT(");\n"
-       "        // As above.\n"
+  if (behind) {
+    TEXT("        follow_scores(score, reference, rescale, &walk, scale_log2);\n");
+  } else {
+    TEXT("        take_scores(score, reference, row_sum, rescale, &walk, ");
+    STRING((mod_score || mod_mask) ? "mod, " : "");
+    STRING(has_map ? "state, seen, " : "");
+    STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+    TEXT(");\n");
+  }
+  TEXT("        // As above.\n"
        "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
        "        finish_output(out);\n"
        "        arrive_once(v_empty(shared, last.index));\n"
-       "        rescale_rows(out, O_TILES, rescale);\n"
-       "        round_probabilities(p[0], score, S_TILES, DTYPE);\n");
+       "        rescale_rows(out, O_TILES, rescale);\n");
+  if (behind) {
+    TEXT("        // Behind the vote in rescale_rows(), over which the compiler moves no exponentials: they\n"
+         "        // run under the other consumers' products, each beside an addition of the sum.\n"
+         "        add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
+  }
+  TEXT("        round_probabilities(p[0], score, S_TILES, DTYPE);\n");
   if (dropout) {
     TEXT("        drop_block(p[0], &walk, fwd);\n");
   }
