@@ -47,6 +47,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t behind_by_columns = (((hdim >= 64) && (hdim <= 96)) && (block_m == 192)) ? 1 : 0;
   int32_t behind_of_ragged = ((((hdim == 128) && (hdim_v == 128)) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !(long_rows && (mask == AP_ATTENTION_MASK_FULL))) ? 1 : 0;
   int32_t behind = (plain && (behind_by_columns || behind_of_ragged)) ? 1 : 0;
+  int32_t values_apart = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && long_rows)) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -965,8 +966,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
          "    // The consumer's warps arrived after their last product with the Q that was here.\n"
          "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
-         "    const uint32_t full = q_full(shared, consumer);\n"
-         "    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
+         "    const uint32_t full = q_full(shared, consumer);\n");
+    if (long_rows) {
+      TEXT("    if (unit->position_begin + consumer * positions >= unit->seqlen_q) {\n"
+           "      mbarrier_arrive(full); // the consumer has no rows, and asks for no products\n"
+           "      continue;\n"
+           "    }\n");
+    }
+    TEXT("    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
          "#pragma unroll\n"
          "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
          "      tma_load_4d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64,\n"
@@ -1066,6 +1073,54 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    // As above.\n"
            "    __syncwarp();\n"
            "    arrive_once(unit_empty(place.index));\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    } else if (values_apart) {
+      TEXT("// The producer's first thread: loads each unit's Q, and K of its key blocks.\n"
+           "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  Stage k_stage = {0, 0}, place = {0, 0};\n"
+           "  int q_parity = 0;\n"
+           "  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    const Unit *unit = &units[place.index];\n"
+           "    if (unit->position_begin < 0)\n"
+           "      return;\n"
+           "    if (unit->blocks.end > unit->blocks.begin) {\n"
+           "      const int kv_head = unit->tile_head / group;\n"
+           "      int n = unit->blocks.end - 1;\n"
+           "      load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+           "      // The place of Q is free later than that of the second key block.\n"
+           "      if (--n >= unit->blocks.begin)\n"
+           "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+           "      load_q(args, shared, q_parity, unit);\n"
+           "      q_parity ^= 1;\n"
+           "      while (--n >= unit->blocks.begin)\n"
+           "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+           "    }\n"
+           "    mbarrier_arrive(unit_empty(place.index));\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// A thread of the fourth warp: V of the key blocks of each unit. It waits for neither K nor Q.\n"
+           "__device__ __forceinline__ void produce_values(const attnpress_fwd_sm90_args *args,\n"
+           "                                               uint32_t shared) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  Stage v_stage = {0, 0}, place = {0, 0};\n"
+           "  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    const Unit *unit = &units[place.index];\n"
+           "    if (unit->position_begin < 0)\n"
+           "      return;\n"
+           "    const int kv_head = unit->tile_head / group;\n"
+           "    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n"
+           "      load_v(args, shared, &v_stage, unit, n, kv_head);\n"
+           "    mbarrier_arrive(unit_empty(place.index));\n"
            "  }\n"
            "}\n"
            "\n");
@@ -2915,7 +2970,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
          "      mbarrier_init(unit_full(place), 1);\n"
          "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + ");
-    INTEGER((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? 3 : 2);
+    INTEGER(values_apart ? 3 : 2);
     TEXT(");\n"
          "    }\n");
   } else if (has_map) {
@@ -2968,6 +3023,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      find_units(&args);\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("    else\n"
+           "      produce_values(&args, shared);\n");
+    } else if (values_apart) {
+      TEXT("    else if (threadIdx.x == 96)\n"
            "      produce_values(&args, shared);\n");
     }
   } else if (has_map) {
