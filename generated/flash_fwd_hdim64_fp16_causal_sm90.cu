@@ -337,18 +337,26 @@ __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float 
   finish_scores(score, 1, shared, consumer, stage.index, last_block);
 }
 
-// Masks the scores of the walk's key block where some row does not see all its keys, and makes P of
-// them.
-__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],
-                                            float row_sum[2], float rescale[2], const Walk *walk,
-                                            float scale_log2) {
+// Masks the scores of the walk's key block where some row does not see all its keys, and follows
+// the rows' maxima.
+__device__ __forceinline__ void follow_scores(float score[S_TILES * 4], float reference[2],
+                                              float rescale[2], const Walk *walk,
+                                              float scale_log2) {
   if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       mask_scores_by_bits(score, S_TILES, half, walk->rows[half],
                           walk->n * BLOCK_N + threadIdx.x % 4 * 2);
   }
-  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);
+  follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);
+}
+
+// The same, and makes P of them.
+__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],
+                                            float row_sum[2], float rescale[2], const Walk *walk,
+                                            float scale_log2) {
+  follow_scores(score, reference, rescale, walk, scale_log2);
+  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);
 }
 
 // Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first
@@ -460,12 +468,15 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
         stage = next_stage(stage, STAGES);
         exchange_blocks(score, out, p, shared, consumer, stage, last,
                         walk.n == walk.unit.blocks.begin);
-        take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
+        follow_scores(score, reference, rescale, &walk, scale_log2);
         // As above.
         wait_for_phase(v_full(shared, stage.index), stage.parity);
         finish_output(out);
         arrive_once(v_empty(shared, last.index));
         rescale_rows(out, O_TILES, rescale);
+        // Behind the vote in rescale_rows(), over which the compiler moves no exponentials: they
+        // run under the other consumers' products, each beside an addition of the sum.
+        add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);
         round_probabilities(p[0], score, S_TILES, DTYPE);
       }
 

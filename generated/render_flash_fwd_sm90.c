@@ -43,6 +43,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t far_blocks = (((((((alibi_product && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && (mask != AP_ATTENTION_MASK_WINDOW)) && (bias == AP_ATTENTION_BIAS_NONE)) && !dropout) && !mod_mask) && !q_in_regs) ? 1 : 0;
   int32_t outward = (far_blocks && (mask == AP_ATTENTION_MASK_FULL)) ? 1 : 0;
   int32_t bias_map = ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 1 : 0;
+  int32_t plain = ((!((((((softcap || alibi) || dropout) || mod_score) || mod_mask) || split) || q_in_regs) && (bias == AP_ATTENTION_BIAS_NONE)) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
+  int32_t behind_by_columns = (((hdim >= 64) && (hdim <= 96)) && (block_m == 192)) ? 1 : 0;
+  int32_t behind_of_ragged = ((((hdim == 128) && (hdim_v == 128)) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !(long_rows && (mask == AP_ATTENTION_MASK_FULL))) ? 1 : 0;
+  int32_t behind = (plain && (behind_by_columns || behind_of_ragged)) ? 1 : 0;
+  int32_t values_apart = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && long_rows)) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -961,8 +966,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
          "    // The consumer's warps arrived after their last product with the Q that was here.\n"
          "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
-         "    const uint32_t full = q_full(shared, consumer);\n"
-         "    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
+         "    const uint32_t full = q_full(shared, consumer);\n");
+    if (long_rows) {
+      TEXT("    if (unit->position_begin + consumer * positions >= unit->seqlen_q) {\n"
+           "      mbarrier_arrive(full); // the consumer has no rows, and asks for no products\n"
+           "      continue;\n"
+           "    }\n");
+    }
+    TEXT("    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
          "#pragma unroll\n"
          "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
          "      tma_load_4d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64,\n"
@@ -1062,6 +1073,54 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    // As above.\n"
            "    __syncwarp();\n"
            "    arrive_once(unit_empty(place.index));\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    } else if (values_apart) {
+      TEXT("// The producer's first thread: loads each unit's Q, and K of its key blocks.\n"
+           "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  Stage k_stage = {0, 0}, place = {0, 0};\n"
+           "  int q_parity = 0;\n"
+           "  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    const Unit *unit = &units[place.index];\n"
+           "    if (unit->position_begin < 0)\n"
+           "      return;\n"
+           "    if (unit->blocks.end > unit->blocks.begin) {\n"
+           "      const int kv_head = unit->tile_head / group;\n"
+           "      int n = unit->blocks.end - 1;\n"
+           "      load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+           "      // The place of Q is free later than that of the second key block.\n"
+           "      if (--n >= unit->blocks.begin)\n"
+           "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+           "      load_q(args, shared, q_parity, unit);\n"
+           "      q_parity ^= 1;\n"
+           "      while (--n >= unit->blocks.begin)\n"
+           "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+           "    }\n"
+           "    mbarrier_arrive(unit_empty(place.index));\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// A thread of the fourth warp: V of the key blocks of each unit. It waits for neither K nor Q.\n"
+           "__device__ __forceinline__ void produce_values(const attnpress_fwd_sm90_args *args,\n"
+           "                                               uint32_t shared) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
+           "  Stage v_stage = {0, 0}, place = {0, 0};\n"
+           "  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    const Unit *unit = &units[place.index];\n"
+           "    if (unit->position_begin < 0)\n"
+           "      return;\n"
+           "    const int kv_head = unit->tile_head / group;\n"
+           "    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n"
+           "      load_v(args, shared, &v_stage, unit, n, kv_head);\n"
+           "    mbarrier_arrive(unit_empty(place.index));\n"
            "  }\n"
            "}\n"
            "\n");
@@ -2053,13 +2112,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// Modifies the scores of the walk's key block, masks them where some row does not see all its keys,\n"
          "// and makes P of them.\n");
   } else {
-    TEXT("// Masks the scores of the walk's key block where some row does not see all its keys, and makes P of\n"
-         "// them.\n");
+    if (behind) {
+      TEXT("// Masks the scores of the walk's key block where some row does not see all its keys, and follows\n"
+           "// the rows' maxima.\n");
+    } else {
+      TEXT("// Masks the scores of the walk's key block where some row does not see all its keys, and makes P of\n"
+           "// them.\n");
+    }
   }
-  TEXT("__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
-       "                                            float row_sum[2], float rescale[2], ");
-  STRING(bias_map ? "" : "const ");
-  TEXT("Walk *walk,\n");
+  if (behind) {
+    TEXT("__device__ __forceinline__ void follow_scores(float score[S_TILES * 4], float reference[2],\n"
+         "                                              float rescale[2], const Walk *walk,\n");
+  } else {
+    TEXT("__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
+         "                                            float row_sum[2], float rescale[2], ");
+    STRING(bias_map ? "" : "const ");
+    TEXT("Walk *walk,\n");
+  }
   if (mod_score || mod_mask) {
     TEXT("                                            const attnpress_mod_args *mod,\n");
   }
@@ -2075,7 +2144,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("                                            const attnpress_fwd_args *fwd) {\n"
          "  const float scale_log2 = fwd->scale_log2;\n");
   } else {
-    TEXT("                                            float scale_log2) {\n");
+    TEXT("                                            ");
+    STRING(behind ? "  " : "");
+    TEXT("float scale_log2) {\n");
   }
   if (softcap) {
     TEXT("  cap_scores(score, S_TILES, &fwd->score);\n");
@@ -2156,6 +2227,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  take_rows_with_offset(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
   } else if (((softcap && (bias == AP_ATTENTION_BIAS_NONE)) && (dtype == AP_ATTENTION_DTYPE_BF16)) && !mod_score) {
     TEXT("  take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
+  } else if (behind) {
+    TEXT("  follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n");
   } else {
     TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
   }
@@ -2166,6 +2239,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("}\n"
        "\n");
+  if (behind) {
+    TEXT("// The same, and makes P of them.\n"
+         "__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
+         "                                            float row_sum[2], float rescale[2], const Walk *walk,\n"
+         "                                            float scale_log2) {\n"
+         "  follow_scores(score, reference, rescale, walk, scale_log2);\n"
+         "  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
+         "}\n"
+         "\n");
+  }
   if (dropout) {
     TEXT("// Drops probabilities of the walk's key block.\n"
          "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk,\n"
@@ -2680,17 +2763,26 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
     TEXT(");\n");
   }
-  TEXT("        take_scores(score, reference, row_sum, rescale, &walk, ");
-  STRING((mod_score || mod_mask) ? "mod, " : "");
-  STRING(has_map ? "state, seen, " : "");
-  STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
-  TEXT(");\n"
-       "        // As above.\n"
+  if (behind) {
+    TEXT("        follow_scores(score, reference, rescale, &walk, scale_log2);\n");
+  } else {
+    TEXT("        take_scores(score, reference, row_sum, rescale, &walk, ");
+    STRING((mod_score || mod_mask) ? "mod, " : "");
+    STRING(has_map ? "state, seen, " : "");
+    STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+    TEXT(");\n");
+  }
+  TEXT("        // As above.\n"
        "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
        "        finish_output(out);\n"
        "        arrive_once(v_empty(shared, last.index));\n"
-       "        rescale_rows(out, O_TILES, rescale);\n"
-       "        round_probabilities(p[0], score, S_TILES, DTYPE);\n");
+       "        rescale_rows(out, O_TILES, rescale);\n");
+  if (behind) {
+    TEXT("        // Behind the vote in rescale_rows(), over which the compiler moves no exponentials: they\n"
+         "        // run under the other consumers' products, each beside an addition of the sum.\n"
+         "        add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
+  }
+  TEXT("        round_probabilities(p[0], score, S_TILES, DTYPE);\n");
   if (dropout) {
     TEXT("        drop_block(p[0], &walk, fwd);\n");
   }
@@ -2878,7 +2970,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
          "      mbarrier_init(unit_full(place), 1);\n"
          "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + ");
-    INTEGER((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? 3 : 2);
+    INTEGER(values_apart ? 3 : 2);
     TEXT(");\n"
          "    }\n");
   } else if (has_map) {
@@ -2931,6 +3023,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      find_units(&args);\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("    else\n"
+           "      produce_values(&args, shared);\n");
+    } else if (values_apart) {
+      TEXT("    else if (threadIdx.x == 96)\n"
            "      produce_values(&args, shared);\n");
     }
   } else if (has_map) {

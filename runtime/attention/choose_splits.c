@@ -433,7 +433,7 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
 
 /* That kernel's rows, in percent, at which it takes as long as the other: measured of lengths that
  * differ and of equal ones. Under a causal mask heads that share a tile leave fewer keys masked. */
-enum { LONG_FULL = 112, LONG_CAUSAL_PACKED = 106, LONG_CAUSAL = 102 };
+enum { LONG_FULL = 112, LONG_CAUSAL_PACKED = 106, LONG_CAUSAL = 104 };
 enum { LONG_ROUNDS = 5 }; /* of units of the other, at the least: few are less even */
 
 /** Positions that the row blocks of a sequence of mean length have room for. Where lengths differ the

@@ -272,8 +272,8 @@ MUTATIONS = [
         FWD_SM90,
         FIRST_BLOCK
         + ' }${ " && walk.unit.ends & LAST_SPLIT" if fixed_splits else "" });\n//% endif\n'
-        + "        take_scores",
-        "walk.n == walk.unit.blocks.begin);\n//% endif\n        take_scores",
+        + "//% if behind",
+        "walk.n == walk.unit.blocks.begin);\n//% endif\n//% if behind",
     ),
     # ---- Softcap ----
     Mutation("softcap is left out, sm80", BLOCK, CAP_SM80, ""),

@@ -159,11 +159,11 @@ __device__ __forceinline__ void take_rows_behind(float *score, int tiles, const 
   }
 }
 
-// The same, by a vote: most key blocks have no score that is to be followed, which each thread
-// knows of its own, so that the four of a row need not ask each other for the maximum.
-__device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float reference[2],
-                                                 float row_sum[2], float rescale[2],
-                                                 float scale_log2, Dtype dtype) {
+// The references alone, which are followed by a vote: most key blocks have no score that is to be
+// followed, which each thread knows of its own, so that the four of a row need not ask each other
+// for the maximum.
+__device__ __forceinline__ void follow_rows(const float *score, int tiles, float reference[2],
+                                            float rescale[2], float scale_log2, Dtype dtype) {
   bool follows = false;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -183,10 +183,24 @@ __device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float 
                                      scale_log2);
     }
   }
+}
+
+// Then P and the sums.
+__device__ __forceinline__ void add_rows(float *score, int tiles, const float reference[2],
+                                         float row_sum[2], const float rescale[2],
+                                         float scale_log2) {
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     add_row(score, tiles, half, finite_base(reference[half]) * scale_log2, &row_sum[half],
             rescale[half], scale_log2);
+}
+
+// Both.
+__device__ __forceinline__ void take_rows_lazily(float *score, int tiles, float reference[2],
+                                                 float row_sum[2], float rescale[2],
+                                                 float scale_log2, Dtype dtype) {
+  follow_rows(score, tiles, reference, rescale, scale_log2, dtype);
+  add_rows(score, tiles, reference, row_sum, rescale, scale_log2);
 }
 
 // The same with maxima of floats, for kernels that have no registers to spare.

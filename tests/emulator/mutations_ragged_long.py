@@ -1,0 +1,68 @@
+"""Faults in the kernels for long sequences of ragged batches, and in exponentials that stand behind
+the wait for P V, for mutate.py."""
+
+from __future__ import annotations
+
+from mutations import FWD_SM90, SOFTMAX, Mutation
+
+PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
+
+KERNELS = [
+    ("flash_fwd_hdim128_bf16_causal_ragged_long_sm90", ""),
+    ("flash_fwd_hdim64_bf16_sm90", ""),
+]
+"""V loaded by a thread of its own, and consumers whose Q is not; P behind the wait, of ragged and
+dense calls."""
+
+MUTATIONS = [
+    Mutation(
+        "long ragged: a consumer without rows waits for Q",
+        PRODUCER,
+        "      mbarrier_arrive(full); // the consumer has no rows, and asks for no products\n",
+        "",
+    ),
+    Mutation(
+        "long ragged: the last consumer with rows has no Q",
+        PRODUCER,
+        "if (unit->position_begin + consumer * positions >= unit->seqlen_q) {",
+        "if (unit->position_begin + (consumer + 1) * positions > unit->seqlen_q) {",
+    ),
+    Mutation(
+        "long ragged: Q of each unit in the same phase",
+        PRODUCER,
+        "      q_parity ^= 1;\n",
+        "",
+        place=2,
+    ),
+    Mutation(
+        "long ragged: V of the first key block is left out",
+        PRODUCER,
+        "    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n",
+        "    for (int n = unit->blocks.end - 2; n >= unit->blocks.begin; --n)\n",
+        place=2,
+    ),
+    Mutation(
+        "long ragged: a unit is handed back before V is asked for",
+        FWD_SM90,
+        "${ 3 if values_apart else 2 }",
+        '${ 3 if sequences == "paged" else 2 }',
+    ),
+    Mutation(
+        "P behind the wait is left out",
+        FWD_SM90,
+        "        add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n",
+        "",
+    ),
+    Mutation(
+        "references alone: none is followed",
+        SOFTMAX,
+        "  if (__any_sync(0xffffffff, follows)) {\n    float maximum[2];\n    row_maxima",
+        "  if (__any_sync(0xffffffff, false)) {\n    float maximum[2];\n    row_maxima",
+    ),
+    Mutation(
+        "P and sums: one row alone",
+        SOFTMAX,
+        "    add_row(score, tiles, half, finite_base(reference[half]) * scale_log2,",
+        "    add_row(score, tiles, 0, finite_base(reference[half]) * scale_log2,",
+    ),
+]
