@@ -3265,6 +3265,32 @@ const ap_device_header ap_device_headers[] = {
      "  else\n"
      "    asm volatile(\"cp.async.bulk.wait_group.read 1;\" ::: \"memory\");\n"
      "}\n"},
+    {"attnpress/device/ptx_bulk_copy.cuh",
+     "// Leaf header: copies by the copy engine of bytes that lie one after the other; what ptx_bulk.cuh says of\n"
+     "// groups is true of those to global memory too. One PTX instruction a function.\n"
+     "#pragma once\n"
+     "\n"
+     "#include \"attnpress/args/common.h\"\n"
+     "\n"
+     "// cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes: `bytes` from global to shared\n"
+     "// memory, counted by the barrier at the shared address `barrier`; addresses and bytes are multiples of\n"
+     "// 16.\n"
+     "__device__ __forceinline__ void bulk_load(uint32_t shared, const void *global, int bytes,\n"
+     "                                          uint32_t barrier) {\n"
+     "  asm volatile(\n"
+     "      \"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\" ::\n"
+     "          \"r\"(shared),\n"
+     "      \"l\"(global), \"r\"(bytes), \"r\"(barrier)\n"
+     "      : \"memory\");\n"
+     "}\n"
+     "\n"
+     "// cp.async.bulk.global.shared::cta.bulk_group: the other way round. Shared memory is read until the\n"
+     "// thread has waited for its group.\n"
+     "__device__ __forceinline__ void bulk_store(void *global, uint32_t shared, int bytes) {\n"
+     "  asm volatile(\"cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\" ::\"l\"(global),\n"
+     "               \"r\"(shared), \"r\"(bytes)\n"
+     "               : \"memory\");\n"
+     "}\n"},
     {"attnpress/device/ptx_cluster.cuh",
      "// Leaf header: thread blocks of a cluster, which run at the same time. One PTX instruction a\n"
      "// function.\n"
@@ -15986,4 +16012,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "6f17d02ff638a1dd970715ef1ef330efad19d69cb715bfdf86a687e334763a3f";
+    "eceb42575f20699d717811a70d32b6c5eb7f859d2de804e0b59afe05964625c5";
