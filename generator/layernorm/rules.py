@@ -400,8 +400,8 @@ def _odd_tile(variant: Variant) -> Tile:
 
 def _packed_tile(variant: Variant) -> Tile:
     """Where less than a warp has a row, PACKED_WORDS words a thread at most; each of sixteen warps
-    has pieces of its own. Else as few threads a row as registers are enough for, since what a row takes
-    beside its words counts, and blocks and slots that fill an SM."""
+    has pieces of its own. Else as few threads a row as registers are enough for, since what a row
+    takes beside its words counts, and blocks and slots that fill an SM."""
     words = packed_columns(variant) / (4 // element_bytes(variant))
     most = load_targets().archs[variant.arch].block_smem_bytes
     each = PACKED_WORDS // (2 if _wide_parameters(variant) else 1)
