@@ -157,7 +157,7 @@ enum { /* limits */
 
 /* ---- layernorm ---- */
 
-/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd]_cols<32|64|96|128|192|256|384|512|768|1024|1536|2048|3072|4096|5120|6144|8192|12288|16384|24576|32768|49152|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed]_cols<32|64|96|128|192|256|384|512|768|1024|1280|1536|2048|2560|3072|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
 enum { /* axes */
   AP_LAYERNORM_PASS = 0,
   AP_LAYERNORM_NORM = 1,
@@ -182,6 +182,7 @@ enum { /* norm */
 enum { /* rows */
   AP_LAYERNORM_ROWS_ALIGNED = 0,
   AP_LAYERNORM_ROWS_ODD = 1,
+  AP_LAYERNORM_ROWS_PACKED = 2,
 };
 enum { /* cols */
   AP_LAYERNORM_COLS_MIN = 32,
@@ -212,9 +213,10 @@ enum { /* fields of a tile */
   AP_LAYERNORM_TILE_IN_SHARED = 7,
   AP_LAYERNORM_TILE_WEIGHT_IN_SHARED = 8,
   AP_LAYERNORM_TILE_PACKED = 9,
-  AP_LAYERNORM_TILE_STEP = 10,
-  AP_LAYERNORM_TILE_ROUNDS = 11,
-  AP_LAYERNORM_TILE_FIELD_COUNT = 12,
+  AP_LAYERNORM_TILE_PIECE = 10,
+  AP_LAYERNORM_TILE_STEP = 11,
+  AP_LAYERNORM_TILE_ROUNDS = 12,
+  AP_LAYERNORM_TILE_FIELD_COUNT = 13,
 };
 enum { /* limits */
   AP_LAYERNORM_HELD_COLS_MAX = 65536,

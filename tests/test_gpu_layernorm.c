@@ -275,9 +275,10 @@ static void test_shape(const shape *s, const char *what) {
  * and over the table each two values of two of them meet. */
 static void test_table(void) {
   static const int64_t columns[] = {
-      1,    3,     17,    32,    33,    64,    65,    96,    100,     128,  129,  192,  257,  384,
-      512,  700,   768,   1000,  1024,  1025,  1536,  2048,  3000,    3072, 4096, 5000, 6144, 8192,
-      9000, 12288, 16384, 16385, 20000, 24576, 32768, 40001, 1 << 20, 9001, 5120, 12287};
+      1,    3,     17,    32,    33,    64,    65,    96,    100,     128,  129,  192,   257,  384,
+      512,  700,   768,   1000,  1024,  1025,  1536,  2048,  3000,    3072, 4096, 5000,  6144, 8192,
+      9000, 12288, 16384, 16385, 20000, 24576, 32768, 40001, 1 << 20, 9001, 5120, 12287, 1280, 2560,
+      7168, 10240, 14336, 20480, 28672, 40960, 57344, 65536, 1032,    2056, 6152, 8200,  24584};
   for (int n = 0; n < (int)(sizeof columns / sizeof *columns); ++n)
     for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
       for (int backward = 0; backward < 2; ++backward) {
@@ -312,6 +313,28 @@ static void test_odd_rows(void) {
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
     test_shape(&shapes[i], "odd rows without gaps");
+}
+
+/* Rows without gaps that the copy engine moves, where the device's has them: of each class, and their
+ * neighbours; more of them than are on their way, and few; of matrices that end within a vector. */
+static void test_packed_rows(void) {
+  static const int64_t columns[] = {1,    3,    5,    33,   39,   65,   71,    85,    101,   103,
+                                    135,  199,  257,  263,  389,  501,  777,   1001,  1535,  2001,
+                                    3001, 4097, 5001, 7001, 8199, 8201, 10001, 12287, 15001, 20001};
+  for (int n = 0; n < (int)(sizeof columns / sizeof *columns); ++n)
+    for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
+      for (int few = 0; few < 2; ++few) {
+        const int64_t c = columns[n];
+        const shape s = {.rows = few       ? 1 + (n + dtype) % 9
+                                 : c < 200 ? 20011
+                                 : c < 600 ? 7001
+                                           : 4000000 / c,
+                         .columns = c,
+                         .dtype = dtype,
+                         .param_dtype = (n + few) % 3 ? dtype : 1 + (dtype + n) % 3,
+                         .rms = (n + dtype + few) % 2};
+        test_shape(&s, "packed rows");
+      }
 }
 
 /* Rows that a cluster shares where the device has some, more of them than clusters have at a time. */
@@ -466,6 +489,7 @@ static void test_all_large(void) {
 static void tests(void) {
   run_part("table", test_table);
   run_part("odd", test_odd_rows);
+  run_part("packed", test_packed_rows);
   run_part("long", test_long_rows);
   run_part("side_stream", test_side_streams);
   run_part("repeats", test_all_repeats);

@@ -439,12 +439,12 @@ static void test_launch_odd_rows(void **state) {
       {1000, 1004, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {1000, 1000, 0x10002, ATTNPRESS_BF16, "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {1001, 1008, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols1024_fp16_wfp16_sm80"},
-      {100, 100, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols96_fp16_wfp16_sm80"},
+      {100, 104, 0x10002, ATTNPRESS_FP16, "layernorm_fwd_odd_cols96_fp16_wfp16_sm80"},
       {8191, 8191, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols8192_fp16_wfp16_sm80"},
       {1031, 1031, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols1024_fp16_wfp16_sm80"},
-      {1033, 1033, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols2048_fp16_wfp16_sm80"},
+      {1033, 1033, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols1280_fp16_wfp16_sm80"},
       {8199, 8199, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols8192_fp16_wfp16_sm80"},
-      {8201, 8201, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_cols12288_fp16_wfp16_sm80"},
+      {8201, 8203, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_cols10240_fp16_wfp16_sm80"},
       {1001, 1001, 0x10004, ATTNPRESS_FP32, "layernorm_fwd_cols1024_fp32_wfp32_sm80"},
   };
   (void)state;
@@ -463,6 +463,86 @@ static void test_launch_odd_rows(void **state) {
     assert_string_equal(cuda->launch[i].symbol, rows[i].symbol);
   }
   attnpress_destroy(handle);
+}
+
+/* Rows that begin anywhere, one after the other, from a multiple of 16 bytes on, have kernels of their own
+ * where the device has a copy engine, if y is another matrix and nothing is added. */
+static void test_launch_packed_rows(void **state) {
+  static const struct {
+    int64_t columns, stride;
+    uintptr_t x, y;
+    int32_t dtype, residual;
+    const char *symbol;
+  } rows[] = {
+      {65, 65, 0x10000, 0x2000000, ATTNPRESS_FP16, 0,
+       "layernorm_fwd_packed_cols64_fp16_wfp16_sm90"},
+      {100, 100, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
+       "layernorm_fwd_packed_cols96_bf16_wbf16_sm90"},
+      {100, 102, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
+      {100, 100, 0x10002, 0x2000000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
+      {100, 100, 0x10000, 0x2000002, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
+      {100, 100, 0x10000, 0x10000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
+      {100, 100, 0x10000, 0x2000000, ATTNPRESS_BF16, 1, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
+      {104, 104, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, "layernorm_fwd_cols128_bf16_wbf16_sm80"},
+      {1001, 1001, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
+       "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
+      {9001, 9001, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
+       "layernorm_fwd_packed_cols10240_bf16_wbf16_sm90"},
+      {24583, 24583, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
+       "layernorm_fwd_packed_cols24576_bf16_wbf16_sm90"},
+      {5001, 5001, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
+       "layernorm_fwd_packed_cols5120_fp32_wfp32_sm90"},
+      {5001, 5001, 0x10004, 0x2000000, ATTNPRESS_FP32, 0, "layernorm_fwd_cols6144_fp32_wfp32_sm80"},
+      {30001, 30001, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
+       "layernorm_fwd_cols32768_fp32_wfp32_sm90"},
+  };
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_layernorm_args args = legal_forward();
+    args.columns = rows[i].columns;
+    args.dtype = rows[i].dtype;
+    args.param_dtype = 0;
+    args.residual = rows[i].residual ? (const void *)0x4000000 : NULL;
+    args.sum = rows[i].residual ? (void *)0x6000000 : NULL;
+    args.x = (const void *)rows[i].x;
+    args.y = (void *)rows[i].y;
+    args.x_row_stride = args.y_row_stride = rows[i].stride;
+    assert_ok(attnpress_layernorm(handle, &args, NULL));
+    assert_string_equal(cuda->launch[i].symbol, rows[i].symbol);
+  }
+  attnpress_destroy(handle);
+}
+
+/* What walks over packed rows goes on by an even number of rows, or has one round of them, so that they
+ * begin at the same element of a word; every one has room for its columns. */
+static void test_packed_steps(void **state) {
+  int packed = 0;
+  (void)state;
+  for (int i = 0; i < 20000; ++i) {
+    const int64_t rows = 1 + i * 7919 % 90000, columns = 1 + i * 37 % 26000;
+    const ap_layernorm_problem p = {.tensor = {{.data = (void *)0x10000, .stride = columns},
+                                               {.data = NULL},
+                                               {.data = (void *)0x2000000, .stride = columns}},
+                                    .rows = rows,
+                                    .columns = columns,
+                                    .rms = i % 5 == 0,
+                                    .dtype = dtypes[i % 3],
+                                    .param_dtype = dtypes[i / 3 % 3]};
+    ap_device device;
+    ap_layernorm_plan plan;
+    assert_ok(ap_device_of_target("sm_90", &device));
+    device.sm_count = 1 + i % 150;
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
+    const ap_launch *l = &plan.base.launch[0];
+    if (l->variant.axis[AP_LAYERNORM_ROWS] != AP_LAYERNORM_ROWS_PACKED)
+      continue;
+    const int64_t step = l->grid * ap_layernorm_block_rows(&l->tile);
+    assert_true(step % 2 == 0 || step >= rows);
+    assert_true(columns <= l->variant.axis[AP_LAYERNORM_COLS] + (i % 3 == 2 ? 0 : 7));
+    ++packed;
+  }
+  assert_true(packed > 1000);
 }
 
 /* Blocks that walk over odd rows go on by a multiple of eight rows, or have one round of them. */
@@ -613,7 +693,7 @@ static void test_launch_clusters(void **state) {
   forward.x_row_stride = forward.residual_row_stride = 0;
   forward.rows = args.rows = 3000;
   assert_ok(attnpress_layernorm(handle, &forward, NULL));
-  assert_string_equal(cuda->launch[0].symbol, "layernorm_fwd_cols49152_bf16_wfp32_sm90");
+  assert_string_equal(cuda->launch[0].symbol, "layernorm_fwd_cols40960_bf16_wfp32_sm90");
   assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
   assert_int_equal(cuda->launches, 3);
   assert_string_equal(cuda->launch[1].symbol, "layernorm_bwd_cols49152_fp16_wfp16_sm90");
@@ -821,6 +901,8 @@ int main(void) {
       TEST(test_bad_input),
       TEST(test_launch_forward),
       TEST(test_launch_odd_rows),
+      TEST(test_launch_packed_rows),
+      TEST(test_packed_steps),
       TEST(test_odd_steps),
       TEST(test_rounds),
       TEST(test_workspace_of_odd_rows),

@@ -20,6 +20,10 @@ GROUPED_THREADS_MAX = 512
 # Registers that kernels take beside what they hold of rows, weights and sums, at the least.
 OTHER_REGISTERS = {"fwd": 26, "bwd": 28}
 PIECE_COLS_MAX = 96  # of rows that begin at any element and go through shared memory as one piece
+PACKED_EDGES = 7  # columns of rows without gaps, of 16 bits, beyond those of their class
+PLACE_BYTES = 128  # of which a piece's place is a multiple
+PACKED_WORDS = 13  # the most of the rule's tiles, of a thread of less than a warp
+BLOCK_SMEM_BYTES = 1024  # of an SM's shared memory that a block takes beside its own
 CLUSTER_ARCH = 90
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
 CLUSTER_SPARE = 28  # registers that the rule leaves
@@ -58,7 +62,7 @@ def is_held(variant: Variant) -> bool:
 
 def is_shared(variant: Variant) -> bool:
     """Whether the thread blocks of a cluster share a row."""
-    return variant.arch == CLUSTER_ARCH
+    return variant.arch == CLUSTER_ARCH and not is_packed(variant)
 
 
 def threads(tile: Tile) -> int:
@@ -76,10 +80,17 @@ def is_odd(variant: Variant) -> bool:
     return variant.rows == "odd"
 
 
+def is_packed(variant: Variant) -> bool:
+    """Whether the copy engine moves rows without gaps."""
+    return variant.rows == "packed"
+
+
 def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
     if not tile.row_threads:
         return 0
+    if is_packed(variant):
+        return teams(tile) * tile.slots * _place_bytes(variant, tile)
     if is_odd(variant):
         return _odd_smem_bytes(variant, tile)
     groups, matrices = threads(tile) // tile.row_threads, 2 if variant["pass"] == "bwd" else 1
@@ -88,6 +99,30 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
         weight = tile.weight_in_shared * variant.cols * (4 if variant.params == "fp32" else 2)
         return (tile.slots * matrices * row_bytes + weight) // cluster(tile)
     return tile.slots * matrices * groups * row_bytes + tile.sums_in_shared * 2 * variant.cols * 4
+
+
+def teams(tile: Tile) -> int:
+    """Of a block: threads that share pieces of rows without gaps."""
+    return tile.warps if tile.packed else 1
+
+
+def packed_columns(variant: Variant) -> int:
+    """The most that rows without gaps have."""
+    return variant.cols + (0 if variant.dtype == "fp32" else PACKED_EDGES)
+
+
+def _place_bytes(variant: Variant, tile: Tile) -> int:
+    size = element_bytes(variant)
+    whole = tile.piece * size % VECTOR_BYTES == 0
+    needed = tile.piece * packed_columns(variant) * size + (0 if whole else VECTOR_BYTES)
+    return -(-needed // PLACE_BYTES) * PLACE_BYTES
+
+
+def packed_words(variant: Variant, tile: Tile) -> int:
+    """Words that a thread has of a row without gaps."""
+    elements = 4 // element_bytes(variant)
+    words = packed_columns(variant) // elements + elements - 1
+    return -(-words // tile.row_threads)
 
 
 def odd_edges(tile: Tile) -> int:
@@ -107,6 +142,10 @@ def _odd_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 def held_registers(variant: Variant, tile: Tile) -> int:
     """Registers that hold a thread's part of its rows, and what is kept from row to row."""
+    if is_packed(variant):
+        elements = 4 // element_bytes(variant)
+        parameter = max(elements * (4 if variant.params == "fp32" else 2) // 4, 1)
+        return packed_words(variant, tile) * (1 + 2 * parameter)
     if is_odd(variant):
         return _odd_registers(variant, tile)
     vectors = row_vectors(variant) // tile.row_threads
@@ -145,6 +184,10 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return ["rows that are read once need a tile such as w4t16b8ah"]
     if tile.rounds and variant["pass"] != "fwd":
         return ["each thread block of the backward pass has parts of the sums: no more than fit"]
+    if is_packed(variant):
+        return _packed_problems(variant, tile)
+    if tile.piece:
+        return ["pieces of rows without gaps are the copy engine's"]
     if is_odd(variant):
         return _odd_problems(variant, tile)
     if is_shared(variant):
@@ -216,6 +259,46 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _packed_problems(variant: Variant, tile: Tile) -> list[str]:
+    needed = smem_bytes(variant, tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes
+    team = WARP if tile.packed else threads(tile)
+    groups = team // tile.row_threads
+    told = 2 * tile.warps * 12 + 8 * teams(tile) * tile.slots  # of warps, and barriers
+    checks = (
+        (
+            tile.row_threads & (tile.row_threads - 1) == 0 and tile.row_threads >= 4,
+            f"row_threads {tile.row_threads} is not a power of two from 4 on",
+        ),
+        (groups > 0 and team % tile.row_threads == 0, "row_threads does not divide a team"),
+        (
+            tile.packed or tile.row_threads > WARP,
+            "rows of a warp or less are of warps that have pieces of their own",
+        ),
+        (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (tile.slots > 1 and tile.piece > 0, "a piece is taken back while another is written"),
+        (groups == 0 or tile.piece % groups == 0, f"{groups} rows at a time are no whole piece"),
+        (
+            variant.dtype == "fp32" or tile.piece == 1 or groups % 2 == 0,
+            "rows of 16 bits are whole words by twos",
+        ),
+        (
+            not (
+                tile.ahead
+                or tile.weight_held
+                or tile.sums_in_shared
+                or tile.in_shared
+                or tile.weight_in_shared
+            ),
+            "rows without gaps keep their parameters in any case",
+        ),
+        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
+        (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
+        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
 def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
     needed = smem_bytes(variant, tile)
     most = load_targets().archs[variant.arch].block_smem_bytes
@@ -261,15 +344,17 @@ def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
 def _cluster_tile(variant: Variant) -> Tile:
     """A pair of blocks of 512 threads, one an SM, where that is four vectors a thread at most and
     leaves room for a row on its way; else four blocks; else four that have the weight in shared
-    memory."""
+    memory; else a pair, of more vectors a thread."""
     vectors = row_vectors(variant)
-    for slots, cluster, shared in (
-        (3, 2, 0),
-        (3, 4, 0),
-        (2, 2, 0),
-        (2, 4, 0),
-        (3, 4, 1),
-        (2, 4, 1),
+    for slots, cluster, shared, most in (
+        (3, 2, 0, CLUSTER_VECTORS),
+        (3, 4, 0, vectors),
+        (2, 2, 0, CLUSTER_VECTORS),
+        (2, 4, 0, vectors),
+        (3, 4, 1, vectors),
+        (2, 4, 1, vectors),
+        (3, 2, 0, vectors),
+        (2, 2, 0, vectors),
     ):
         tile = make_tile(
             family(),
@@ -279,7 +364,7 @@ def _cluster_tile(variant: Variant) -> Tile:
             weight_in_shared=shared,
         )
         tile = sized(variant, tile)
-        few = cluster == 4 or vectors // tile.row_threads <= CLUSTER_VECTORS
+        few = vectors // tile.row_threads <= most
         if few and registers_left(variant, tile) >= CLUSTER_SPARE and not problems(variant, tile):
             return tile
     return tile
@@ -288,11 +373,11 @@ def _cluster_tile(variant: Variant) -> Tile:
 def _odd_tile(variant: Variant) -> Tile:
     """Forward: the shortest rows as pieces; of others four vectors a thread, or two, where
     parameters take twice the registers. Backward: two, in blocks of 256 threads, since each has
-    parts of the sums. Three, where a row has three times a power of two. As many blocks as
-    registers are enough for."""
+    parts of the sums. Three, five or seven, where a row has so many times a power of two. As many
+    blocks as registers are enough for."""
     vectors, forward = row_vectors(variant), variant["pass"] == "fwd"
     wide = _wide_parameters(variant)
-    each = 3 if vectors % 3 == 0 else 4 if forward and not wide else 2
+    each = next((odd for odd in (3, 5, 7) if vectors % odd == 0), 4 if forward and not wide else 2)
     if not forward and vectors == 8:
         each = 1  # four threads a row would have too many edges each for their registers
     packed = forward and variant.cols <= PIECE_COLS_MAX
@@ -313,10 +398,42 @@ def _odd_tile(variant: Variant) -> Tile:
     return tile
 
 
+def _packed_tile(variant: Variant) -> Tile:
+    """Where less than a warp has a row, PACKED_WORDS words a thread at most; each of sixteen warps
+    has pieces of its own. Else as few threads a row as registers are enough for, since what a row
+    takes beside its words counts, and blocks and slots that fill an SM."""
+    words = packed_columns(variant) / (4 // element_bytes(variant))
+    most = load_targets().archs[variant.arch].block_smem_bytes
+    each = PACKED_WORDS // (2 if _wide_parameters(variant) else 1)
+    row_threads = 4
+    while words > row_threads * each:
+        row_threads *= 2
+    period = VECTOR_BYTES // element_bytes(variant)
+    if row_threads < WARP:
+        fields = {"warps": 16, "row_threads": row_threads, "packed": 1}
+        candidates = [(fields | {"piece": max(WARP // row_threads, period)}, 1)]
+    else:
+        candidates = [
+            ({"warps": row_threads // WARP, "row_threads": row_threads, "piece": 1}, blocks)
+            for row_threads in (128, 256, 512, 1024)
+            for blocks in (4, 3, 2, 1)
+        ]
+    for fields, blocks in candidates:
+        for slots in (5, 4, 3, 2):
+            tile = sized(variant, make_tile(family(), blocks=blocks, slots=slots, **fields))
+            fits = (tile.smem_bytes + BLOCK_SMEM_BYTES) * blocks <= most + BLOCK_SMEM_BYTES
+            spare = registers_left(variant, tile) >= SPARE_REGISTERS
+            if fits and spare and not problems(variant, tile):
+                return tile
+    return tile
+
+
 def fill(variant: Variant) -> Tile:
     """The rule's tile. bench/NOTES.md has the measurements."""
     if not is_held(variant):
         return make_tile(family(), **LONG_TILES[variant["pass"]])
+    if is_packed(variant):
+        return _packed_tile(variant)
     if is_odd(variant):
         return _odd_tile(variant)
     if is_shared(variant):
@@ -345,12 +462,12 @@ def _wide_parameters(variant: Variant) -> bool:
 
 
 def _forward_tiles(variant: Variant) -> Iterator[Tile]:
-    """Two vectors of a row a thread while a quarter of a warp is enough, else four (three or five,
-    where a row has so many times a power of two); the next row is loaded ahead, and weight and
-    bias are kept, where registers are enough for it."""
+    """Two vectors of a row a thread while a quarter of a warp is enough, else four (three, five or
+    seven, where a row has so many times a power of two); the next row is loaded ahead, and weight
+    and bias are kept, where registers are enough for it."""
     vectors = row_vectors(variant)
-    each = 3 if vectors % 3 == 0 else 5 if vectors % 5 == 0 else 2 if vectors < 4 * WARP else 4
-    sm_threads = 512 if each in (4, 5) else 768
+    each = next((odd for odd in (3, 5, 7) if vectors % odd == 0), 2 if vectors < 4 * WARP else 4)
+    sm_threads = 768 if each in (2, 3) else 512
     if not _wide_parameters(variant):
         yield _walking(variant, each, sm_threads, 128, ahead=1, weight_held=1)
     yield _walking(variant, each, sm_threads, 128, ahead=1)

@@ -23,6 +23,7 @@ enum {
       7, /* columns that an odd row may have beyond those of its class: they fill no vector */
   ODD_PERIOD =
       8, /* odd rows so far apart begin at the same element of a vector, whatever their stride */
+  WORD_PERIOD = 2,     /* at the same element of a word */
   ODD_PERIOD_FP32 = 4, /* and those of four bytes an element */
   MULTIPLE_MAX = 4     /* of as many thread blocks as there is room for: more were no faster */
 };
@@ -101,6 +102,35 @@ static attnpress_status find_odd_kernel(const ap_layernorm_problem *p, const ap_
   return ATTNPRESS_OK;
 }
 
+/** Whether rows begin anywhere and lie one after the other, x's and y's, from a multiple of a vector
+ * on, and nothing is added to them. Vectors of x are read that hold elements of other rows, so y is
+ * another matrix. */
+static int has_packed_rows(const ap_layernorm_problem *p) {
+  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
+  return p->columns * ap_element_bytes(p->dtype) % VECTOR_BYTES != 0 && x->data != y->data &&
+         p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL &&
+         (p->rows == 1 || (x->stride == p->columns && y->stride == p->columns)) &&
+         (uintptr_t)x->data % VECTOR_BYTES == 0 && (uintptr_t)y->data % VECTOR_BYTES == 0;
+}
+
+/** Takes the kernel of packed rows in place of another, if it has no more columns that are empty. */
+static attnpress_status prefer_packed_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                             ap_launch *launch) {
+  const int64_t edges = ap_element_bytes(p->dtype) == 2 ? ODD_EDGES : 0;
+  ap_launch packed;
+  int fits = 0;
+  for (int32_t class = first_class(p->columns - edges);
+       classes()->values[class] <= launch->variant.axis[AP_LAYERNORM_COLS]; ++class) {
+    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_PACKED, class,
+                           &packed, &fits));
+    if (fits || class == classes()->count - 1)
+      break;
+  }
+  if (fits)
+    *launch = packed;
+  return ATTNPRESS_OK;
+}
+
 static int32_t field(const ap_launch *launch, int32_t which) {
   return launch->tile.field[which];
 }
@@ -111,6 +141,11 @@ int32_t ap_layernorm_cluster(const ap_tile *tile) {
 }
 
 int64_t ap_layernorm_block_rows(const ap_tile *tile) {
+  const int32_t piece = tile->field[AP_LAYERNORM_TILE_PIECE];
+  if (piece > 0) /* of each warp, or of all */
+    return piece * (int64_t)(tile->field[AP_LAYERNORM_TILE_PACKED]
+                                 ? tile->field[AP_LAYERNORM_TILE_WARPS]
+                                 : 1);
   const int32_t row_threads = tile->field[AP_LAYERNORM_TILE_ROW_THREADS];
   return row_threads == 0 || row_threads > tile->threads ? 1 : tile->threads / row_threads;
 }
@@ -141,14 +176,16 @@ static int64_t clusters_at_once(const ap_device *device, int32_t cluster) {
 
 /** What walks over rows, a thread block or a cluster: as many as the device has room for. Those of
  * odd rows, which walk so many rows further each time, meet but rows that begin at the same element
- * of a vector. */
+ * of a vector; those of packed rows, of a word. */
 static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch) {
   const int32_t cluster = ap_layernorm_cluster(&launch->tile);
   const int64_t blocks = (int64_t)device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS);
-  const int64_t multiple = ap_divide_up(ODD_PERIOD, ap_layernorm_block_rows(&launch->tile));
+  const int32_t rows = launch->variant.axis[AP_LAYERNORM_ROWS];
+  const int64_t period = rows == AP_LAYERNORM_ROWS_PACKED ? WORD_PERIOD : ODD_PERIOD;
+  const int64_t multiple = ap_divide_up(period, ap_layernorm_block_rows(&launch->tile));
   if (cluster > 1)
     return clusters_at_once(device, cluster);
-  if (launch->variant.axis[AP_LAYERNORM_ROWS] != AP_LAYERNORM_ROWS_ODD)
+  if (rows == AP_LAYERNORM_ROWS_ALIGNED)
     return blocks;
   return at_least(blocks / multiple * multiple, multiple);
 }
@@ -189,6 +226,8 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
   for (int32_t class = first_class(p->columns); !fits; ++class)
     FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_ALIGNED, class,
                            launch, &fits));
+  if (has_packed_rows(p))
+    FORWARD_IF(prefer_packed_kernel(p, device, launch));
   plan->count = 1;
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
     return set_grid(p, launch);
@@ -294,7 +333,9 @@ static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_de
 static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_device *device,
                                       int32_t pass, int32_t rows, int32_t last_class,
                                       ap_launches *plan) {
-  const int to_the_end = pass == AP_LAYERNORM_PASS_FWD || rows == AP_LAYERNORM_ROWS_ODD;
+  /* Packed rows have another kernel, too. */
+  const int to_the_end = rows != AP_LAYERNORM_ROWS_PACKED &&
+                         (pass == AP_LAYERNORM_PASS_FWD || rows == AP_LAYERNORM_ROWS_ODD);
   int fits = 0;
   for (int32_t class = 0;
        class < classes()->count && (class <= last_class || (to_the_end && !fits)); ++class) {
@@ -307,6 +348,8 @@ static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_de
 static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_device *device,
                                       int32_t pass, int32_t last_class, ap_launches *plan) {
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, plan));
+  if (pass == AP_LAYERNORM_PASS_FWD)
+    FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_PACKED, last_class, plan));
   return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_class, plan);
 }
 

@@ -1,7 +1,7 @@
-/* cp.reduce.async.bulk from shared to global memory, and its groups (PTX ISA, Data Movement and
- * Conversion Instructions: Asynchronous copy).
+/* cp.reduce.async.bulk and cp.async.bulk from shared to global memory, and their groups (PTX ISA, Data
+ * Movement and Conversion Instructions: Asynchronous copy). tma.c has cp.async.bulk to shared memory.
  *
- * A reduction is carried out as late as the program allows: when its thread waits for its group. Until
+ * A reduction, or a copy, is carried out as late as the program allows: when its thread waits for its group. Until
  * then what it reads may not be written; then it counts as a read by that thread. */
 #include "machine.h"
 
@@ -15,6 +15,7 @@ enum { MULTIPLE = 16 };
 typedef struct reduction {
   uint32_t shared;
   float *global;
+  int is_copy;
   int bytes, thread;
   uint64_t group; /* of the thread's */
   const void *site;
@@ -29,29 +30,43 @@ void bulk_reset(void) {
   memset(groups, 0, sizeof groups);
 }
 
-/* cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 */
-void emulated_bulk_add(float *global, uint32_t shared, int bytes) {
-  const void *site = CALL_SITE();
+/* Begins one; `name`: the instruction's. */
+static void begin(const char *name, void *global, uint32_t shared, int bytes, int is_copy,
+                  const void *site) {
   m->async = m->partial = 1;
   if (bytes <= 0 || bytes % MULTIPLE != 0)
-    machine_fail("cp.reduce.async.bulk of %d bytes, which is not a multiple of 16, at %s", bytes,
+    machine_fail("%s of %d bytes, which is not a multiple of 16, at %s", name, bytes,
                  site_text(site));
   if ((uintptr_t)global % MULTIPLE != 0)
-    machine_fail("cp.reduce.async.bulk to address %p, which is not a multiple of 16, at %s",
-                 (void *)global, site_text(site));
+    machine_fail("%s to address %p, which is not a multiple of 16, at %s", name, global,
+                 site_text(site));
   shared_check_range(shared, bytes, MULTIPLE, "the copy engine reads", site);
   const uint32_t stamp = order_stamp();
   for (int i = 0; i < bytes; i += MULTIPLE)
     shared_bulk_read_begin(shared + (uint32_t)i, stamp, site);
-  for (int i = 0; i < bytes / (int)sizeof *global; ++i)
-    global_bulk_reduction((uintptr_t)(global + i), (int)sizeof *global, site);
+  if (is_copy)
+    global_bulk_write((uintptr_t)global, bytes, site);
+  for (int i = 0; i < bytes / (int)sizeof(float) && !is_copy; ++i)
+    global_bulk_reduction((uintptr_t)global + (uintptr_t)i * sizeof(float), (int)sizeof(float),
+                          site);
   if (count == capacity) {
     capacity = capacity ? 2 * capacity : 64;
     reductions = realloc(reductions, (size_t)capacity * sizeof *reductions);
     if (reductions == NULL)
       abort();
   }
-  reductions[count++] = (reduction){shared, global, bytes, m->current, groups[m->current], site};
+  reductions[count++] =
+      (reduction){shared, global, is_copy, bytes, m->current, groups[m->current], site};
+}
+
+/* cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 */
+void emulated_bulk_add(float *global, uint32_t shared, int bytes) {
+  begin("cp.reduce.async.bulk", global, shared, bytes, 0, CALL_SITE());
+}
+
+/* cp.async.bulk.global.shared::cta.bulk_group */
+void emulated_bulk_store(void *global, uint32_t shared, int bytes) {
+  begin("cp.async.bulk", global, shared, bytes, 1, CALL_SITE());
 }
 
 /* cp.async.bulk.commit_group: a group may be empty. */
@@ -70,7 +85,9 @@ void emulated_bulk_wait_read(int pending) {
       continue;
     }
     const float *from = (const float *)(const void *)shared_pointer(r->shared);
-    for (int k = 0; k < r->bytes / (int)sizeof *from; ++k)
+    if (r->is_copy)
+      memcpy(r->global, from, (size_t)r->bytes);
+    for (int k = 0; k < r->bytes / (int)sizeof *from && !r->is_copy; ++k)
       r->global[k] += from[k];
     for (int k = 0; k < r->bytes; k += MULTIPLE)
       shared_bulk_read_end(r->shared + (uint32_t)k, r->site);

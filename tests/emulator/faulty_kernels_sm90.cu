@@ -7,6 +7,7 @@
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_atom.cuh"
 #include "attnpress/device/ptx_bulk.cuh"
+#include "attnpress/device/ptx_bulk_copy.cuh"
 #include "attnpress/device/ptx_cluster.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
@@ -198,6 +199,69 @@ KERNEL(bulk_add_written_without_a_barrier) {
   }
 }
 
+// ---- Copies of what lies one after the other, there and back ----
+
+// Begins one of `out` to shared memory.
+__device__ __forceinline__ void start_plain_copy(const fault_args *args, uint32_t shared) {
+  mbarrier_arrive_expect(shared + FULL, SUM_BYTES);
+  bulk_load(shared, args->out, SUM_BYTES, shared + FULL);
+}
+
+// Comes, and goes back with something added.
+KERNEL(right_plain_copies) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x == 255)
+    start_plain_copy(&args, shared);
+  wait(shared + FULL, 0);
+  ((uint32_t *)smem)[threadIdx.x] += threadIdx.x;
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 255) {
+    bulk_store(args.out, shared, SUM_BYTES);
+    bulk_commit();
+    bulk_wait_read(0);
+  }
+}
+
+#define PLAIN_COPY_KERNEL(name, copy, after)                                                       \
+  KERNEL(name) {                                                                                   \
+    SHARED;                                                                                        \
+    begin(shared);                                                                                 \
+    if (threadIdx.x == 255) {                                                                      \
+      copy;                                                                                        \
+    }                                                                                              \
+    after;                                                                                         \
+  }
+#define PLAIN_COPY_OF(to, from, bytes)                                                             \
+  mbarrier_arrive_expect(shared + FULL, bytes);                                                    \
+  bulk_load(shared + (to), (const unsigned char *)args.out + (from), bytes, shared + FULL)
+PLAIN_COPY_KERNEL(plain_copy_of_half_a_chunk, PLAIN_COPY_OF(0, 0, 24), )
+PLAIN_COPY_KERNEL(plain_copy_of_nothing, PLAIN_COPY_OF(0, 0, 0), )
+PLAIN_COPY_KERNEL(plain_copy_from_half_a_chunk, PLAIN_COPY_OF(0, 8, 32), )
+PLAIN_COPY_KERNEL(plain_copy_to_half_a_chunk, PLAIN_COPY_OF(8, 0, 32), )
+PLAIN_COPY_KERNEL(plain_copy_outside, PLAIN_COPY_OF(0, SUM_BYTES - 16, 32), wait(shared + FULL, 0))
+PLAIN_COPY_KERNEL(plain_copy_read_early, start_plain_copy(&args, shared),
+                  give(&args, ((float *)smem)[threadIdx.x]))
+PLAIN_COPY_KERNEL(plain_copy_twice, start_plain_copy(&args, shared);
+                  bulk_load(shared, args.out, SUM_BYTES, shared + FULL), )
+
+#define STORE_OF(to, from, bytes)                                                                  \
+  bulk_store((unsigned char *)args.out + (to), shared + (from), bytes);                            \
+  bulk_commit();                                                                                   \
+  bulk_wait_read(0)
+ADDITION_KERNEL(bulk_store_without_proxy_fence, false, STORE_OF(0, 0, SUM_BYTES))
+ADDITION_KERNEL(bulk_store_of_nothing, true, STORE_OF(0, 16, SUM_BYTES))
+ADDITION_KERNEL(bulk_store_of_half_a_chunk, true, STORE_OF(0, 0, 24))
+ADDITION_KERNEL(bulk_store_to_half_a_chunk, true, STORE_OF(8, 0, 64))
+ADDITION_KERNEL(bulk_store_outside, true, STORE_OF(16, 0, SUM_BYTES))
+ADDITION_KERNEL(bulk_store_without_end, true, bulk_store(args.out, shared, SUM_BYTES);
+                bulk_commit())
+ADDITION_KERNEL(bulk_store_read_back, true, STORE_OF(0, 0, SUM_BYTES);
+                ((uint32_t *)smem)[0] = args.out[1])
+ADDITION_KERNEL(bulk_store_written_early, true, bulk_store(args.out, shared, SUM_BYTES);
+                bulk_commit(); bulk_wait_read(1); ((float *)smem)[3] = 0)
+
 // Of two blocks the first writes zeros, and the second adds to them. The last word is their counter.
 #define ZEROS_KERNEL(name, zeroes, adds)                                                           \
   KERNEL(name) {                                                                                   \
@@ -326,7 +390,8 @@ KERNEL(right_barrier_of_all) {
   const int group = threadIdx.x / 128;
   uint32_t answers = 0;
   for (int round = 0; round < 3; ++round)
-    answers |= (uint32_t)named_barrier_all(1 + group, 128, threadIdx.x != 77 || round != 1) << round;
+    answers |= (uint32_t)named_barrier_all(1 + group, 128, threadIdx.x != 77 || round != 1)
+               << round;
   args.out[threadIdx.x] = answers;
 }
 

@@ -262,3 +262,7 @@ void global_reduction(uintptr_t address, int bytes, const void *site) {
 void global_bulk_reduction(uintptr_t address, int bytes, const void *site) {
   access_element(address, bytes, COPY_ENGINE, REDUCTION, site);
 }
+
+void global_bulk_write(uintptr_t address, int bytes, const void *site) {
+  access_element(address, bytes, COPY_ENGINE, WRITE, site);
+}

@@ -11,7 +11,14 @@
 #include "layernorm/layernorm.h"
 #include "memory.h"
 
-enum { MATRICES = 4, VECTORS = 6, RANGE_BYTES = 160, ODD_EDGES = 7, ODD_PERIOD = 8 };
+enum {
+  MATRICES = 4,
+  VECTORS = 6,
+  RANGE_BYTES = 160,
+  ODD_EDGES = 7,
+  ODD_PERIOD = 8,
+  WORD_PERIOD = 2
+};
 
 typedef enum layernorm_layout {
   PACKED,  /* rows without gaps */
@@ -44,24 +51,35 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   tile->field[AP_LAYERNORM_TILE_WARPS] = tile->threads / 32;
   tile->field[AP_LAYERNORM_TILE_ROW_THREADS] = source_constant(source, "ROW_THREADS");
   tile->field[AP_LAYERNORM_TILE_STEP] = source_constant(source, "STEP");
+  tile->field[AP_LAYERNORM_TILE_PIECE] = source_constant(source, "PIECE");
+  tile->field[AP_LAYERNORM_TILE_PACKED] =
+      tile->field[AP_LAYERNORM_TILE_PIECE] > 0 && source_constant(source, "TEAM") < tile->threads;
 }
 
 static int is_odd(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD;
 }
 
+static int is_packed(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PACKED;
+}
+
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
+  if (is_packed(k))
+    return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
   if (takes > AP_LAYERNORM_HELD_COLS_MAX)
     return ATTNPRESS_LAYERNORM_COLUMNS_MAX;
   return is_odd(k) ? takes + ODD_EDGES : takes;
 }
 
-/* Blocks that walk: those of odd rows, ODD_PERIOD rows further each time. */
+/* Blocks that walk: those of odd rows, ODD_PERIOD rows further each time, of packed ones an even
+ * number of rows. */
 static int walking_blocks(const kernel *k, int blocks) {
-  const int multiple = (int)((ODD_PERIOD + ap_layernorm_block_rows(&k->tile) - 1) /
-                             ap_layernorm_block_rows(&k->tile));
-  return is_odd(k) ? (blocks + multiple - 1) / multiple * multiple : blocks;
+  const int period = is_odd(k) ? ODD_PERIOD : is_packed(k) ? WORD_PERIOD : 1;
+  const int multiple =
+      (int)((period + ap_layernorm_block_rows(&k->tile) - 1) / ap_layernorm_block_rows(&k->tile));
+  return (blocks + multiple - 1) / multiple * multiple;
 }
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -439,13 +457,13 @@ typedef struct shape_row {
 } shape_row;
 
 static const shape_row shape_rows[] = {
-    {16, 0, 1, 1, PACKED, 0, 0, 1, 0, 0.5f},   {0, 1, 1, 0, PACKED, 1, 0, 1, 0, 1.0f},
-    {16, -1, 1, 1, PACKED, 0, 1, 0, 1, 0.0f},  {8, 3, 2, -1, ODD, 1, 1, 1, 0, 30.0f},
-    {0, 9, 0, 3, MIXED, 0, 1, 2, 0, -2.0f},    {16, 0, 0, 5, MIXED, 0, 0, 1, 0, 0.0f},
-    {11, 5, 1, 2, ODD, 0, 0, 2, 0, 1.0f},      {1, 7, 0, 3, FAR, 0, 1, 1, 0, 3.0f},
-    {4, 0, 3, 1, PACKED, 1, 1, 1, 0, 100.0f},  {0, 7, 1, 1, ODD, 0, 0, 0, 0, 1.0f},
-    {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},   {12, 5, 3, 2, SHIFTED, 0, 1, 1, 0, 1.0f},
-    {4, 2, 1, 3, SHIFTED, 1, 0, 1, 0, 1.0f},   {15, 3, 1, 3, APART, 0, 1, 1, 0, 1.0f},
+    {16, 0, 1, 1, PACKED, 0, 0, 1, 0, 0.5f},  {0, 1, 1, 0, PACKED, 1, 0, 1, 0, 1.0f},
+    {16, -1, 1, 1, PACKED, 0, 1, 0, 1, 0.0f}, {8, 3, 2, -1, ODD, 1, 1, 1, 0, 30.0f},
+    {0, 9, 0, 3, MIXED, 0, 1, 2, 0, -2.0f},   {16, 0, 0, 5, MIXED, 0, 0, 1, 0, 0.0f},
+    {11, 5, 1, 2, ODD, 0, 0, 2, 0, 1.0f},     {1, 7, 0, 3, FAR, 0, 1, 1, 0, 3.0f},
+    {4, 0, 3, 1, PACKED, 1, 1, 1, 0, 100.0f}, {0, 7, 1, 1, ODD, 0, 0, 0, 0, 1.0f},
+    {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},  {12, 5, 3, 2, SHIFTED, 0, 1, 1, 0, 1.0f},
+    {4, 2, 1, 3, SHIFTED, 1, 0, 1, 0, 1.0f},  {15, 3, 1, 3, APART, 0, 1, 1, 0, 1.0f},
     {16, 0, 1, 2, SHIFTED, 0, 0, 1, 0, 1.0f},
 };
 enum { LONG_COLUMNS = 20000, ROWS_MOST = 300, ELEMENTS_MOST = 120000, SLOT_ROUNDS = 3 };
@@ -457,7 +475,8 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
       (int)(pass_of(k) == AP_LAYERNORM_PASS_BWD_PARAMS ? k->tile.threads / 32 * 4
                                                        : ap_layernorm_block_rows(&k->tile));
   /* Odd rows, and those of a cluster: rounds enough for each slot to be used again. */
-  const int rounds = is_odd(k) || ap_layernorm_cluster(&k->tile) > 1 ? SLOT_ROUNDS : 1;
+  const int rounds =
+      is_odd(k) || is_packed(k) || ap_layernorm_cluster(&k->tile) > 1 ? SLOT_ROUNDS : 1;
   const int rows = walking_blocks(k, row->blocks) * rows_of_a_block * rounds;
   layernorm_shape s = {.rows = rows + row->more_rows,
                        .columns = columns * row->sixteenths / 16 + row->more_columns,
@@ -468,6 +487,10 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
                        .special = row->special && pass_of(k) == AP_LAYERNORM_PASS_FWD,
                        .blocks = row->blocks > 0 ? row->blocks : 1,
                        .mean = row->mean};
+  if (is_packed(k)) { /* it is given no others */
+    s.layout = PACKED;
+    s.in_place = s.more = 0;
+  }
   if (pass_of(k) == AP_LAYERNORM_PASS_BWD_REDUCE) {
     s.columns = s.columns % 300 + 1;
     s.blocks = s.columns % 197 + 1; /* parts, a few rounds of them */

@@ -60,6 +60,7 @@ const leaf_function leaf_functions_sm90[] = {
     {"leaf_tma_load_4d", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
     {"leaf_tma_load_5d", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
     {"leaf_tma_load_im2col_4d", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
+    {"leaf_bulk_copies", LEAF_BITS, LANE_WORDS, 0, 0, 0, 0},
     {"leaf_add_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
     {"leaf_min_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},
     {"leaf_max_u16x2", LEAF_BITS, 8, 0, 0, 0, 0},

@@ -5,6 +5,8 @@
 
 #include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_bulk.cuh"
+#include "attnpress/device/ptx_bulk_copy.cuh"
 #include "attnpress/device/ptx_halfwords.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
@@ -82,6 +84,21 @@ KERNEL(leaf_tma_load_im2col_4d, 32) {
     tma_load_im2col_4d(shared, &args.map_im2col, shared + BOX_BYTES, b / 120 % 3 * 16,
                        b % 5 * 2 - 3, b / 5 % 8 - 2, b / 40 % 3, b * 7 % 4, b * 5 % 3);
   finish_copy(&args, smem, shared + BOX_BYTES);
+}
+
+// As bytes one after the other, there and back.
+KERNEL(leaf_bulk_copies, 32) {
+  SHARED;
+  const int first = blockIdx.x * 32 * LANE_WORDS;
+  begin_copy(shared + BOX_BYTES);
+  if (threadIdx.x == 0) {
+    bulk_load(shared, args.in + first, BOX_BYTES, shared + BOX_BYTES);
+    while (!mbarrier_try_wait(shared + BOX_BYTES, 0)) {
+    }
+    bulk_store(args.out + first, shared, BOX_BYTES);
+    bulk_commit();
+    bulk_wait_read(0);
+  }
 }
 
 // ---- Halves of words ----

@@ -15,7 +15,7 @@ enum {
   THREADS_MAX = 1024,
   WARPS_MAX = THREADS_MAX / WARP_LANES,
   GROUPS_MAX = WARPS_MAX / GROUP_WARPS,
-  MBARRIERS_MAX = 64,
+  MBARRIERS_MAX = 128,
   NAMED_BARRIERS = 16,
   CLUSTER_MAX = 16, /* blocks, of compute capability 9.0 */
 };
@@ -197,6 +197,8 @@ void global_access(uintptr_t address, int bytes, int is_write, const void *site)
 void global_reduction(uintptr_t address, int bytes, const void *site);
 /** The same by the copy engine, which the current thread cannot wait for. */
 void global_bulk_reduction(uintptr_t address, int bytes, const void *site);
+/** A write by the copy engine. */
+void global_bulk_write(uintptr_t address, int bytes, const void *site);
 /** The current thread hands what it knows over to those who acquire the counter, of other blocks. */
 void global_release(uintptr_t counter);
 void global_acquire(uintptr_t counter);

@@ -14,6 +14,7 @@ NORM = "include/attnpress/device/row_norm.cuh"
 FWD_ODD = "templates/layernorm/layernorm_fwd_odd.cu.j2"
 BWD_ODD = "templates/layernorm/layernorm_bwd_odd.cu.j2"
 ODD_ROWS = "templates/layernorm/parts/odd_rows.cu.j2"
+FWD_PACKED = "templates/layernorm/layernorm_fwd_packed.cu.j2"
 FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
 CLUSTER_ROWS = "templates/layernorm/parts/cluster_rows.cu.j2"
@@ -45,6 +46,10 @@ KERNELS = [
     ("layernorm_bwd_rms_cols24576_fp16_wfp32_sm90", "w8t512c3"),
     ("layernorm_bwd_cols16384_bf16_wfp32_sm90", "w8t512c2m"),
     ("layernorm_bwd_cols12288_fp32_wbf16_sm90", "w8t512c2"),
+    ("layernorm_fwd_packed_cols64_bf16_wbf16_sm90", "w2t4c2pn16"),
+    ("layernorm_fwd_rms_packed_cols256_fp16_wfp32_sm90", "w4t128c2n1"),
+    ("layernorm_fwd_packed_cols512_fp16_wfp16_sm90", "w4t64c2n4"),
+    ("layernorm_fwd_packed_cols256_fp32_wbf16_sm90", "w4t64c3n2"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -904,4 +909,78 @@ MUTATIONS = [
         "&parts->warp[row_warp()]), to)",
         "&parts->warp[row_warp()]), blockIdx.x % CLUSTER)",
     ),
+    Mutation("no barrier: packed rows of a warp are read", FWD_PACKED, "      __syncwarp();\n", ""),
+    Mutation("no barrier: warps of a packed row", FWD_PACKED, "      __syncthreads();\n", ""),
+    Mutation(
+        "no barrier: warps of a packed row, rms", FWD_PACKED, "      __syncthreads();\n", "", 2
+    ),
+    Mutation(
+        "no barrier: packed rows are written",
+        FWD_PACKED,
+        "    fence_proxy_async();\n    meet();\n",
+        "    fence_proxy_async();\n",
+    ),
+    Mutation("no fence: packed rows are written", FWD_PACKED, "    fence_proxy_async();\n", ""),
+    Mutation("no barrier: the end of packed rows", FWD_PACKED, "      meet();\n", ""),
+    Mutation("one place for the moments of two packed rows", FWD_PACKED, "turn ^= 1", "turn ^= 0"),
+    Mutation("a piece is not waited for", FWD_PACKED, "parity ^= slot == 0", "parity ^= 0"),
+    Mutation(
+        "the next piece in the wrong slot", FWD_PACKED, "slot == 0 ? SLOTS - 1 : slot - 1", "slot"
+    ),
+    Mutation("a piece's place has not been read", FWD_PACKED, "      bulk_wait_read(1);\n", ""),
+    Mutation(
+        "the last pieces are not waited for", FWD_PACKED, "    bulk_wait_read(0);\n", "    ;\n"
+    ),
+    Mutation(
+        "the end of packed rows is not brought", FWD_PACKED, "round_up(span.end) > total", "false"
+    ),
+    Mutation("vectors behind packed rows", FWD_PACKED, "up < all ? up : all", "up"),
+    Mutation(
+        "ends of pieces are not written",
+        FWD_PACKED,
+        "(!WHOLE || end != span.end)",
+        "end > span.end",
+    ),
+    Mutation("a piece's last vector twice", FWD_PACKED, "at >= middle : at", "true : at"),
+    Mutation(
+        "a word's first half is the row's", FWD_PACKED, "if (i == 0 && cut)\n", "if (false)\n"
+    ),
+    Mutation(
+        "a word's second half is the row's",
+        FWD_PACKED,
+        "i < whole ? 0xffffffff",
+        "true ? 0xffffffff",
+    ),
+    Mutation(
+        "packed values that are not there count", FWD_PACKED, "there ? own_mean : 0.0f", "own_mean"
+    ),
+    Mutation(
+        "halves of words are written whole",
+        FWD_PACKED,
+        "i < begun && i < whole && !(i == 0 && cut)",
+        "i < begun && !(i == 0 && cut)",
+    ),
+    Mutation(
+        "a first half is written whole",
+        FWD_PACKED,
+        "i < begun && i < whole && !(i == 0 && cut)",
+        "i < begun && i < whole",
+    ),
+    Mutation(
+        "packed rows past the end are there", FWD_PACKED, "has ? words_begun : 0", "words_begun"
+    ),
+    Mutation("parameters of rows that begin with a word", FWD_PACKED, "+ j - odd", "+ j"),
+    Mutation(
+        "all rows of a piece begin as the first",
+        FWD_PACKED,
+        "(first_piece * PIECE + group) * columns",
+        "first_piece * PIECE * columns",
+    ),
+    Mutation(
+        "pieces of a block side by side",
+        FWD_PACKED,
+        "(int64_t)gridDim.x * TEAMS",
+        "(int64_t)gridDim.x",
+    ),
+    Mutation("words of a packed row are counted wrong", FWD_PACKED, "WORDS) - cut) +", "WORDS)) +"),
 ]

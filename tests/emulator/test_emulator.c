@@ -614,6 +614,23 @@ static const struct {
     {"bulk_add_under_a_copy", {"begins a copy to", "while the copy engine reads it", NULL}},
     {"bulk_add_written_early", {"writes", "while the copy engine reads it", NULL}},
     {"bulk_add_written_without_a_barrier", {"race: writes", "read it", "no barrier", NULL}},
+    {"right_plain_copies", {NULL}}, /* adds i to word i */
+    {"plain_copy_of_half_a_chunk", {"cp.async.bulk of 24 bytes", "no multiples of 16", NULL}},
+    {"plain_copy_of_nothing", {"cp.async.bulk of 0 bytes", "no multiples of 16", NULL}},
+    {"plain_copy_from_half_a_chunk", {"cp.async.bulk of 32 bytes", "no multiples of 16", NULL}},
+    {"plain_copy_to_half_a_chunk", {"the copy engine writes", "not a multiple of 16", NULL}},
+    {"plain_copy_outside", {"thread 255: reads 32 bytes", "nearest is out", NULL}},
+    {"plain_copy_read_early", {"reads shared address", "copy engine is in flight", NULL}},
+    {"plain_copy_twice", {"begins a copy to", "copy engine is in flight", NULL}},
+    {"bulk_store_without_proxy_fence",
+     {"lets the copy engine read", "no fence.proxy.async lies between", NULL}},
+    {"bulk_store_of_nothing", {"lets the copy engine read", "which nothing has written", NULL}},
+    {"bulk_store_of_half_a_chunk", {"cp.async.bulk of 24 bytes", NULL}},
+    {"bulk_store_to_half_a_chunk", {"cp.async.bulk to address", NULL}},
+    {"bulk_store_outside", {"outside the tensors", "nearest is out", NULL}},
+    {"bulk_store_without_end", {"ends while the copy engine reads smem + 0 for it", NULL}},
+    {"bulk_store_read_back", {"race: reads an element of out", "the copy engine of block 0", NULL}},
+    {"bulk_store_written_early", {"writes", "while the copy engine reads it", NULL}},
     {"right_zeros", {NULL}},
     {"right_zeros_of_threads", {NULL}},
     {"zeros_without_a_wait", {"race: adds to an element of out", NULL}},
@@ -756,6 +773,9 @@ static void test_sm90_faults(void) {
     launch.threads = strcmp(symbol, "more_registers_than_there_are") == 0 ? 384 : 256;
     memset(fault_out, 0, sizeof fault_out);
     run_fault(symbol, sm90_faults[i].words, &launch);
+    if (strcmp(symbol, "right_plain_copies") == 0)
+      for (uint32_t word = 0; word < 256; ++word)
+        CHECK(fault_out[1][word] == word, "word %d is %u", (int)word, fault_out[1][word]);
     if (strcmp(symbol, "right_bulk_add") == 0)
       for (int word = 0; word < 256; ++word) {
         const float sum = floats(fault_out[1], 0, word);

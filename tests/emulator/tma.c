@@ -1,5 +1,6 @@
-/* The copy engine (PTX ISA, Data Movement and Conversion Instructions: cp.async.bulk.tensor), of
- * tiled and im2col tensor maps, which this file also encodes.
+/* The copy engine's way to shared memory (PTX ISA, Data Movement and Conversion Instructions:
+ * cp.async.bulk, cp.async.bulk.tensor), of bytes one after the other, and of tiled and im2col tensor
+ * maps, which this file also encodes.
  *
  * A copy is carried out when no thread can go on without it, the latest ones first: as late as the
  * program allows. From its start until then the bytes that it writes are NaN and in flight; then
@@ -13,7 +14,14 @@ static machine *const m = &the_machine;
 
 /* ---- Tensor maps ----------------------------------------------------------------------------- */
 
-enum { RANK_MAX = 5, BOX_MAX = 256, STEP_MAX = 8, SWIZZLED_ROW_BYTES = 128, ATOM_BYTES = 1024 };
+enum {
+  CHUNK_BYTES = 16,
+  RANK_MAX = 5,
+  BOX_MAX = 256,
+  STEP_MAX = 8,
+  SWIZZLED_ROW_BYTES = 128,
+  ATOM_BYTES = 1024
+};
 /* Of the driver's enums: CUtensorMapDataType, CUtensorMapSwizzle. */
 enum { TYPE_UINT16 = 1, TYPE_FLOAT16 = 6, TYPE_BFLOAT16 = 9, SWIZZLE_NONE = 0, SWIZZLE_128B = 3 };
 #define MAGIC 0x70616d2d726f736eu
@@ -140,6 +148,7 @@ static tensor_map read_map(const void *map, const void *site) {
 
 typedef struct bulk_copy {
   tensor_map map;
+  const void *plain; /* NULL, or the first of bytes one after the other, without a map */
   int coordinates[RANK_MAX], offsets[2]; /* offsets: of im2col, along the width and the height */
   uint32_t shared;
   int bytes, mbarrier, thread;
@@ -172,11 +181,12 @@ void emulated_prefetch_tensor_map(const void *map) {
 
 /* Begins a copy that the barrier at a shared address counts. */
 static void begin_copy(bulk_copy *copy, uint32_t barrier) {
+  const int alignment = copy->plain != NULL                 ? CHUNK_BYTES
+                        : copy->map.swizzle == SWIZZLE_128B ? ATOM_BYTES
+                                                            : 128;
   m->async = m->partial = 1;
   copy->mbarrier = mbarrier_find(barrier, "lets a copy count at", copy->site);
-  shared_check_range(copy->shared, copy->bytes,
-                     copy->map.swizzle == SWIZZLE_128B ? ATOM_BYTES : 128, "the copy engine writes",
-                     copy->site);
+  shared_check_range(copy->shared, copy->bytes, alignment, "the copy engine writes", copy->site);
   const uint32_t stamp = order_stamp();
   for (int i = 0; i < copy->bytes; i += 16)
     shared_bulk_begin(copy->shared + (uint32_t)i, copy->mbarrier, stamp, copy->site);
@@ -221,6 +231,17 @@ void emulated_tma_load(uint32_t shared, const void *map, uint32_t barrier, const
 void emulated_tma_load_im2col(uint32_t shared, const void *map, uint32_t barrier,
                               const int *coordinates, const int *offsets) {
   bulk_copy copy = describe_copy(shared, map, coordinates, offsets, IM2COL_RANK, CALL_SITE());
+  begin_copy(&copy, barrier);
+}
+
+/* cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes */
+void emulated_bulk_load(uint32_t shared, const void *global, int bytes, uint32_t barrier) {
+  const void *site = CALL_SITE();
+  bulk_copy copy = {.plain = global, .shared = shared, .bytes = bytes, .thread = m->current};
+  copy.site = site;
+  if (bytes <= 0 || bytes % CHUNK_BYTES != 0 || (uintptr_t)global % CHUNK_BYTES != 0)
+    machine_fail("cp.async.bulk of %d bytes from address %p, which are no multiples of 16, at %s",
+                 bytes, global, site_text(site));
   begin_copy(&copy, barrier);
 }
 
@@ -280,6 +301,11 @@ static void carry_out(const bulk_copy *copy) {
   for (int i = 1; i < copy->map.rank; ++i)
     rows *= copy->map.box[i];
   m->current = copy->thread; /* whose fault a wrong place is */
+  if (copy->plain != NULL) {
+    global_access((uintptr_t)copy->plain, copy->bytes, 0, copy->site);
+    memcpy(shared_pointer(copy->shared), copy->plain, (size_t)copy->bytes);
+    return;
+  }
   for (int row = 0; row < rows; ++row)
     copy_row(copy, row);
 }
