@@ -42,7 +42,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
   int32_t skips = ((mask == AP_ATTENTION_MASK_WINDOW) && own_dq) ? 1 : 0;
   int32_t passes = ((skips && parts) && (hdim <= 64)) ? 1 : 0;
-  int32_t takes = ((sums && plain) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
+  int32_t takes = (((sums && plain) && (mask != AP_ATTENTION_MASK_WINDOW)) && ((hdim == hdim_v) || (sequences == AP_ATTENTION_SEQUENCES_DENSE))) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);

@@ -363,6 +363,8 @@ int ap_can_take(const ap_variant *variant) {
   return axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD && axis[AP_ATTENTION_ARCH] == 90 &&
          axis[AP_ATTENTION_MASK] != AP_ATTENTION_MASK_WINDOW &&
          axis[AP_ATTENTION_HDIM] <= TAKE_HDIM_MAX && axis[AP_ATTENTION_HDIM_V] <= TAKE_HDIM_MAX &&
+         (axis[AP_ATTENTION_HDIM] == axis[AP_ATTENTION_HDIM_V] ||
+          axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_DENSE) &&
          !axis[AP_ATTENTION_SOFTCAP] && !axis[AP_ATTENTION_ALIBI] && !axis[AP_ATTENTION_BIAS] &&
          !axis[AP_ATTENTION_DROPOUT];
 }
