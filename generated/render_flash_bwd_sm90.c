@@ -40,9 +40,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t dq_places = halves ? 2 : 1;
   int32_t parts = (sums && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
-  int32_t skips = ((mask == AP_ATTENTION_MASK_WINDOW) && own_dq) ? 1 : 0;
-  int32_t passes = ((skips && parts) && (hdim <= 64)) ? 1 : 0;
   int32_t takes = (((sums && plain) && (mask != AP_ATTENTION_MASK_WINDOW)) && ((hdim == hdim_v) || (sequences == AP_ATTENTION_SEQUENCES_DENSE))) ? 1 : 0;
+  int32_t skips = ((mask == AP_ATTENTION_MASK_WINDOW) && own_dq) ? 1 : 0;
+  int32_t idles = ((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !in_turn) ? 1 : 0;
+  int32_t passes = ((skips && parts) && (hdim <= 64)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -1481,11 +1482,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (sums) {
     TEXT("    const int turn = n % 2, turn_parity = n / 2 % 2;\n");
   }
-  if (skips) {
+  if (skips || (idles && own_dq)) {
     TEXT("    // No row of the step sees a key of the consumer's: dS is 0, and dK and dV are as they were. Not\n"
-         "    // in the first step, whose products take the fragments of K and V before anything is handed on.\n"
-         "    if (n > 0 && (step.row + BLOCK_M <= seen_begin || step.row >= seen_end)) {\n"
-         "      // The step has come: hands its space back. The other consumer may skip it as well.\n"
+         "    // in the first step, whose products take the fragments of K and V before anything is handed on.\n");
+    if (skips) {
+      TEXT("    if (n > 0 && (step.row + BLOCK_M <= seen_begin || step.row >= seen_end)) {\n");
+    } else {
+      TEXT("    if (n > 0 && first_key >= args->seqlen_k) {\n");
+    }
+    TEXT("      // The step has come: hands its space back. The other consumer may skip it as well.\n"
          "      wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
          "      wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
          "      // dQ's warps arrived: hands over the place of dS of the step before last.\n"
@@ -1497,6 +1502,41 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      __syncwarp();\n"
          "      arrive_once(step_empty(shared, stage.index));\n"
          "      arrive_once(ds_full(shared, turn));\n"
+         "      stage = next_stage(stage, STAGES);\n"
+         "      step = step_after(step, work);\n"
+         "      continue;\n"
+         "    }\n");
+  }
+  if (idles && halves) {
+    TEXT("    // All of the consumer's keys are past the end: dS is 0, and dK and dV are as they were. Its half of\n"
+         "    // dQ is of the other's dS.\n"
+         "    if (first_key >= args->seqlen_k) {\n"
+         "      wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+         "      wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
+         "      if (n == 0)\n"
+         "        wait_for_phase(v_full(shared), ");
+    STRING(takes ? "work->before.keys % 2" : "0");
+    TEXT(");\n"
+         "      wait_for_phase(ds_full(shared, turn ^ 1), turn_parity ^ turn ^ 1);\n"
+         "      fence_proxy_async();\n"
+         "      wait_for_phase(ds_empty(shared, turn), turn_parity ^ turn ^ 1);\n"
+         "#pragma unroll\n"
+         "      for (int i = 0; i < S_TILES * 2; ++i)\n"
+         "        *(uint32_t *)(smem + (ds_place ^ i / 2 * 16) + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES) =\n"
+         "            0;\n"
+         "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+         "      __syncwarp();\n"
+         "      arrive_once(ds_full(shared, turn));\n"
+         "      arrive_once(step_empty(shared, stage.index));\n"
+         "      float dq[DQ_TILES * 4];\n"
+         "      start_dq(dq, shared, consumer, turn ^ 1);\n"
+         "      wgmma_wait(0);\n"
+         "      wgmma_order_n64(dq);\n"
+         "      __syncwarp();\n"
+         "      arrive_once(ds_empty(shared, turn ^ 1));\n"
+         "      if (n > 0)\n"
+         "        hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn, work,\n"
+         "                     step_before(step, work), dq, DQ_TILES);\n"
          "      stage = next_stage(stage, STAGES);\n"
          "      step = step_after(step, work);\n"
          "      continue;\n"
@@ -1918,7 +1958,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      arrive_once(work_full(turn % 2));\n"
          "      if (works[turn % 2].key_begin < 0)\n"
          "        break;\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || own_dq) {
       TEXT("      const Work *const work = &works[turn % 2];\n");
     } else {
       TEXT("      const Work copy = works[turn % 2], *const work = &copy;\n");
@@ -1936,7 +1976,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
          "      if (works[turn % 2].key_begin < 0)\n"
          "        break;\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || own_dq) {
       TEXT("      const Work *const work = &works[turn % 2];\n");
     } else {
       TEXT("      const Work copy = works[turn % 2], *const work = &copy;\n");
@@ -1959,7 +1999,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
          "      if (works[turn % 2].key_begin < 0)\n"
          "        break;\n");
-    if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || halves) {
+    if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || !in_turn) {
       TEXT("      const Work *const work = &works[turn % 2];\n");
     } else {
       TEXT("      const Work copy = works[turn % 2], *const work = &copy;\n");
@@ -1995,16 +2035,16 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "    decrease_registers(DQ_REGISTERS);\n"
            "    for (int turn = 0;; ++turn) {\n"
            "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
-           "      if (works[turn % 2].key_begin < 0)\n"
-           "        break;\n"
-           "      const Work work = works[turn % 2];\n");
+           "      const Work *const work = &works[turn % 2];\n"
+           "      if (work->key_begin < 0)\n"
+           "        break;\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         TEXT("      const attnpress_bwd_args bwd =\n"
-             "          args_of_lengths(&args.batch, work.at->seqlen_q, work.at->seqlen_k);\n");
+             "          args_of_lengths(&args.batch, work->at->seqlen_q, work->at->seqlen_k);\n");
       } else {
         TEXT("      const attnpress_bwd_args &bwd = args.bwd;\n");
       }
-      TEXT("      sum_dq(&bwd, smem, shared, &work, turn);\n"
+      TEXT("      sum_dq(&bwd, smem, shared, work, turn);\n"
            "      __syncwarp();\n"
            "      arrive_once(work_empty(turn % 2));\n"
            "    }\n"

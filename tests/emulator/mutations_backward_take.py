@@ -63,4 +63,28 @@ MUTATIONS = [
        "first + lane % 4 < tiles"),
     of("columns behind the last", ROWS, "row < valid && first + lane % 4 < tiles",
        "row < valid"),
+    of(
+        "a consumer with keys is idle",
+        SM90,
+        "first_key >= args->seqlen_k",
+        "first_key + 32 >= args->seqlen_k",
+    ),
+    of(
+        "an idle consumer's half of dQ is a step short",
+        SM90,
+        "      if (n > 0)\n        hand_over_dq(",
+        "      if (n > 1)\n        hand_over_dq(",
+    ),
+    of(
+        "an idle consumer does not wait for dS",
+        SM90,
+        "      wait_for_phase(ds_full(shared, turn ^ 1), turn_parity ^ turn ^ 1);\n",
+        "",
+    ),
+    of(
+        "an idle consumer stores into dS that is read",
+        SM90,
+        "      wait_for_phase(ds_empty(shared, turn), turn_parity ^ turn ^ 1);\n",
+        "",
+    ),
 ]  # fmt: skip
