@@ -79,7 +79,7 @@ struct Work {
 };
 
 __device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {
-  const int block = block_in_turn(args, index);
+  const int block = block_in_turn(args, index, gridDim.x);
   Work work;
   // Causal: the first keys are seen by the most rows, and the longest key blocks come first.
   work.begin = block % args->blocks * BLOCK_N;

@@ -5,7 +5,8 @@
 // dS = P (dP - delta), delta = rowsum(dO out).
 //
 // One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of
-// all query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one
+// all query heads that share the key head, BLOCK_M at a time; then, where there are fewer thread
+// blocks than of these, it takes others. Warpgroup 0 is the producer: one
 // thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. The others, the
 // consumers, have 64 keys each. S and dP are computed transposed, so that P^T and dS^T are A of the
 // products that they go into, from registers.
@@ -21,10 +22,13 @@
 #include "attnpress/device/gradient.cuh"
 #include "attnpress/device/gradient_bulk.cuh"
 #include "attnpress/device/gradient_order.cuh"
+#include "attnpress/device/gradient_rows.cuh"
 #include "attnpress/device/gradient_store.cuh"
+#include "attnpress/device/gradient_take.cuh"
 #include "attnpress/device/gradient_zero.cuh"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_tma.cuh"
@@ -61,8 +65,7 @@ constexpr int V_TILES = HEAD_DIM_V / 8;
 // Shared memory: K | V | ring of Q | ring of dO |
 // dS^T of two steps | dQ of a step | ring of lse and delta | barriers.
 // Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns
-// past the head dim are zeros. At the end dK and dV, in padded rows, take the place of all but dQ
-// and the barriers.
+// past the head dim are zeros.
 constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);
 constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);
 constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V
@@ -81,10 +84,7 @@ constexpr int DQ_WARP_BYTES = 16 * 64 * 4;
 constexpr int ROWS_OFFSET = DQ_OFFSET + 8 * DQ_WARP_BYTES;
 constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step
 constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;
-constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);
-constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);
 static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES + 4), "shared memory");
-static_assert(DQ_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), "dK and dV");
 static_assert(BLOCK_M == 64 && BLOCK_N == 128, "a warpgroup has 64 rows, and dQ two turns");
 
 // The barriers, by their shared addresses. At a "full" one the producer's arrivals, and the bytes
@@ -119,12 +119,15 @@ __device__ __forceinline__ uint32_t dq_full(uint32_t shared, int place) {
 __device__ __forceinline__ uint32_t dq_empty(uint32_t shared, int place) {
   return q_full(shared, 3 * STAGES + 2 + place);
 }
+constexpr int TAKE_READERS = NUM_THREADS / 32 - 1; // warps that read what the first one takes
+
 // A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to
 // `row_end` - 1 of each of the query heads from `first_head` on.
 struct Work {
   int batch, kv_head, key_begin, first_head;
   int row_begin, row_end, steps;
   int part; // of the group
+  Progress before; // of the thread block
 };
 
 // The thread blocks that have the same query heads as this one are unit_of() of all.
@@ -133,7 +136,7 @@ __device__ __forceinline__ int unit_of(const attnpress_bwd_args *args, const Wor
 }
 
 __device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {
-  const int block = block_in_turn(args, index);
+  const int block = block_in_turn(args, index, blocks_of_call(args));
   Work work;
   // Causal: the first keys are seen by the most rows, and the longest key blocks come first.
   work.key_begin = block % args->blocks * BLOCK_N;
@@ -154,6 +157,24 @@ __device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int in
   work.row_end = work.row_begin + blocks * BLOCK_M;
   work.steps = blocks * group;
   return work;
+}
+
+// What a thread block takes, in two places by turns.
+__shared__ Work works[2];
+// Of the thread block behind that work.
+__device__ __forceinline__ Progress progress_behind(const Work *work) {
+  return {work->before.steps + work->steps, work->before.keys + (work->steps > 0)};
+}
+
+// Key block `number`, for all warps to read: it begins at -1 where there are not so many. One warp.
+__device__ __forceinline__ void write_work(Work *work, const attnpress_bwd_args *args,
+                                           int number) {
+  Work found = {};
+  found.key_begin = -1;
+  if (number < blocks_of_call(args))
+    found = find_work(args, number);
+  if (threadIdx.x % 32 == 0)
+    *work = found;
 }
 
 // A step of the walk.
@@ -180,7 +201,7 @@ __device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, u
                 batch);
 }
 
-// One thread: Q and dO of step `n`, and V with the first.
+// One thread: Q and dO of step `n`, and K and V behind the first.
 __device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,
                                           const Work *work, int n, Step step, Stage stage) {
   // The consumers' warps arrived; hands over the space of the step that was here a round ago.
@@ -194,18 +215,21 @@ __device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, u
   for (int slab = 0; slab < K_SLABS; ++slab)
     tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,
                 slab * 64, row, step.head, batch);
+  mbarrier_arrive_expect(dout, DO_BYTES);
+#pragma unroll
+  for (int slab = 0; slab < V_SLABS; ++slab)
+    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,
+                dout, slab * 64, row, step.head, batch);
   if (n == 0) {
+    // The consumers arrived: hands over the place of the K and V before.
+    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);
+    load_keys(args, shared, work);
     mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);
 #pragma unroll
     for (int slab = 0; slab < V_SLABS; ++slab)
       tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,
                   work->kv_head, key_batch);
   }
-  mbarrier_arrive_expect(dout, DO_BYTES);
-#pragma unroll
-  for (int slab = 0; slab < V_SLABS; ++slab)
-    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,
-                dout, slab * 64, row, step.head, batch);
 }
 
 // Four of a step's rows of lse, or, from lane 16 on, of delta.
@@ -228,12 +252,11 @@ __device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared,
   arrive_once(q_full(shared, stage.index));
 }
 
-// One thread: K and V of the block's keys, then Q and dO of each step.
+// One thread: K and V of the block's keys, and Q and dO of each step.
 __device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,
                                         const Work *work) {
-  load_keys(args, shared, work);
   Step step = {work->first_head, work->row_begin};
-  Stage stage = {0, 0};
+  Stage stage = progress_stage(work->before, STAGES);
   for (int n = 0; n < work->steps; ++n) {
     load_step(args, shared, work, n, step, stage);
     stage = next_stage(stage, STAGES);
@@ -245,7 +268,7 @@ __device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uin
 __device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,
                                              uint32_t shared, const Work *work) {
   Step step = {work->first_head, work->row_begin};
-  Stage stage = {0, 0};
+  Stage stage = progress_stage(work->before, STAGES);
   for (int n = 0; n < work->steps; ++n) {
     store_rows(smem, shared, fetch_rows(args, work, step), stage);
     stage = next_stage(stage, STAGES);
@@ -327,14 +350,16 @@ __device__ __forceinline__ void add_up(const attnpress_bwd_args *args, uint32_t 
                                        const Work *work, int place) {
   const int first = place * DQ_TILES, tiles = place == 0 ? DQ_TILES : K_TILES - DQ_TILES;
   const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;
+  const int steps = work->steps, row_begin = work->row_begin, row_end = work->row_end;
+  const int before = work->before.steps;
   wait_for_zeros(args, unit_of(args, work), 2);
   float *sum =
       args->dq_sum +
       sum_offset(args, work->batch, work->first_head, work->row_begin / 16,
                  HEAD_DIM);
-  for (int n = 0, row = work->row_begin; n < work->steps; ++n) {
+  for (int n = 0, row = row_begin; n < steps; ++n) {
     // The warps arrived: hands over their dQ. The fence is here, as they would wait at it.
-    wait_for_phase(dq_full(shared, place), n % 2);
+    wait_for_phase(dq_full(shared, place), (before + n) % 2);
     fence_proxy_async();
 #pragma unroll
     for (int warp = 0; warp < 4; ++warp)
@@ -345,9 +370,9 @@ __device__ __forceinline__ void add_up(const attnpress_bwd_args *args, uint32_t 
     mbarrier_arrive(dq_empty(shared, place));
     row += BLOCK_M;
     sum += BLOCK_M / 16 * K_TILES * 128;
-    if (row == work->row_end) { // the next head
-      row = work->row_begin;
-      sum += (args->sum_tiles - (work->row_end - work->row_begin) / 16) * (int64_t)K_TILES * 128;
+    if (row == row_end) { // the next head
+      row = row_begin;
+      sum += (args->sum_tiles - (row_end - row_begin) / 16) * (int64_t)K_TILES * 128;
     }
   }
 }
@@ -395,11 +420,12 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
   const int ds_place = DS_OFFSET + (consumer * 64 + warp * 16 + lane / 4) * DS_ROW_BYTES +
                        lane / 4 * 16 + lane % 4 * 4;
   Step step = {work->first_head, work->row_begin};
-  Stage stage = {0, 0};
+  const int before = work->before.steps;
+  Stage stage = progress_stage(work->before, STAGES);
   if (work->steps > 0) // the copy engine hands over K
-    wait_for_phase(k_full(shared), 0);
+    wait_for_phase(k_full(shared), work->before.keys % 2);
   for (int n = 0; n < work->steps; ++n) {
-    const int turn = n % 2, turn_parity = n / 2 % 2;
+    const int turn = (before + n) % 2, turn_parity = (before + n) / 2 % 2;
     float score[S_TILES * 4], dp[S_TILES * 4];
     uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];
     // The producer and the copy engine hand over Q, lse and delta.
@@ -414,7 +440,7 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
     // The copy engine hands over dO, and V with the first.
     wait_for_phase(do_full(shared, stage.index), stage.parity);
     if (n == 0)
-      wait_for_phase(v_full(shared), 0);
+      wait_for_phase(v_full(shared), work->before.keys % 2);
     start_dp(dp, shared, consumer, stage.index);
     wgmma_wait(1);
     wgmma_order_n64(score);
@@ -464,9 +490,10 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
     step = step_after(step, work);
   }
   if (work->steps > 0) {
-    const int turn = (work->steps - 1) % 2;
+    const int last = before + work->steps - 1;
+    const int turn = last % 2;
     float dq[DQ_TILES * 4];
-    wait_for_phase(ds_full(shared, turn), (work->steps - 1) / 2 % 2);
+    wait_for_phase(ds_full(shared, turn), last / 2 % 2);
     fence_proxy_async();
     start_dq(dq, shared, consumer, turn);
     wgmma_wait(0);
@@ -475,7 +502,11 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
                  step_before(step, work), dq, DQ_TILES);
   }
   // All consumers arrive and wait: K, V and all steps have been read.
-  named_barrier_sync(2, NUM_THREADS - 128);
+  if (work->steps > 0) {
+    named_barrier_sync(2, NUM_THREADS - 128);
+    if (threadIdx.x == 128) // hands over the place of K and V
+      mbarrier_arrive(keys_empty());
+  }
   if (args->dk_sum != nullptr) { // other blocks have other heads of the group
     const int tile = (work->key_begin + consumer * 64) / 16 + warp;
     store_for_sum(args->dk_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,
@@ -486,33 +517,18 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
                   dv, V_TILES, lane);
     return;
   }
-  const int thread = threadIdx.x - 128;
-  const int valid = args->seqlen_k - work->key_begin;
-  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;
-  const int key_batch = work->batch, key_row = work->key_begin;
+  const int first_row = consumer * 64 + warp * 16;
+  const int valid = args->seqlen_k - work->key_begin - first_row;
+  const int key_batch = work->batch, key_row = work->key_begin + first_row;
   uint16_t *const dk_rows = (uint16_t *)args->dk + key_batch * args->dk_batch_stride +
                             work->kv_head * args->dk_head_stride + key_row * args->dk_row_stride;
   uint16_t *const dv_rows = (uint16_t *)args->dv + key_batch * args->dv_batch_stride +
                             work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;
-  if (args->accumulate) {
-    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,
-                  CONSUMER_THREADS);
-    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,
-                  CONSUMER_THREADS);
-    // All consumers arrive and wait: hands over what dK and dV are added to.
-    named_barrier_sync(1, CONSUMER_THREADS);
-  }
-  const int row = consumer * 64 + warp * 16;
-  round_gradient(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 1, 0, K_TILES, DTYPE, args->scale,
-                 args->accumulate, lane);
-  round_gradient(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 1, 0, V_TILES, DTYPE, 1.0f,
-                 args->accumulate, lane);
-  // All consumers arrive and wait: hands over the tiles of dK and dV.
-  named_barrier_sync(1, CONSUMER_THREADS);
-  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,
-                 CONSUMER_THREADS);
-  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,
-                 CONSUMER_THREADS);
+  // From registers: the places of K, V and the steps are those of the next keys by now.
+  store_rows_of_warp(dk_rows, args->dk_row_stride, dk, K_TILES, valid, DTYPE, args->scale,
+                     args->accumulate, lane);
+  store_rows_of_warp(dv_rows, args->dv_row_stride, dv, V_TILES, valid, DTYPE, 1.0f,
+                     args->accumulate, lane);
 }
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
@@ -541,29 +557,81 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
       mbarrier_init(do_full(shared, stage), 1);
       mbarrier_init(step_empty(shared, stage), 4 * CONSUMERS);
     }
+    init_take_barriers(TAKE_READERS);
+    works[1].before = {0, 0}; // of which the first work is what comes behind
+    works[1].steps = 0;
     fence_mbarrier_init();
   }
   // All threads arrive and wait: hands over the barriers.
   __syncthreads();
 
-  const attnpress_bwd_args &bwd = args.bwd;
-  const Work work = find_work(&bwd, blockIdx.x);
   // Read from lane 0, so that the compiler knows it to be the same in the whole warp.
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
-  if (warp < 4) {
+  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.
+  if (warp != 0)
+    griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
+  if (warp == 0) {
+    if (args.bwd.taken != nullptr)
+      griddepcontrol_wait();
     decrease_registers(PRODUCER_REGISTERS);
-    if (threadIdx.x == 0 && work.steps > 0)
-      produce(maps, shared, &work);
-    if (warp == 1)
-      produce_rows(&bwd, smem, shared, &work);
-    if (warp >= 2)
-      zero_ahead(&bwd, unit_of(&bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);
-    if (threadIdx.x == 64)
-      add_up(&bwd, shared, &work, 0);
-    if (threadIdx.x == 96)
-      add_up(&bwd, shared, &work, 1);
+    for (int turn = 0;; ++turn) {
+      // All other warps arrived: hands over the place of what was taken before last.
+      wait_for_phase(work_empty(turn % 2), turn / 2 % 2 ^ 1);
+      const int number =
+          take_work(&args.bwd, turn == 0);
+      write_work(&works[turn % 2], &args.bwd, number);
+      if (threadIdx.x == 0)
+        works[turn % 2].before = progress_behind(&works[turn % 2 ^ 1]);
+      // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.
+      __syncwarp();
+      arrive_once(work_full(turn % 2));
+      if (works[turn % 2].key_begin < 0)
+        break;
+      const Work copy = works[turn % 2], *const work = &copy;
+      if (threadIdx.x == 0 && work->steps > 0)
+        produce(maps, shared, work);
+      __syncwarp();
+    }
+  } else if (warp == 1) {
+    decrease_registers(PRODUCER_REGISTERS);
+    for (int turn = 0;; ++turn) {
+      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work
+      if (works[turn % 2].key_begin < 0)
+        break;
+      const Work copy = works[turn % 2], *const work = &copy;
+      const attnpress_bwd_args &bwd = args.bwd;
+      produce_rows(&bwd, smem, shared, work);
+      __syncwarp();
+      arrive_once(work_empty(turn % 2));
+    }
+  } else if (warp < 4) {
+    decrease_registers(PRODUCER_REGISTERS);
+    for (int turn = 0;; ++turn) {
+      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work
+      if (works[turn % 2].key_begin < 0)
+        break;
+      const Work *const work = &works[turn % 2];
+      const attnpress_bwd_args &bwd = args.bwd;
+      zero_ahead(&bwd, unit_of(&bwd, work), work->key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);
+      if (threadIdx.x == 64)
+        add_up(&bwd, shared, work, 0);
+      if (threadIdx.x == 96)
+        add_up(&bwd, shared, work, 1);
+      __syncwarp();
+      arrive_once(work_empty(turn % 2));
+    }
   } else {
     increase_registers(CONSUMER_REGISTERS);
-    consume(&bwd, smem, shared, &work, warp / 4 - 1);
+    for (int turn = 0;; ++turn) {
+      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work
+      if (works[turn % 2].key_begin < 0)
+        break;
+      const Work work = works[turn % 2];
+      const attnpress_bwd_args &bwd = args.bwd;
+      consume(&bwd, smem, shared, &work, warp / 4 - 1);
+      __syncwarp();
+      arrive_once(work_empty(turn % 2));
+    }
   }
 }

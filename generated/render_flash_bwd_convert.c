@@ -48,6 +48,7 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
     TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM = ");
   INTEGER(hdim);
@@ -70,6 +71,7 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("        const __grid_constant__ attnpress_bwd_ragged_args given) {\n"
          "  const attnpress_bwd_args &args = given.bwd;\n"
+         "  griddepcontrol_wait();\n"
          "  if (!is_unit(&given, blockIdx.x))\n"
          "    return;\n"
          "  const Unit unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
@@ -85,6 +87,7 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
          "  const int rows = at.seqlen_q - first_row; // that are there\n");
   } else {
     TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n"
+         "  griddepcontrol_wait();\n"
          "  const int row_blocks = args.row_tiles * 16 / BLOCK_M;\n"
          "  const int block = gridDim.x - 1 - blockIdx.x; // the last sums are still in L2\n"
          "  const int first_row = block % row_blocks * BLOCK_M;\n"

@@ -56,6 +56,7 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "\n"
        "constexpr int HEAD_DIM_V = ");
   INTEGER(hdim_v);
@@ -111,6 +112,9 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("        const __grid_constant__ attnpress_bwd_ragged_args given) {\n"
          "  const attnpress_bwd_args &args = given.bwd;\n"
+         "  griddepcontrol_launch_dependents();\n"
+         "  if (args.taken != nullptr && blockIdx.x + threadIdx.x == 0)\n"
+         "    *args.taken = 0;\n"
          "  if (!is_unit(&given, blockIdx.x))\n"
          "    return;\n"
          "  const Unit unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
@@ -143,6 +147,9 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "  }\n");
   } else {
     TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n"
+         "  griddepcontrol_launch_dependents();\n"
+         "  if (args.taken != nullptr && blockIdx.x + threadIdx.x == 0)\n"
+         "    *args.taken = 0;\n"
          "  const int rows = args.row_tiles * 16; // of a head, padded\n"
          "  const int row_blocks = rows / BLOCK_M;\n"
          "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"

@@ -193,7 +193,7 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "\n");
   if (mask == AP_ATTENTION_MASK_CAUSAL) {
     TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n"
-         "  const int block = block_in_turn(args, index);\n");
+         "  const int block = block_in_turn(args, index, gridDim.x);\n");
   } else {
     TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
   }

@@ -29,6 +29,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
   int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
   int32_t passes = 0;
+  int32_t takes = 0;
   int32_t wide = (hdim > 128) ? 1 : 0;
   int32_t s_rows = wide ? 32 : 64;
   int32_t k_columns = !wide ? hdim : ((hdim <= 192) ? 192 : 256);
@@ -107,6 +108,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "#include \"attnpress/device/gradient_zero.cuh\"\n"
            "#include \"attnpress/device/pipeline.cuh\"\n"
            "#include \"attnpress/device/ptx_address.cuh\"\n"
+           "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
            "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
            "#include \"attnpress/device/ptx_opaque.cuh\"\n"
            "#include \"attnpress/device/ptx_tma.cuh\"\n"
@@ -252,6 +254,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         TEXT("  const SequencePlace *at; // in shared memory\n");
       }
+      if (takes) {
+        TEXT("  Progress before; // of the thread block\n");
+      }
       TEXT("};\n"
            "\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -270,8 +275,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
                "\n");
         }
         if (mask == AP_ATTENTION_MASK_CAUSAL) {
-          TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n"
-               "  const int block = block_in_turn(args, index);\n");
+          TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n");
+          if (takes) {
+            TEXT("  const int block = block_in_turn(args, index, blocks_of_call(args));\n");
+          } else {
+            TEXT("  const int block = block_in_turn(args, index, gridDim.x);\n");
+          }
         } else {
           TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
         }
@@ -336,6 +345,31 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("  return work;\n"
            "}\n"
            "\n");
+      if (takes) {
+        TEXT("// What a thread block takes, in two places by turns.\n"
+             "__shared__ Work works[2];\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+          TEXT("__shared__ SequencePlace sequences[2];\n");
+        }
+        TEXT("// Of the thread block behind that work.\n"
+             "__device__ __forceinline__ Progress progress_behind(const Work *work) {\n"
+             "  return {work->before.steps + work->steps, work->before.keys + (work->steps > 0)};\n"
+             "}\n"
+             "\n");
+      }
+      if (takes && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+        TEXT("// Key block `number`, for all warps to read: it begins at -1 where there are not so many. One warp.\n"
+             "__device__ __forceinline__ void write_work(Work *work, const attnpress_bwd_args *args,\n"
+             "                                           int number) {\n"
+             "  Work found = {};\n"
+             "  found.key_begin = -1;\n"
+             "  if (number < blocks_of_call(args))\n"
+             "    found = find_work(args, number);\n"
+             "  if (threadIdx.x % 32 == 0)\n"
+             "    *work = found;\n"
+             "}\n"
+             "\n");
+      }
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
              "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
@@ -408,18 +442,32 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  fence_proxy_async();\n"
              "}\n"
              "\n"
-             "// One warp: K and V of a block that the sequence's keys do not fill.\n"
-             "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
-             "                                           const Work *work) {\n"
-             "  const int valid = work->at->seqlen_k - work->key_begin;\n"
+             "// One warp: K and V of a block that the sequence's keys do not fill.\n");
+        if (takes) {
+          TEXT("// `parities`: the bit behind the stages' is of such key blocks.\n"
+               "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared, const Work *work,\n"
+               "                                           uint32_t *parities) {\n");
+        } else {
+          TEXT("__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
+               "                                           const Work *work) {\n");
+        }
+        TEXT("  const int valid = work->at->seqlen_k - work->key_begin;\n"
              "  if (work->steps == 0 || valid >= BLOCK_N)\n"
-             "    return;\n"
-             "  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
-             "  wait_for_phase(k_loaded(), 0);\n"
+             "    return;\n");
+        if (takes) {
+          TEXT("  const int parity = *parities >> STAGES & 1;\n"
+               "  *parities ^= 1u << STAGES;\n");
+        }
+        TEXT("  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
+             "  wait_for_phase(k_loaded(), ");
+        STRING(takes ? "parity" : "0");
+        TEXT(");\n"
              "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
              "  __syncwarp();\n"
              "  arrive_once(k_full(shared));\n"
-             "  wait_for_phase(v_loaded(), 0);\n"
+             "  wait_for_phase(v_loaded(), ");
+        STRING(takes ? "parity" : "0");
+        TEXT(");\n"
              "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
              "  __syncwarp();\n"
              "  arrive_once(v_full(shared));\n"
@@ -444,7 +492,13 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "}\n"
            "\n");
       if ((block_n != 80) && (block_n != 96)) {
-        TEXT("// One thread: Q and dO of step `n`, and V with the first.\n"
+        TEXT("// One thread: Q and dO of step `n`, and ");
+        if (takes) {
+          TEXT("K and V behind");
+        } else {
+          TEXT("V with");
+        }
+        TEXT(" the first.\n"
              "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
              "                                          const Work *work, int n, Step step, Stage stage) {\n"
              "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
@@ -469,14 +523,16 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         TEXT("#pragma unroll\n"
              "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
              "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
-             "                slab * 64, row, step.head, batch);\n"
-             "  if (n == 0) {\n"
-             "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
-             "#pragma unroll\n"
-             "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
-             "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
-             "                  work->kv_head, key_batch);\n"
-             "  }\n");
+             "                slab * 64, row, step.head, batch);\n");
+        if (!takes) {
+          TEXT("  if (n == 0) {\n"
+               "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+               "#pragma unroll\n"
+               "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+               "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+               "                  work->kv_head, key_batch);\n"
+               "  }\n");
+        }
         if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
           TEXT("  if (!tail)\n"
                "    mbarrier_arrive_expect(dout, DO_BYTES);\n");
@@ -486,8 +542,20 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         TEXT("#pragma unroll\n"
              "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
              "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
-             "                dout, slab * 64, row, step.head, batch);\n"
-             "}\n"
+             "                dout, slab * 64, row, step.head, batch);\n");
+        if (takes) {
+          TEXT("  if (n == 0) {\n"
+               "    // The consumers arrived: hands over the place of the K and V before.\n"
+               "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
+               "    load_keys(args, shared, work);\n"
+               "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+               "#pragma unroll\n"
+               "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+               "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+               "                  work->kv_head, key_batch);\n"
+               "  }\n");
+        }
+        TEXT("}\n"
              "\n");
       }
       TEXT("// Four of a step's rows of lse, or, from lane 16 on, of delta.\n"
@@ -535,14 +603,24 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  arrive_once(q_full(shared, stage.index));\n"
              "}\n"
              "\n"
-             "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
+             "// One thread: K and V of the block's keys, ");
+        if (takes) {
+          TEXT("and");
+        } else {
+          TEXT("then");
+        }
+        TEXT(" Q and dO of each step.\n"
              "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-             "                                        const Work *work) {\n"
-             "  load_keys(args, shared, work);\n"
-             "  Step step = {work->first_head, work->");
+             "                                        const Work *work) {\n");
+        if (!takes) {
+          TEXT("  load_keys(args, shared, work);\n");
+        }
+        TEXT("  Step step = {work->first_head, work->");
         STRING(passes ? "walk_begin" : "row_begin");
         TEXT("};\n"
-             "  Stage stage = {0, 0};\n"
+             "  Stage stage = ");
+        STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
+        TEXT(";\n"
              "  for (int n = 0; n < work->steps; ++n) {\n"
              "    load_step(args, shared, work, n, step, stage);\n"
              "    stage = next_stage(stage, STAGES);\n"
@@ -552,18 +630,28 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "\n"
              "// One warp: lse and delta of each step, four rows a lane.\n"
              "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
-             "                                             uint32_t shared, const Work *work) {\n"
+             "                                             uint32_t shared, const Work *work");
+        STRING((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? ",\n                                             uint32_t *parities" : "");
+        TEXT(") {\n"
              "  Step step = {work->first_head, work->");
         STRING(passes ? "walk_begin" : "row_begin");
         TEXT("};\n"
-             "  Stage stage = {0, 0};\n");
+             "  Stage stage = ");
+        STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
+        TEXT(";\n");
         if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-          TEXT("  uint32_t parities = 0;\n"
-               "  clear_keys(smem, shared, work);\n");
+          if (takes) {
+            TEXT("  clear_keys(smem, shared, work, parities);\n");
+          } else {
+            TEXT("  uint32_t parities = 0;\n"
+                 "  clear_keys(smem, shared, work);\n");
+          }
         }
         TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
         if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-          TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, &parities);\n");
+          TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, ");
+          STRING(takes ? "parities" : "&parities");
+          TEXT(");\n");
         } else {
           TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
         }
@@ -1255,6 +1343,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT(";\n"
            "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
            "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+           "  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
+           "  if (warp != 0)\n"
+           "    griddepcontrol_wait();\n"
+           "  griddepcontrol_launch_dependents();\n"
            "  if (warp < 4) {\n"
            "    decrease_registers(PRODUCER_REGISTERS);\n"
            "    if (threadIdx.x == 0 && work.steps > 0)\n"
@@ -1379,6 +1471,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     }
     TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
          "#include \"attnpress/device/ptx_address.cuh\"\n"
+         "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
          "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
          "#include \"attnpress/device/ptx_tma.cuh\"\n"
          "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
@@ -1576,6 +1669,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("  const SequencePlace *at; // in shared memory\n");
     }
+    if (takes) {
+      TEXT("  Progress before; // of the thread block\n");
+    }
     TEXT("};\n"
          "\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -1594,8 +1690,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "\n");
       }
       if (mask == AP_ATTENTION_MASK_CAUSAL) {
-        TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n"
-             "  const int block = block_in_turn(args, index);\n");
+        TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n");
+        if (takes) {
+          TEXT("  const int block = block_in_turn(args, index, blocks_of_call(args));\n");
+        } else {
+          TEXT("  const int block = block_in_turn(args, index, gridDim.x);\n");
+        }
       } else {
         TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
       }
@@ -1660,6 +1760,31 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("  return work;\n"
          "}\n"
          "\n");
+    if (takes) {
+      TEXT("// What a thread block takes, in two places by turns.\n"
+           "__shared__ Work works[2];\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("__shared__ SequencePlace sequences[2];\n");
+      }
+      TEXT("// Of the thread block behind that work.\n"
+           "__device__ __forceinline__ Progress progress_behind(const Work *work) {\n"
+           "  return {work->before.steps + work->steps, work->before.keys + (work->steps > 0)};\n"
+           "}\n"
+           "\n");
+    }
+    if (takes && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+      TEXT("// Key block `number`, for all warps to read: it begins at -1 where there are not so many. One warp.\n"
+           "__device__ __forceinline__ void write_work(Work *work, const attnpress_bwd_args *args,\n"
+           "                                           int number) {\n"
+           "  Work found = {};\n"
+           "  found.key_begin = -1;\n"
+           "  if (number < blocks_of_call(args))\n"
+           "    found = find_work(args, number);\n"
+           "  if (threadIdx.x % 32 == 0)\n"
+           "    *work = found;\n"
+           "}\n"
+           "\n");
+    }
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
            "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
@@ -1732,18 +1857,32 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  fence_proxy_async();\n"
            "}\n"
            "\n"
-           "// One warp: K and V of a block that the sequence's keys do not fill.\n"
-           "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
-           "                                           const Work *work) {\n"
-           "  const int valid = work->at->seqlen_k - work->key_begin;\n"
+           "// One warp: K and V of a block that the sequence's keys do not fill.\n");
+      if (takes) {
+        TEXT("// `parities`: the bit behind the stages' is of such key blocks.\n"
+             "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared, const Work *work,\n"
+             "                                           uint32_t *parities) {\n");
+      } else {
+        TEXT("__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
+             "                                           const Work *work) {\n");
+      }
+      TEXT("  const int valid = work->at->seqlen_k - work->key_begin;\n"
            "  if (work->steps == 0 || valid >= BLOCK_N)\n"
-           "    return;\n"
-           "  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
-           "  wait_for_phase(k_loaded(), 0);\n"
+           "    return;\n");
+      if (takes) {
+        TEXT("  const int parity = *parities >> STAGES & 1;\n"
+             "  *parities ^= 1u << STAGES;\n");
+      }
+      TEXT("  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
+           "  wait_for_phase(k_loaded(), ");
+      STRING(takes ? "parity" : "0");
+      TEXT(");\n"
            "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
            "  __syncwarp();\n"
            "  arrive_once(k_full(shared));\n"
-           "  wait_for_phase(v_loaded(), 0);\n"
+           "  wait_for_phase(v_loaded(), ");
+      STRING(takes ? "parity" : "0");
+      TEXT(");\n"
            "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
            "  __syncwarp();\n"
            "  arrive_once(v_full(shared));\n"
@@ -1768,7 +1907,13 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "}\n"
          "\n");
     if ((block_n != 80) && (block_n != 96)) {
-      TEXT("// One thread: Q and dO of step `n`, and V with the first.\n"
+      TEXT("// One thread: Q and dO of step `n`, and ");
+      if (takes) {
+        TEXT("K and V behind");
+      } else {
+        TEXT("V with");
+      }
+      TEXT(" the first.\n"
            "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
            "                                          const Work *work, int n, Step step, Stage stage) {\n"
            "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
@@ -1793,14 +1938,16 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("#pragma unroll\n"
            "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
            "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
-           "                slab * 64, row, step.head, batch);\n"
-           "  if (n == 0) {\n"
-           "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
-           "#pragma unroll\n"
-           "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
-           "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
-           "                  work->kv_head, key_batch);\n"
-           "  }\n");
+           "                slab * 64, row, step.head, batch);\n");
+      if (!takes) {
+        TEXT("  if (n == 0) {\n"
+             "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+             "#pragma unroll\n"
+             "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+             "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+             "                  work->kv_head, key_batch);\n"
+             "  }\n");
+      }
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         TEXT("  if (!tail)\n"
              "    mbarrier_arrive_expect(dout, DO_BYTES);\n");
@@ -1810,8 +1957,20 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("#pragma unroll\n"
            "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
            "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
-           "                dout, slab * 64, row, step.head, batch);\n"
-           "}\n"
+           "                dout, slab * 64, row, step.head, batch);\n");
+      if (takes) {
+        TEXT("  if (n == 0) {\n"
+             "    // The consumers arrived: hands over the place of the K and V before.\n"
+             "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
+             "    load_keys(args, shared, work);\n"
+             "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+             "#pragma unroll\n"
+             "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+             "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+             "                  work->kv_head, key_batch);\n"
+             "  }\n");
+      }
+      TEXT("}\n"
            "\n");
     }
     TEXT("// Four of a step's rows of lse, or, from lane 16 on, of delta.\n"
@@ -1859,14 +2018,24 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  arrive_once(q_full(shared, stage.index));\n"
            "}\n"
            "\n"
-           "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
+           "// One thread: K and V of the block's keys, ");
+      if (takes) {
+        TEXT("and");
+      } else {
+        TEXT("then");
+      }
+      TEXT(" Q and dO of each step.\n"
            "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-           "                                        const Work *work) {\n"
-           "  load_keys(args, shared, work);\n"
-           "  Step step = {work->first_head, work->");
+           "                                        const Work *work) {\n");
+      if (!takes) {
+        TEXT("  load_keys(args, shared, work);\n");
+      }
+      TEXT("  Step step = {work->first_head, work->");
       STRING(passes ? "walk_begin" : "row_begin");
       TEXT("};\n"
-           "  Stage stage = {0, 0};\n"
+           "  Stage stage = ");
+      STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
+      TEXT(";\n"
            "  for (int n = 0; n < work->steps; ++n) {\n"
            "    load_step(args, shared, work, n, step, stage);\n"
            "    stage = next_stage(stage, STAGES);\n"
@@ -1876,18 +2045,28 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "\n"
            "// One warp: lse and delta of each step, four rows a lane.\n"
            "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
-           "                                             uint32_t shared, const Work *work) {\n"
+           "                                             uint32_t shared, const Work *work");
+      STRING((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? ",\n                                             uint32_t *parities" : "");
+      TEXT(") {\n"
            "  Step step = {work->first_head, work->");
       STRING(passes ? "walk_begin" : "row_begin");
       TEXT("};\n"
-           "  Stage stage = {0, 0};\n");
+           "  Stage stage = ");
+      STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
+      TEXT(";\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-        TEXT("  uint32_t parities = 0;\n"
-             "  clear_keys(smem, shared, work);\n");
+        if (takes) {
+          TEXT("  clear_keys(smem, shared, work, parities);\n");
+        } else {
+          TEXT("  uint32_t parities = 0;\n"
+               "  clear_keys(smem, shared, work);\n");
+        }
       }
       TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-        TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, &parities);\n");
+        TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, ");
+        STRING(takes ? "parities" : "&parities");
+        TEXT(");\n");
       } else {
         TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
       }
@@ -2733,6 +2912,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     }
     TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
          "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+         "  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
+         "  ");
+    STRING(merged ? "if (true)" : "if (warp != 0)");
+    TEXT("\n"
+         "    griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n"
          "  if (warp < 4) {\n"
          "    decrease_registers(PRODUCER_REGISTERS);\n");
     if (parts) {

@@ -40,7 +40,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t dq_places = halves ? 2 : 1;
   int32_t parts = (sums && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
+  int32_t takes = (((sums && plain) && (mask != AP_ATTENTION_MASK_WINDOW)) && ((hdim == hdim_v) || (sequences == AP_ATTENTION_SEQUENCES_DENSE))) ? 1 : 0;
   int32_t skips = ((mask == AP_ATTENTION_MASK_WINDOW) && own_dq) ? 1 : 0;
+  int32_t idles = ((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !in_turn) ? 1 : 0;
   int32_t passes = ((skips && parts) && (hdim <= 64)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
@@ -56,7 +58,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "// dS = P (dP - delta), delta = rowsum(dO out).\n"
        "//\n"
        "// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of\n"
-       "// all query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one\n"
+       "// all query heads that share the key head, BLOCK_M at a time");
+  if (takes) {
+    TEXT("; then, where there are fewer thread\n"
+         "// blocks than of these, it takes others");
+  }
+  TEXT(". Warpgroup 0 is the producer: one\n"
        "// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. The others, the\n"
        "// consumers, have 64 keys each. S and dP are computed transposed, so that P^T and dS^T are A of the\n"
        "// products that they go into, from registers.\n");
@@ -137,12 +144,19 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
   }
+  if (takes) {
+    TEXT("#include \"attnpress/device/gradient_rows.cuh\"\n");
+  }
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n");
+  if (takes) {
+    TEXT("#include \"attnpress/device/gradient_take.cuh\"\n");
+  }
   if (parts) {
     TEXT("#include \"attnpress/device/gradient_zero.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/pipeline.cuh\"\n"
-       "#include \"attnpress/device/ptx_address.cuh\"\n");
+       "#include \"attnpress/device/ptx_address.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
   if ((sums || k_in_regs) || v_in_regs) {
     TEXT("#include \"attnpress/device/ptx_ldmatrix.cuh\"\n");
   }
@@ -204,16 +218,20 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
   TEXT(";\n"
-       "constexpr int PRODUCER_REGISTERS = 24; // of a thread\n");
+       "constexpr int PRODUCER_REGISTERS = ");
+  INTEGER(!takes ? 24 : ((own_dq && ((hdim + hdim_v) <= 192)) ? 40 : (own_dq ? 32 : (in_turn ? 40 : 24))));
+  TEXT("; // of a thread\n");
   if (own_dq) {
     TEXT("constexpr int DQ_REGISTERS = ");
-    INTEGER(((hdim + hdim_v) > 192) ? 72 : 88);
+    INTEGER(((hdim + hdim_v) <= 192) ? 88 : (takes ? 64 : 72));
     TEXT(";\n"
          "constexpr int CONSUMER_REGISTERS = ");
-    INTEGER(((hdim + hdim_v) > 192) ? 208 : 200);
+    INTEGER(((hdim + hdim_v) > 192) ? 208 : (takes ? 192 : 200));
     TEXT(";\n");
   } else {
-    TEXT("constexpr int CONSUMER_REGISTERS = 240;\n");
+    TEXT("constexpr int CONSUMER_REGISTERS = ");
+    INTEGER((takes && in_turn) ? 232 : 240);
+    TEXT(";\n");
   }
   TEXT("\n"
        "constexpr int CONSUMERS = BLOCK_N / 64;\n"
@@ -254,13 +272,18 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("ring of lse and delta | barriers.\n"
        "// Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns\n"
-       "// past the head dim are zeros. At the end dK and dV, in padded rows, take the place of all but ");
-  if (bulk) {
-    TEXT("dQ\n"
-         "// and the barriers.\n");
+       "// past the head dim are zeros.");
+  if (!takes) {
+    TEXT(" At the end dK and dV, in padded rows, take the place of all but ");
+    if (bulk) {
+      TEXT("dQ\n"
+           "// and the barriers.\n");
+    } else {
+      TEXT("the\n"
+           "// barriers.\n");
+    }
   } else {
-    TEXT("the\n"
-         "// barriers.\n");
+    TEXT("\n");
   }
   TEXT("constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
        "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
@@ -295,19 +318,23 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("constexpr int ROWS_OFFSET = DO_OFFSET + STAGES * DO_BYTES;\n");
   }
   TEXT("constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step\n"
-       "constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;\n"
-       "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
-       "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
-       "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES");
+       "constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;\n");
+  if (!takes) {
+    TEXT("constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
+         "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n");
+  }
+  TEXT("static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES");
   if (adders) {
     TEXT(" + ");
     INTEGER(halves ? 4 : 3);
   }
-  TEXT("), \"shared memory\");\n"
-       "static_assert(");
-  STRING(bulk ? "DQ" : "BARRIER");
-  TEXT("_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
-       "static_assert(BLOCK_M == 64 && BLOCK_N == 128, \"a warpgroup has 64 rows, and dQ two turns\");\n"
+  TEXT("), \"shared memory\");\n");
+  if (!takes) {
+    TEXT("static_assert(");
+    STRING(bulk ? "DQ" : "BARRIER");
+    TEXT("_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n");
+  }
+  TEXT("static_assert(BLOCK_M == 64 && BLOCK_N == 128, \"a warpgroup has 64 rows, and dQ two turns\");\n"
        "\n"
        "// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes\n"
        "// of the copy engine, hand what they brought to the consumers, which wait. At an \"empty\" one each\n"
@@ -362,6 +389,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n");
     }
   }
+  if (takes) {
+    TEXT("constexpr int TAKE_READERS = NUM_THREADS / 32 - 1; // warps that read what the first one takes\n"
+         "\n");
+  }
   TEXT("// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
        "// `row_end` - 1 of each of the query heads from `first_head` on.\n"
        "struct Work {\n"
@@ -377,6 +408,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  const SequencePlace *at; // in shared memory\n");
+  }
+  if (takes) {
+    TEXT("  Progress before; // of the thread block\n");
   }
   TEXT("};\n"
        "\n");
@@ -396,8 +430,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "\n");
     }
     if (mask == AP_ATTENTION_MASK_CAUSAL) {
-      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n"
-           "  const int block = block_in_turn(args, index);\n");
+      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int index) {\n");
+      if (takes) {
+        TEXT("  const int block = block_in_turn(args, index, blocks_of_call(args));\n");
+      } else {
+        TEXT("  const int block = block_in_turn(args, index, gridDim.x);\n");
+      }
     } else {
       TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
     }
@@ -462,6 +500,31 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  return work;\n"
        "}\n"
        "\n");
+  if (takes) {
+    TEXT("// What a thread block takes, in two places by turns.\n"
+         "__shared__ Work works[2];\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("__shared__ SequencePlace sequences[2];\n");
+    }
+    TEXT("// Of the thread block behind that work.\n"
+         "__device__ __forceinline__ Progress progress_behind(const Work *work) {\n"
+         "  return {work->before.steps + work->steps, work->before.keys + (work->steps > 0)};\n"
+         "}\n"
+         "\n");
+  }
+  if (takes && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("// Key block `number`, for all warps to read: it begins at -1 where there are not so many. One warp.\n"
+         "__device__ __forceinline__ void write_work(Work *work, const attnpress_bwd_args *args,\n"
+         "                                           int number) {\n"
+         "  Work found = {};\n"
+         "  found.key_begin = -1;\n"
+         "  if (number < blocks_of_call(args))\n"
+         "    found = find_work(args, number);\n"
+         "  if (threadIdx.x % 32 == 0)\n"
+         "    *work = found;\n"
+         "}\n"
+         "\n");
+  }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
          "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
@@ -534,18 +597,32 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  fence_proxy_async();\n"
          "}\n"
          "\n"
-         "// One warp: K and V of a block that the sequence's keys do not fill.\n"
-         "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
-         "                                           const Work *work) {\n"
-         "  const int valid = work->at->seqlen_k - work->key_begin;\n"
+         "// One warp: K and V of a block that the sequence's keys do not fill.\n");
+    if (takes) {
+      TEXT("// `parities`: the bit behind the stages' is of such key blocks.\n"
+           "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared, const Work *work,\n"
+           "                                           uint32_t *parities) {\n");
+    } else {
+      TEXT("__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
+           "                                           const Work *work) {\n");
+    }
+    TEXT("  const int valid = work->at->seqlen_k - work->key_begin;\n"
          "  if (work->steps == 0 || valid >= BLOCK_N)\n"
-         "    return;\n"
-         "  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
-         "  wait_for_phase(k_loaded(), 0);\n"
+         "    return;\n");
+    if (takes) {
+      TEXT("  const int parity = *parities >> STAGES & 1;\n"
+           "  *parities ^= 1u << STAGES;\n");
+    }
+    TEXT("  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
+         "  wait_for_phase(k_loaded(), ");
+    STRING(takes ? "parity" : "0");
+    TEXT(");\n"
          "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
          "  __syncwarp();\n"
          "  arrive_once(k_full(shared));\n"
-         "  wait_for_phase(v_loaded(), 0);\n"
+         "  wait_for_phase(v_loaded(), ");
+    STRING(takes ? "parity" : "0");
+    TEXT(");\n"
          "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
          "  __syncwarp();\n"
          "  arrive_once(v_full(shared));\n"
@@ -570,7 +647,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if ((block_n != 80) && (block_n != 96)) {
-    TEXT("// One thread: Q and dO of step `n`, and V with the first.\n"
+    TEXT("// One thread: Q and dO of step `n`, and ");
+    if (takes) {
+      TEXT("K and V behind");
+    } else {
+      TEXT("V with");
+    }
+    TEXT(" the first.\n"
          "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
          "                                          const Work *work, int n, Step step, Stage stage) {\n"
          "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
@@ -595,14 +678,16 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("#pragma unroll\n"
          "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
          "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
-         "                slab * 64, row, step.head, batch);\n"
-         "  if (n == 0) {\n"
-         "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
-         "#pragma unroll\n"
-         "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
-         "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
-         "                  work->kv_head, key_batch);\n"
-         "  }\n");
+         "                slab * 64, row, step.head, batch);\n");
+    if (!takes) {
+      TEXT("  if (n == 0) {\n"
+           "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+           "#pragma unroll\n"
+           "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+           "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+           "                  work->kv_head, key_batch);\n"
+           "  }\n");
+    }
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("  if (!tail)\n"
            "    mbarrier_arrive_expect(dout, DO_BYTES);\n");
@@ -612,8 +697,20 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("#pragma unroll\n"
          "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
          "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
-         "                dout, slab * 64, row, step.head, batch);\n"
-         "}\n"
+         "                dout, slab * 64, row, step.head, batch);\n");
+    if (takes) {
+      TEXT("  if (n == 0) {\n"
+           "    // The consumers arrived: hands over the place of the K and V before.\n"
+           "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
+           "    load_keys(args, shared, work);\n"
+           "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+           "#pragma unroll\n"
+           "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+           "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+           "                  work->kv_head, key_batch);\n"
+           "  }\n");
+    }
+    TEXT("}\n"
          "\n");
   }
   TEXT("// Four of a step's rows of lse, or, from lane 16 on, of delta.\n"
@@ -661,14 +758,24 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  arrive_once(q_full(shared, stage.index));\n"
          "}\n"
          "\n"
-         "// One thread: K and V of the block's keys, then Q and dO of each step.\n"
+         "// One thread: K and V of the block's keys, ");
+    if (takes) {
+      TEXT("and");
+    } else {
+      TEXT("then");
+    }
+    TEXT(" Q and dO of each step.\n"
          "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-         "                                        const Work *work) {\n"
-         "  load_keys(args, shared, work);\n"
-         "  Step step = {work->first_head, work->");
+         "                                        const Work *work) {\n");
+    if (!takes) {
+      TEXT("  load_keys(args, shared, work);\n");
+    }
+    TEXT("  Step step = {work->first_head, work->");
     STRING(passes ? "walk_begin" : "row_begin");
     TEXT("};\n"
-         "  Stage stage = {0, 0};\n"
+         "  Stage stage = ");
+    STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
+    TEXT(";\n"
          "  for (int n = 0; n < work->steps; ++n) {\n"
          "    load_step(args, shared, work, n, step, stage);\n"
          "    stage = next_stage(stage, STAGES);\n"
@@ -678,18 +785,28 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n"
          "// One warp: lse and delta of each step, four rows a lane.\n"
          "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
-         "                                             uint32_t shared, const Work *work) {\n"
+         "                                             uint32_t shared, const Work *work");
+    STRING((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? ",\n                                             uint32_t *parities" : "");
+    TEXT(") {\n"
          "  Step step = {work->first_head, work->");
     STRING(passes ? "walk_begin" : "row_begin");
     TEXT("};\n"
-         "  Stage stage = {0, 0};\n");
+         "  Stage stage = ");
+    STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
+    TEXT(";\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      TEXT("  uint32_t parities = 0;\n"
-           "  clear_keys(smem, shared, work);\n");
+      if (takes) {
+        TEXT("  clear_keys(smem, shared, work, parities);\n");
+      } else {
+        TEXT("  uint32_t parities = 0;\n"
+             "  clear_keys(smem, shared, work);\n");
+      }
     }
     TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, &parities);\n");
+      TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, ");
+      STRING(takes ? "parities" : "&parities");
+      TEXT(");\n");
     } else {
       TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
     }
@@ -897,7 +1014,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     if (halves) {
       TEXT("  const int first = place * DQ_TILES, tiles = place == 0 ? DQ_TILES : K_TILES - DQ_TILES;\n");
     }
-    TEXT("  const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;\n");
+    TEXT("  const uint32_t source = shared + DQ_OFFSET + place * 4 * DQ_WARP_BYTES;\n"
+         "  const int steps = work->steps, row_begin = work->row_begin, row_end = work->row_end;\n");
+    if (takes) {
+      TEXT("  const int before = work->before.steps;\n");
+    }
     if (parts) {
       TEXT("  wait_for_zeros(args, unit_of(args, work), 2);\n");
     }
@@ -907,9 +1028,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, work->first_head, work->at->sum_tile + work->row_begin / 16" : "work->batch, work->first_head, work->row_begin / 16");
     TEXT(",\n"
          "                 HEAD_DIM);\n"
-         "  for (int n = 0, row = work->row_begin; n < work->steps; ++n) {\n"
+         "  for (int n = 0, row = row_begin; n < steps; ++n) {\n"
          "    // The warps arrived: hands over their dQ. The fence is here, as they would wait at it.\n"
-         "    wait_for_phase(dq_full(shared, place), n % 2);\n"
+         "    wait_for_phase(dq_full(shared, place), ");
+    STRING(takes ? "(before + n)" : "n");
+    TEXT(" % 2);\n"
          "    fence_proxy_async();\n"
          "#pragma unroll\n"
          "    for (int warp = 0; warp < 4; ++warp)\n"
@@ -924,13 +1047,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    bulk_commit();\n"
          "    bulk_wait_read(0);\n"
          "    mbarrier_arrive(dq_empty(shared, ");
-    STRING(in_turn ? "n % 2" : "place");
+    STRING(!in_turn ? "place" : (takes ? "(before + n) % 2" : "n % 2"));
     TEXT("));\n"
          "    row += BLOCK_M;\n"
          "    sum += BLOCK_M / 16 * K_TILES * 128;\n"
-         "    if (row == work->row_end) { // the next head\n"
-         "      row = work->row_begin;\n"
-         "      sum += (args->sum_tiles - (work->row_end - work->row_begin) / 16) * (int64_t)K_TILES * 128;\n"
+         "    if (row == row_end) { // the next head\n"
+         "      row = row_begin;\n"
+         "      sum += (args->sum_tiles - (row_end - row_begin) / 16) * (int64_t)K_TILES * 128;\n"
          "    }\n"
          "  }\n"
          "}\n"
@@ -960,23 +1083,37 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n"
          "// dQ = dS K of each step, (BLOCK_M, HEAD_DIM), of all keys of the block, slab by slab of K.\n"
          "__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
-         "                                       uint32_t shared, const Work *work) {\n"
+         "                                       uint32_t shared, const Work *work");
+    STRING(takes ? ", int work_turn" : "");
+    TEXT(") {\n"
          "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
          "  const int place = DQ_OFFSET + warp * DQ_WARP_BYTES;\n"
          "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);\n"
          "  Step step = {work->first_head, work->");
     STRING(passes ? "walk_begin" : "row_begin");
     TEXT("};\n");
-    if (parts) {
+    if (parts && takes) {
+      TEXT("  // A warp that has waited for the zeros of the sum arrives.\n"
+           "  wait_for_phase(sum_ready(work_turn % 2), work_turn / 2 % 2);\n");
+    } else if (parts) {
       TEXT("  // A warp that has waited for the zeros of the sum arrives, the warps of dQ arrive and wait.\n"
            "  named_barrier_sync(3, 128 + 32);\n");
     }
     TEXT("  if (work->steps > 0) // the copy engine hands over K\n"
-         "    wait_for_phase(k_full(shared), 0);\n");
+         "    wait_for_phase(k_full(shared), ");
+    STRING(takes ? "work->before.keys % 2" : "0");
+    TEXT(");\n");
     if (passes) {
       TEXT("  uint32_t *mark = nullptr; // of the step before, which has passed its rows on\n");
     }
-    TEXT("  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
+    if (takes) {
+      TEXT("  const int before = work->before.steps, end = before + work->steps;\n");
+    }
+    TEXT("  for (int n = ");
+    STRING(takes ? "before" : "0");
+    TEXT("; n < ");
+    STRING(takes ? "end" : "work->steps");
+    TEXT("; ++n, step = step_after(step, work)) {\n"
          "    const int turn = n % 2;\n");
     if (passes) {
       TEXT("    const int row_tile = step.row / 16 + warp;\n"
@@ -1129,9 +1266,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     if (passes) {
       TEXT("  make_mark(mark, lane);\n");
     }
-    TEXT("  named_barrier_arrive(2, NUM_THREADS - 128); // K has been read\n"
-         "  wait_for_additions(0);\n"
-         "}\n");
+    if (takes) {
+      TEXT("  if (work->steps > 0)\n"
+           "    named_barrier_arrive(2, NUM_THREADS - 128); // K has been read\n");
+    } else {
+      TEXT("  named_barrier_arrive(2, NUM_THREADS - 128); // K has been read\n"
+           "  wait_for_additions(0);\n");
+    }
+    TEXT("}\n");
   } else if (halves) {
     TEXT("// Starts dQ = dS K, (BLOCK_M, 64), of all keys of the block and the consumer's columns, as a group\n"
          "// of its own.\n"
@@ -1290,8 +1432,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  Step step = {work->first_head, work->");
   STRING(passes ? "walk_begin" : "row_begin");
-  TEXT("};\n"
-       "  Stage stage = {0, 0};\n");
+  TEXT("};\n");
+  if (takes) {
+    TEXT("  const int before = work->before.steps;\n"
+         "  Stage stage = progress_stage(work->before, STAGES);\n");
+  } else {
+    TEXT("  Stage stage = {0, 0};\n");
+  }
   if (k_in_regs || v_in_regs) {
     if (zeros) {
       TEXT("  // Zeros at first: of fragments that ldmatrix alone writes, ptxas up to CUDA 13.0 gives the\n"
@@ -1310,28 +1457,40 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  if (work->steps > 0) { // the copy engine hands over K");
     STRING(v_in_regs ? ", and then V" : "");
     TEXT("\n"
-         "    wait_for_phase(k_full(shared), 0);\n");
+         "    wait_for_phase(k_full(shared), ");
+    STRING(takes ? "work->before.keys % 2" : "0");
+    TEXT(");\n");
     if (k_in_regs) {
       TEXT("    load_fragments(k, shared + (consumer * 64 + warp * 16) * 128, S_STEPS);\n");
     }
     if (v_in_regs) {
-      TEXT("    wait_for_phase(v_full(shared), 0);\n"
+      TEXT("    wait_for_phase(v_full(shared), ");
+      STRING(takes ? "work->before.keys % 2" : "0");
+      TEXT(");\n"
            "    load_fragments(v, shared + V_OFFSET + (consumer * 64 + warp * 16) * 128, DP_STEPS);\n");
     }
     TEXT("  }\n");
   } else {
     TEXT("  if (work->steps > 0) // the copy engine hands over K\n"
-         "    wait_for_phase(k_full(shared), 0);\n");
+         "    wait_for_phase(k_full(shared), ");
+    STRING(takes ? "work->before.keys % 2" : "0");
+    TEXT(");\n");
   }
   TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
-  if (sums) {
+  if (takes) {
+    TEXT("    const int turn = (before + n) % 2, turn_parity = (before + n) / 2 % 2;\n");
+  } else if (sums) {
     TEXT("    const int turn = n % 2, turn_parity = n / 2 % 2;\n");
   }
-  if (skips) {
+  if (skips || (idles && own_dq)) {
     TEXT("    // No row of the step sees a key of the consumer's: dS is 0, and dK and dV are as they were. Not\n"
-         "    // in the first step, whose products take the fragments of K and V before anything is handed on.\n"
-         "    if (n > 0 && (step.row + BLOCK_M <= seen_begin || step.row >= seen_end)) {\n"
-         "      // The step has come: hands its space back. The other consumer may skip it as well.\n"
+         "    // in the first step, whose products take the fragments of K and V before anything is handed on.\n");
+    if (skips) {
+      TEXT("    if (n > 0 && (step.row + BLOCK_M <= seen_begin || step.row >= seen_end)) {\n");
+    } else {
+      TEXT("    if (n > 0 && first_key >= args->seqlen_k) {\n");
+    }
+    TEXT("      // The step has come: hands its space back. The other consumer may skip it as well.\n"
          "      wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
          "      wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
          "      // dQ's warps arrived: hands over the place of dS of the step before last.\n"
@@ -1343,6 +1502,41 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      __syncwarp();\n"
          "      arrive_once(step_empty(shared, stage.index));\n"
          "      arrive_once(ds_full(shared, turn));\n"
+         "      stage = next_stage(stage, STAGES);\n"
+         "      step = step_after(step, work);\n"
+         "      continue;\n"
+         "    }\n");
+  }
+  if (idles && halves) {
+    TEXT("    // All of the consumer's keys are past the end: dS is 0, and dK and dV are as they were. Its half of\n"
+         "    // dQ is of the other's dS.\n"
+         "    if (first_key >= args->seqlen_k) {\n"
+         "      wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+         "      wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
+         "      if (n == 0)\n"
+         "        wait_for_phase(v_full(shared), ");
+    STRING(takes ? "work->before.keys % 2" : "0");
+    TEXT(");\n"
+         "      wait_for_phase(ds_full(shared, turn ^ 1), turn_parity ^ turn ^ 1);\n"
+         "      fence_proxy_async();\n"
+         "      wait_for_phase(ds_empty(shared, turn), turn_parity ^ turn ^ 1);\n"
+         "#pragma unroll\n"
+         "      for (int i = 0; i < S_TILES * 2; ++i)\n"
+         "        *(uint32_t *)(smem + (ds_place ^ i / 2 * 16) + turn * DS_BYTES + i % 2 * 8 * DS_ROW_BYTES) =\n"
+         "            0;\n"
+         "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+         "      __syncwarp();\n"
+         "      arrive_once(ds_full(shared, turn));\n"
+         "      arrive_once(step_empty(shared, stage.index));\n"
+         "      float dq[DQ_TILES * 4];\n"
+         "      start_dq(dq, shared, consumer, turn ^ 1);\n"
+         "      wgmma_wait(0);\n"
+         "      wgmma_order_n64(dq);\n"
+         "      __syncwarp();\n"
+         "      arrive_once(ds_empty(shared, turn ^ 1));\n"
+         "      if (n > 0)\n"
+         "        hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn, work,\n"
+         "                     step_before(step, work), dq, DQ_TILES);\n"
          "      stage = next_stage(stage, STAGES);\n"
          "      step = step_after(step, work);\n"
          "      continue;\n"
@@ -1374,7 +1568,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n");
     if (!v_in_regs) {
       TEXT("    if (n == 0)\n"
-           "      wait_for_phase(v_full(shared), 0);\n");
+           "      wait_for_phase(v_full(shared), ");
+      STRING(takes ? "work->before.keys % 2" : "0");
+      TEXT(");\n");
     }
     TEXT("    start_dp(dp, ");
     STRING(v_in_regs ? "v, shared" : "shared, consumer");
@@ -1451,7 +1647,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    wait_for_phase(do_full(shared, stage.index), stage.parity);\n");
     if (!v_in_regs) {
       TEXT("    if (n == 0)\n"
-           "      wait_for_phase(v_full(shared), 0);\n");
+           "      wait_for_phase(v_full(shared), ");
+      STRING(takes ? "work->before.keys % 2" : "0");
+      TEXT(");\n");
     }
     TEXT("    start_dp(dp, ");
     STRING(v_in_regs ? "v, shared" : "shared, consumer");
@@ -1538,7 +1736,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "    if (n > 0 && turn != consumer)\n"
            "      add_dq(args, ");
       STRING(bulk ? "smem, " : "");
-      TEXT("shared, turn ^ 1, (n - 1) / 2 % 2, work,\n"
+      TEXT("shared, turn ^ 1, turn_parity ^ turn ^ 1, work,\n"
            "             step_before(step, work));\n");
     }
   }
@@ -1547,9 +1745,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  }\n");
   if (halves) {
     TEXT("  if (work->steps > 0) {\n"
-         "    const int turn = (work->steps - 1) % 2;\n"
+         "    const int last = ");
+    STRING(takes ? "before + " : "");
+    TEXT("work->steps - 1;\n"
+         "    const int turn = last % 2;\n"
          "    float dq[DQ_TILES * 4];\n"
-         "    wait_for_phase(ds_full(shared, turn), (work->steps - 1) / 2 % 2);\n"
+         "    wait_for_phase(ds_full(shared, turn), last / 2 % 2);\n"
          "    fence_proxy_async();\n"
          "    start_dq(dq, shared, consumer, turn);\n"
          "    wgmma_wait(0);\n"
@@ -1558,18 +1759,29 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "                 step_before(step, work), dq, DQ_TILES);\n"
          "  }\n");
   } else if (in_turn) {
-    TEXT("  if (work->steps > 0 && (work->steps - 1) % 2 == consumer)\n"
+    TEXT("  const int last = ");
+    STRING(takes ? "before + " : "");
+    TEXT("work->steps - 1;\n"
+         "  if (work->steps > 0 && last % 2 == consumer)\n"
          "    add_dq(args, ");
     STRING(bulk ? "smem, " : "");
-    TEXT("shared, consumer, (work->steps - 1) / 2 % 2, work,\n"
+    TEXT("shared, consumer, last / 2 % 2, work,\n"
          "           step_before(step, work));\n");
   }
   TEXT("  // All consumers arrive and wait");
   if (own_dq) {
     TEXT(", and the warps of dQ arrive");
   }
-  TEXT(": K, V and all steps have been read.\n"
-       "  named_barrier_sync(2, NUM_THREADS - 128);\n");
+  TEXT(": K, V and all steps have been read.\n");
+  if (takes) {
+    TEXT("  if (work->steps > 0) {\n"
+         "    named_barrier_sync(2, NUM_THREADS - 128);\n"
+         "    if (threadIdx.x == 128) // hands over the place of K and V\n"
+         "      mbarrier_arrive(keys_empty());\n"
+         "  }\n");
+  } else {
+    TEXT("  named_barrier_sync(2, NUM_THREADS - 128);\n");
+  }
   if (parts) {
     TEXT("  if (args->dk_sum != nullptr) { // other blocks have other heads of the group\n"
          "    const int tile = (work->key_begin + consumer * 64) / 16 + warp;\n"
@@ -1582,47 +1794,66 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    return;\n"
          "  }\n");
   }
-  TEXT("  const int thread = threadIdx.x - 128;\n"
-       "  const int valid = args->seqlen_k - work->key_begin;\n"
-       "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  const int key_batch = work->at->k_batch, key_row = work->at->k_row + work->key_begin;\n");
+  if (takes) {
+    TEXT("  const int first_row = consumer * 64 + warp * 16;\n"
+         "  const int valid = args->seqlen_k - work->key_begin - first_row;\n");
   } else {
-    TEXT("  const int key_batch = work->batch, key_row = work->key_begin;\n");
+    TEXT("  const int thread = threadIdx.x - 128;\n"
+         "  const int valid = args->seqlen_k - work->key_begin;\n"
+         "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n");
+  }
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  const int key_batch = work->at->k_batch, key_row = work->at->k_row + work->key_begin");
+    STRING(takes ? " + first_row" : "");
+    TEXT(";\n");
+  } else {
+    TEXT("  const int key_batch = work->batch, key_row = work->key_begin");
+    STRING(takes ? " + first_row" : "");
+    TEXT(";\n");
   }
   TEXT("  uint16_t *const dk_rows = (uint16_t *)args->dk + key_batch * args->dk_batch_stride +\n"
        "                            work->kv_head * args->dk_head_stride + key_row * args->dk_row_stride;\n"
        "  uint16_t *const dv_rows = (uint16_t *)args->dv + key_batch * args->dv_batch_stride +\n"
-       "                            work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;\n"
-       "  if (args->accumulate) {\n"
-       "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
-       "                  CONSUMER_THREADS);\n"
-       "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
-       "                  CONSUMER_THREADS);\n"
-       "    // All consumers arrive and wait: hands over what dK and dV are added to.\n"
-       "    named_barrier_sync(1, CONSUMER_THREADS);\n"
-       "  }\n"
-       "  const int row = consumer * 64 + warp * 16;\n"
-       "  round_gradient(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 1, 0, K_TILES, DTYPE, args->scale,\n"
-       "                 args->accumulate, lane);\n");
-  if (dropout) {
-    TEXT("  round_gradient(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 1, 0, V_TILES, DTYPE,\n"
-         "                 args->score.dropout_scale, args->accumulate, lane);\n");
+       "                            work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;\n");
+  if (takes) {
+    TEXT("  // From registers: the places of K, V and the steps are those of the next keys by now.\n"
+         "  store_rows_of_warp(dk_rows, args->dk_row_stride, dk, K_TILES, valid, DTYPE, args->scale,\n"
+         "                     args->accumulate, lane);\n"
+         "  store_rows_of_warp(dv_rows, args->dv_row_stride, dv, V_TILES, valid, DTYPE, 1.0f,\n"
+         "                     args->accumulate, lane);\n");
   } else {
-    TEXT("  round_gradient(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 1, 0, V_TILES, DTYPE, 1.0f,\n"
+    TEXT("  if (args->accumulate) {\n"
+         "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
+         "                  CONSUMER_THREADS);\n"
+         "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+         "                  CONSUMER_THREADS);\n"
+         "    // All consumers arrive and wait: hands over what dK and dV are added to.\n"
+         "    named_barrier_sync(1, CONSUMER_THREADS);\n"
+         "  }\n"
+         "  const int row = consumer * 64 + warp * 16;\n"
+         "  round_gradient(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 1, 0, K_TILES, DTYPE, args->scale,\n"
          "                 args->accumulate, lane);\n");
+    if (dropout) {
+      TEXT("  round_gradient(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 1, 0, V_TILES, DTYPE,\n"
+           "                 args->score.dropout_scale, args->accumulate, lane);\n");
+    } else {
+      TEXT("  round_gradient(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 1, 0, V_TILES, DTYPE, 1.0f,\n"
+           "                 args->accumulate, lane);\n");
+    }
+    TEXT("  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
+         "  named_barrier_sync(1, CONSUMER_THREADS);\n"
+         "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
+         "                 CONSUMER_THREADS);\n"
+         "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+         "                 CONSUMER_THREADS);\n");
   }
-  TEXT("  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
-       "  named_barrier_sync(1, CONSUMER_THREADS);\n"
-       "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
-       "                 CONSUMER_THREADS);\n"
-       "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
-       "                 CONSUMER_THREADS);\n");
   if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
     TEXT("  if (is_direct(args))\n"
          "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head,\n"
          "                      args->heads_q / args->heads_kv, work->row_begin, work->row_end, HEAD_DIM,\n"
-         "                      thread, CONSUMER_THREADS);\n");
+         "                      ");
+    STRING(takes ? "threadIdx.x - 128" : "thread");
+    TEXT(", CONSUMER_THREADS);\n");
   }
   TEXT("}\n"
        "\n"
@@ -1638,11 +1869,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  extern __shared__ __align__(1024) unsigned char smem[];\n"
        "  const uint32_t shared = shared_address(smem);\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  __shared__ SequencePlace sequence;\n"
-         "  __shared__ Work found;\n"
-         "  if (threadIdx.x < 32)\n"
-         "    write_work(&found, &sequence, &args.batch, blockIdx.x);\n"
-         "  // Tensor maps are where dense kernels have them.\n"
+    if (!takes) {
+      TEXT("  __shared__ SequencePlace sequence;\n"
+           "  __shared__ Work found;\n"
+           "  if (threadIdx.x < 32)\n"
+           "    write_work(&found, &sequence, &args.batch, blockIdx.x);\n");
+    }
+    TEXT("  // Tensor maps are where dense kernels have them.\n"
          "  const attnpress_bwd_sm90_args *const maps = (const attnpress_bwd_sm90_args *)&args;\n");
   } else {
     TEXT("  const attnpress_bwd_sm90_args *const maps = &args;\n");
@@ -1679,61 +1912,214 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
          "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n");
   }
+  if (takes) {
+    TEXT("    init_take_barriers(TAKE_READERS);\n"
+         "    works[1].before = {0, 0}; // of which the first work is what comes behind\n"
+         "    works[1].steps = 0;\n");
+  }
   TEXT("    fence_mbarrier_init();\n"
        "  }\n"
        "  // All threads arrive and wait: hands over the barriers");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && !takes) {
     TEXT(", and the work");
   }
   TEXT(".\n"
        "  __syncthreads();\n"
        "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  if (found.key_begin < 0)\n"
-         "    return;\n"
-         "  const Work work = found;\n"
-         "  const attnpress_bwd_args bwd =\n"
-         "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n");
-  } else {
-    TEXT("  const attnpress_bwd_args &bwd = args.bwd;\n"
-         "  const Work work = find_work(&bwd, blockIdx.x);\n");
-  }
-  TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-       "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
-       "  if (warp < 4) {\n"
-       "    decrease_registers(PRODUCER_REGISTERS);\n"
-       "    if (threadIdx.x == 0 && work.steps > 0)\n"
-       "      produce(maps, shared, &work);\n"
-       "    if (warp == 1)\n"
-       "      produce_rows(&bwd, smem, shared, &work);\n");
-  if (parts) {
-    TEXT("    if (warp >= 2)\n"
-         "      zero_ahead(&bwd, unit_of(&bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);\n");
-  }
-  if (parts && own_dq) {
-    TEXT("    if (warp == 2) { // for the warps of dQ, which have no registers for it\n"
-         "      if (threadIdx.x == 64)\n"
-         "        wait_for_zeros(&bwd, unit_of(&bwd, &work), 2);\n"
-         "      __syncwarp();\n"
-         "      named_barrier_arrive(3, 128 + 32);\n"
-         "    }\n");
-  }
-  if (adders) {
-    TEXT("    if (threadIdx.x == 64)\n"
-         "      add_up(&bwd, shared, &work, 0);\n");
-    if (halves) {
-      TEXT("    if (threadIdx.x == 96)\n"
-           "      add_up(&bwd, shared, &work, 1);\n");
+  if (takes) {
+    TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+         "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+         "  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
+         "  if (warp != 0)\n"
+         "    griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n"
+         "  if (warp == 0) {\n"
+         "    if (args.");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "batch.bwd" : "bwd");
+    TEXT(".taken != nullptr)\n"
+         "      griddepcontrol_wait();\n"
+         "    decrease_registers(PRODUCER_REGISTERS);\n"
+         "    for (int turn = 0;; ++turn) {\n"
+         "      // All other warps arrived: hands over the place of what was taken before last.\n"
+         "      wait_for_phase(work_empty(turn % 2), turn / 2 % 2 ^ 1);\n"
+         "      const int number =\n"
+         "          take_work(&args.");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "batch.bwd" : "bwd");
+    TEXT(", turn == 0);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("      write_work(&works[turn % 2], &sequences[turn % 2], &args.batch, number);\n");
+    } else {
+      TEXT("      write_work(&works[turn % 2], &args.bwd, number);\n");
     }
+    TEXT("      if (threadIdx.x == 0)\n"
+         "        works[turn % 2].before = progress_behind(&works[turn % 2 ^ 1]);\n"
+         "      // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
+         "      __syncwarp();\n"
+         "      arrive_once(work_full(turn % 2));\n"
+         "      if (works[turn % 2].key_begin < 0)\n"
+         "        break;\n");
+    if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || own_dq) {
+      TEXT("      const Work *const work = &works[turn % 2];\n");
+    } else {
+      TEXT("      const Work copy = works[turn % 2], *const work = &copy;\n");
+    }
+    TEXT("      if (threadIdx.x == 0 && work->steps > 0)\n"
+         "        produce(maps, shared, work);\n"
+         "      __syncwarp();\n"
+         "    }\n"
+         "  } else if (warp == 1) {\n"
+         "    decrease_registers(PRODUCER_REGISTERS);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("    uint32_t parities = 0;\n");
+    }
+    TEXT("    for (int turn = 0;; ++turn) {\n"
+         "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
+         "      if (works[turn % 2].key_begin < 0)\n"
+         "        break;\n");
+    if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || own_dq) {
+      TEXT("      const Work *const work = &works[turn % 2];\n");
+    } else {
+      TEXT("      const Work copy = works[turn % 2], *const work = &copy;\n");
+    }
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("      const attnpress_bwd_args bwd =\n"
+           "          args_of_lengths(&args.batch, work->at->seqlen_q, work->at->seqlen_k);\n");
+    } else {
+      TEXT("      const attnpress_bwd_args &bwd = args.bwd;\n");
+    }
+    TEXT("      produce_rows(&bwd, smem, shared, work");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? ", &parities" : "");
+    TEXT(");\n"
+         "      __syncwarp();\n"
+         "      arrive_once(work_empty(turn % 2));\n"
+         "    }\n"
+         "  } else if (warp < 4) {\n"
+         "    decrease_registers(PRODUCER_REGISTERS);\n"
+         "    for (int turn = 0;; ++turn) {\n"
+         "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
+         "      if (works[turn % 2].key_begin < 0)\n"
+         "        break;\n");
+    if ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || !in_turn) {
+      TEXT("      const Work *const work = &works[turn % 2];\n");
+    } else {
+      TEXT("      const Work copy = works[turn % 2], *const work = &copy;\n");
+    }
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("      const attnpress_bwd_args bwd =\n"
+           "          args_of_lengths(&args.batch, work->at->seqlen_q, work->at->seqlen_k);\n");
+    } else {
+      TEXT("      const attnpress_bwd_args &bwd = args.bwd;\n");
+    }
+    if (parts) {
+      TEXT("      zero_ahead(&bwd, unit_of(&bwd, work), work->key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);\n");
+    }
+    if (parts && own_dq) {
+      TEXT("      if (threadIdx.x == 64) { // for the warps of dQ, which have no registers for it\n"
+           "        wait_for_zeros(&bwd, unit_of(&bwd, work), 2);\n"
+           "        mbarrier_arrive(sum_ready(turn % 2));\n"
+           "      }\n");
+    }
+    if (adders) {
+      TEXT("      if (threadIdx.x == 64)\n"
+           "        add_up(&bwd, shared, work, 0);\n");
+      if (halves) {
+        TEXT("      if (threadIdx.x == 96)\n"
+             "        add_up(&bwd, shared, work, 1);\n");
+      }
+    }
+    TEXT("      __syncwarp();\n"
+         "      arrive_once(work_empty(turn % 2));\n"
+         "    }\n");
+    if (own_dq) {
+      TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
+           "    decrease_registers(DQ_REGISTERS);\n"
+           "    for (int turn = 0;; ++turn) {\n"
+           "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
+           "      const Work *const work = &works[turn % 2];\n"
+           "      if (work->key_begin < 0)\n"
+           "        break;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("      const attnpress_bwd_args bwd =\n"
+             "          args_of_lengths(&args.batch, work->at->seqlen_q, work->at->seqlen_k);\n");
+      } else {
+        TEXT("      const attnpress_bwd_args &bwd = args.bwd;\n");
+      }
+      TEXT("      sum_dq(&bwd, smem, shared, work, turn);\n"
+           "      __syncwarp();\n"
+           "      arrive_once(work_empty(turn % 2));\n"
+           "    }\n"
+           "    wait_for_additions(0);\n");
+    }
+    TEXT("  } else {\n"
+         "    increase_registers(CONSUMER_REGISTERS);\n"
+         "    for (int turn = 0;; ++turn) {\n"
+         "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
+         "      if (works[turn % 2].key_begin < 0)\n"
+         "        break;\n"
+         "      const Work work = works[turn % 2];\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("      const attnpress_bwd_args bwd =\n"
+           "          args_of_lengths(&args.batch, work.at->seqlen_q, work.at->seqlen_k);\n");
+    } else {
+      TEXT("      const attnpress_bwd_args &bwd = args.bwd;\n");
+    }
+    TEXT("      consume(&bwd, smem, shared, &work, warp / 4 - 1);\n"
+         "      __syncwarp();\n"
+         "      arrive_once(work_empty(turn % 2));\n"
+         "    }\n"
+         "  }\n");
+  } else {
+    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      TEXT("  if (found.key_begin < 0)\n"
+           "    return;\n"
+           "  const Work work = found;\n"
+           "  const attnpress_bwd_args bwd =\n"
+           "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n");
+    } else {
+      TEXT("  const attnpress_bwd_args &bwd = args.bwd;\n"
+           "  const Work work = find_work(&bwd, blockIdx.x);\n");
+    }
+    TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+         "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+         "  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
+         "  if (warp != 0)\n"
+         "    griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n"
+         "  if (warp < 4) {\n"
+         "    decrease_registers(PRODUCER_REGISTERS);\n"
+         "    if (threadIdx.x == 0 && work.steps > 0)\n"
+         "      produce(maps, shared, &work);\n"
+         "    if (warp == 1)\n"
+         "      produce_rows(&bwd, smem, shared, &work);\n");
+    if (parts) {
+      TEXT("    if (warp >= 2)\n"
+           "      zero_ahead(&bwd, unit_of(&bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);\n");
+    }
+    if (parts && own_dq) {
+      TEXT("    if (warp == 2) { // for the warps of dQ, which have no registers for it\n"
+           "      if (threadIdx.x == 64)\n"
+           "        wait_for_zeros(&bwd, unit_of(&bwd, &work), 2);\n"
+           "      __syncwarp();\n"
+           "      named_barrier_arrive(3, 128 + 32);\n"
+           "    }\n");
+    }
+    if (adders) {
+      TEXT("    if (threadIdx.x == 64)\n"
+           "      add_up(&bwd, shared, &work, 0);\n");
+      if (halves) {
+        TEXT("    if (threadIdx.x == 96)\n"
+             "      add_up(&bwd, shared, &work, 1);\n");
+      }
+    }
+    if (own_dq) {
+      TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
+           "    decrease_registers(DQ_REGISTERS);\n"
+           "    sum_dq(&bwd, smem, shared, &work);\n");
+    }
+    TEXT("  } else {\n"
+         "    increase_registers(CONSUMER_REGISTERS);\n"
+         "    consume(&bwd, smem, shared, &work, warp / 4 - 1);\n"
+         "  }\n");
   }
-  if (own_dq) {
-    TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
-         "    decrease_registers(DQ_REGISTERS);\n"
-         "    sum_dq(&bwd, smem, shared, &work);\n");
-  }
-  TEXT("  } else {\n"
-       "    increase_registers(CONSUMER_REGISTERS);\n"
-       "    consume(&bwd, smem, shared, &work, warp / 4 - 1);\n"
-       "  }\n"
-       "}\n");
+  TEXT("}\n");
 }

@@ -1023,7 +1023,9 @@ static void test_causal_turns(void **state) {
         const int32_t pass = backward_pass(&launches, at), abreast = plan.abreast[at];
         if (pass == AP_ATTENTION_PASS_BWD_DELTA || pass == AP_ATTENTION_PASS_BWD_CONVERT)
           continue;
-        assert_in_range(abreast, 1, launches.launch[at].grid / plan.blocks[at]);
+        const int all =
+            problem.batch * (pass == AP_ATTENTION_PASS_BWD_DQ ? problem.heads_q : problem.heads_kv);
+        assert_in_range(abreast, 1, plan.group_parts * all);
         turns += abreast > 1;
         if (pass == AP_ATTENTION_PASS_BWD && plan.zero_ahead > 0) {
           assert_true(plan.zero_ahead >= abreast);
@@ -1037,6 +1039,56 @@ static void test_causal_turns(void **state) {
     }
   }
   assert_true(turns > 500 && ahead > 50);
+}
+
+/** Thread blocks of bwd take key blocks where these are more than run at once, and may overlap the end of
+ * bwd_delta; bwd_convert then overlaps theirs. */
+static void test_taken_key_blocks(void **state) {
+  (void)state;
+  static const struct {
+    int batch, rows, hdim, hdim_v, mask, softcap, sequences, takes;
+  } cases[] = {
+      {32, 512, 64, 64, AP_ATTENTION_MASK_FULL, 0, 0, 1},
+      {32, 512, 96, 96, AP_ATTENTION_MASK_CAUSAL, 0, 0, 1},
+      {1, 16384, 128, 128, AP_ATTENTION_MASK_CAUSAL, 0, 0, 1},
+      {32, 512, 64, 128, AP_ATTENTION_MASK_FULL, 0, 0, 1},
+      {32, 128, 128, 128, AP_ATTENTION_MASK_FULL, 0, 1, 1},
+      {1, 2048, 128, 128, AP_ATTENTION_MASK_FULL, 0, 0, 0} /* 128 key blocks */,
+      {1, 2049, 128, 128, AP_ATTENTION_MASK_FULL, 0, 0, 1},
+      {32, 512, 136, 136, AP_ATTENTION_MASK_FULL, 0, 0, 0},
+      {32, 512, 128, 64, AP_ATTENTION_MASK_FULL, 1, 0, 0},
+      {32, 512, 64, 64, AP_ATTENTION_MASK_WINDOW, 0, 0, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    ap_problem problem =
+        make_problem(cases[i].batch, 8, 8, cases[i].rows, cases[i].rows, cases[i].hdim);
+    ap_backward_plan plan;
+    ap_launches launches;
+    int found = 0;
+    problem.hdim_v = cases[i].hdim_v;
+    problem.mask = cases[i].mask;
+    problem.window_left = 1000;
+    problem.softcap = cases[i].softcap;
+    if (cases[i].sequences) {
+      problem.sequences = AP_ATTENTION_SEQUENCES_RAGGED;
+      problem.rows_q = problem.rows_k = (int64_t)cases[i].batch * cases[i].rows;
+    }
+    assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
+    if (plan.takes != cases[i].takes)
+      fail_msg("case %zu: %d", i, plan.takes);
+    for (int at = 0; at < launches.count; ++at) {
+      const ap_launch *launch = &launches.launch[at];
+      const int32_t pass = backward_pass(&launches, at);
+      found += pass == AP_ATTENTION_PASS_BWD;
+      if (pass == AP_ATTENTION_PASS_BWD && plan.takes)
+        assert_int_equal(launch->grid, h200.sm_count);
+      assert_int_equal(launch->overlaps, pass == AP_ATTENTION_PASS_BWD ||
+                                             (pass == AP_ATTENTION_PASS_BWD_CONVERT && plan.takes));
+    }
+    assert_int_equal(found, 1);
+    assert_true(!plan.takes ||
+                plan.taken_offset_bytes + sizeof(uint32_t) <= launches.workspace_bytes);
+  }
 }
 
 /** Where rows see few keys wide heads run the pair, which a plan for longer calls has as well. */
@@ -1369,6 +1421,7 @@ int main(void) {
       cmocka_unit_test(test_no_parts),
       cmocka_unit_test(test_windows_that_pass_on),
       cmocka_unit_test(test_causal_turns),
+      cmocka_unit_test(test_taken_key_blocks),
       cmocka_unit_test(test_short_pair),
       cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_num_splits),

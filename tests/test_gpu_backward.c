@@ -492,6 +492,11 @@ static void make_table(void) {
     add_row((row){3, 4, 2, 100, 90, 128, 128, 2, 1, deterministic, FAR, 0, 0, NULL});
     add_row((row){1, 1, 1, 700, 900, 128, 128, 1, 1, deterministic, 0, 0, 0, NULL});
   }
+  /* More key blocks than SMs, which thread blocks take one after the other. */
+  static const int taken[] = {64, 96, 128, 40, 72, 104};
+  for (int i = 0; i < 6; ++i)
+    add_row((row){40, 4, 1 + i % 2, 150, 700, taken[i], taken[i], 1 + i % 2, i / 2 % 2, 0, i % 3,
+                  i % 2, i / 3, NULL});
   add_scores();
   add_snippets();
 }
@@ -549,7 +554,8 @@ static void test_repeats(int hdim, int mask) {
 
 /* Captured once, replayed with other data. */
 static void test_graph(int deterministic) {
-  const row r = {1, 4, 2, 300, 280, 96, 96, ATTNPRESS_FP16, 1, deterministic, DENSE, 1, 0, NULL};
+  const row r = {deterministic ? 1 : 40, 4,     2, 300, 280, 96, 96, ATTNPRESS_FP16, 1,
+                 deterministic,          DENSE, 1, 0,   NULL};
   call c;
   CUgraph graph;
   CUgraphExec exec;

@@ -552,12 +552,12 @@ static void test_plans(void **state) {
     *all[i] = attnpress_tensor_bshd((void *)0x10000, 1, all[i]->shape[1], all[i]->shape[2], 64,
                                     ATTNPRESS_BF16);
   args.mask = ATTNPRESS_CAUSAL;
-  /* 100 rows of three sequences: 3 * 128 rows of two floats, 9 row tiles of dq; an order of rows and
-   * one of keys. */
+  /* 100 rows of three sequences: 3 * 128 rows of two floats, 9 row tiles of dq; key blocks that are
+   * taken; an order of rows and one of keys. */
   const size_t values = (size_t)HEADS_Q * 384 * 8, sum = (size_t)HEADS_Q * 9 * 16 * 64 * 4;
-  const size_t order = 256 + 256;
-  check_plan(handle, &args, ATTNPRESS_ONE_CALL, fused, values + sum + 2 * order);
-  check_plan(handle, &args, ATTNPRESS_UP_TO, fused, values + sum + 2 * order);
+  const size_t order = 256 + 256, taken = 256;
+  check_plan(handle, &args, ATTNPRESS_ONE_CALL, fused, values + sum + taken + 2 * order);
+  check_plan(handle, &args, ATTNPRESS_UP_TO, fused, values + sum + taken + 2 * order);
   sinks.data = dsinks;
   sinks.dtype = ATTNPRESS_FP32;
   args.sinks = &sinks;
@@ -606,20 +606,21 @@ static void test_plans_of_one_key_block(void **state) {
     *all[i] = attnpress_tensor_bshd((void *)0x10000, 1, all[i]->shape[1], all[i]->shape[2], 128,
                                     ATTNPRESS_BF16);
   const size_t values = (size_t)HEADS_Q * 384 * 8, sum = (size_t)HEADS_Q * 9 * 16 * 128 * 4;
-  const size_t order = 256 + 256;
+  const size_t order = 256 + 256, taken = 256;
   for (int range = 0; range < 2; ++range) {
     const int32_t how = range ? ATTNPRESS_UP_TO : ATTNPRESS_ONE_CALL;
     ragged.max_seqlen_k = 129;
-    check_plan(handle, &args, how, summed, values + sum + 2 * order);
+    check_plan(handle, &args, how, summed, values + sum + taken + 2 * order);
     ragged.max_seqlen_k = 128;
-    check_plan(handle, &args, how, direct, values + 2 * order);
+    check_plan(handle, &args, how, direct, values + taken + 2 * order);
     ragged.max_seqlen_k = 1;
-    check_plan(handle, &args, how, direct, values + 2 * order);
+    check_plan(handle, &args, how, direct, values + taken + 2 * order);
   }
   ragged.max_seqlen_k = 0;
   args.k.shape[1] = args.v.shape[1] = args.dk.shape[1] = args.dv.shape[1] = 0;
   check_plan(handle, &args, ATTNPRESS_ONE_CALL, without_keys, values + order);
-  check_plan(handle, &args, ATTNPRESS_UP_TO, summed, values + sum + 2 * order); /* any number */
+  /* any number of keys */
+  check_plan(handle, &args, ATTNPRESS_UP_TO, summed, values + sum + taken + 2 * order);
   attnpress_destroy(handle);
 }
 

@@ -103,6 +103,9 @@ typedef struct ap_backward_plan {
   int32_t can_pass_on;           /* 1: bwd is a kernel that can, and dq_zeroed has room for marks */
   int32_t zero_ahead;            /* as in attnpress_bwd_args */
   size_t dq_zeroed_offset_bytes; /* behind dq_sum */
+  int32_t can_take;              /* 1: bwd is a kernel that can, and the counter is there */
+  int32_t takes;                 /* 1: its thread blocks take key blocks one after the other */
+  size_t taken_offset_bytes;     /* behind dq_zeroed */
   int32_t blocks[AP_LAUNCHES_MAX];  /* of each launch: the argument of that name, */
   int32_t abreast[AP_LAUNCHES_MAX]; /* and so here; 0: it has none */
   int32_t orders;                   /* of ragged calls; 0: no schedule kernel runs */
@@ -119,6 +122,9 @@ typedef struct ap_backward_plan {
 
 /** Whether thread blocks of a kernel can zero the sum of dq ahead of those that add to it. */
 int ap_can_zero_ahead(const ap_variant *variant);
+
+/** Whether thread blocks of a kernel can take key blocks one after the other. */
+int ap_can_take(const ap_variant *variant);
 
 /** Of outputs with fewer columns thread blocks may pass dq on: bwd_delta readies their marks. */
 enum { AP_PASS_COLUMNS = 192 };

@@ -137,6 +137,8 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
   };
   if (how->zero_ahead != 0)
     out->dq_zeroed = (uint32_t *)(workspace + how->dq_zeroed_offset_bytes);
+  if (how->takes)
+    out->taken = (uint32_t *)(workspace + how->taken_offset_bytes);
   if (how->group_parts > 1) {
     out->dk_sum = (float *)(workspace + how->dk_sum_offset_bytes);
     out->dv_sum = (float *)(workspace + how->dv_sum_offset_bytes);
@@ -267,8 +269,6 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
         const attnpress_forward_args forward = ap_forward_of(&run->call.args);
         ap_score_mod_fill(&forward, NULL, &run->ragged_mod.mod);
         ap_dbuffers_fill(&run->call.args, &run->ragged_mod.gradients);
-      } else {
-        memset(ragged->reserved, 0, sizeof ragged->reserved);
       }
     }
     if (launch->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DBIAS) {

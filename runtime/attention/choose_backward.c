@@ -347,6 +347,7 @@ static void take_turns(const ap_problem *p, const ap_device *device, ap_backward
 enum {
   ZERO_ROUNDS = 2,          /* of thread blocks, at least, between who zeroes and who adds */
   UNIT_QUADS_MAX = 1 << 30, /* of 16 bytes, of a unit's sum: a kernel counts them */
+  TAKE_HDIM_MAX = 128,      /* of thread blocks that take key blocks: flash_bwd_sm90; */
   PASS_HDIM_MAX = 64,       /* of thread blocks that pass dq on, */
   PASS_KEYS_MIN = 65,       /* of windows, but the query's own: two steps of a head are passed on */
 };
@@ -355,6 +356,17 @@ int ap_can_zero_ahead(const ap_variant *variant) {
   const int32_t *axis = variant->axis;
   return axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD && axis[AP_ATTENTION_ARCH] == 90 &&
          axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_DENSE;
+}
+
+int ap_can_take(const ap_variant *variant) {
+  const int32_t *axis = variant->axis;
+  return axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD && axis[AP_ATTENTION_ARCH] == 90 &&
+         axis[AP_ATTENTION_MASK] != AP_ATTENTION_MASK_WINDOW &&
+         axis[AP_ATTENTION_HDIM] <= TAKE_HDIM_MAX && axis[AP_ATTENTION_HDIM_V] <= TAKE_HDIM_MAX &&
+         (axis[AP_ATTENTION_HDIM] == axis[AP_ATTENTION_HDIM_V] ||
+          axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_DENSE) &&
+         !axis[AP_ATTENTION_SOFTCAP] && !axis[AP_ATTENTION_ALIBI] && !axis[AP_ATTENTION_BIAS] &&
+         !axis[AP_ATTENTION_DROPOUT];
 }
 
 int ap_can_pass_on(const ap_launch *launch) {
@@ -402,6 +414,29 @@ static int32_t choose_zero_ahead(const ap_problem *p, const ap_device *device, i
   return ahead < (int64_t)p->batch * p->heads_kv * parts ? (int32_t)ahead : 0;
 }
 
+/* ---- Thread blocks that take key blocks, and launches that overlap ---------------------------- */
+
+/** Where a kernel can, and there are more key blocks than run at once, launches as many thread blocks
+ * as do, which take them one after the other. */
+static void take_key_blocks(const ap_device *device, int main_kernel, ap_backward_plan *plan,
+                            ap_launches *launches) {
+  ap_launch *launch = &launches->launch[main_kernel];
+  plan->can_take = ap_can_take(&launch->variant);
+  plan->takes = plan->can_take && launch->grid > (uint32_t)device->sm_count;
+  if (plan->takes)
+    launch->grid = (uint32_t)device->sm_count;
+}
+
+/** bwd of 9.0 begins while bwd_delta ends; bwd_convert, if it is behind, while thread blocks end that
+ * take key blocks. */
+static void overlap_launches(int main_kernel, int has_convert, const ap_backward_plan *plan,
+                             ap_launches *launches) {
+  ap_launch *launch = &launches->launch[main_kernel];
+  launch->overlaps = launch->variant.axis[AP_ATTENTION_ARCH] == 90;
+  if (has_convert)
+    launch[1].overlaps = plan->takes;
+}
+
 /* ---- Workspace ------------------------------------------------------------------------------- */
 
 /** Bytes of `rows` rows of floats, up to a multiple of the alignment; 0: they pass 2^64. */
@@ -429,6 +464,9 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
     fits = fits && add_floats(batch * (size_t)p->heads_q, (size_t)plan->row_tiles, &end);
   else if (plan->can_zero_ahead) /* parts of groups are at most as many as query heads */
     fits = fits && add_floats(batch * (size_t)p->heads_q, 1, &end);
+  plan->taken_offset_bytes = end;
+  if (plan->can_take)
+    fits = fits && add_floats(1, 1, &end);
   if (plan->group_parts > 1) {
     plan->dk_sum_offset_bytes = end;
     fits = fits && add_floats((size_t)plan->part_rows, (size_t)p->hdim, &end);
@@ -526,6 +564,8 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
       else if (plan->can_zero_ahead)
         plan->zero_ahead = choose_zero_ahead(p, device, plan->blocks[main_kernel],
                                              plan->group_parts, plan->abreast[main_kernel]);
+      take_key_blocks(device, main_kernel, plan, launches);
+      overlap_launches(main_kernel, plan->has_sum && !passes_on, plan, launches);
     }
   } else {
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, device, plan, launches));

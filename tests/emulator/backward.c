@@ -33,6 +33,7 @@ enum {
   DELTA,
   DQ_SUM,
   DQ_ZEROED,
+  TAKEN,
   DK_SUM,
   DV_SUM,
   DSINKS,
@@ -306,6 +307,12 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
     c->zero_ahead = -1;
   if (c->zero_ahead != 0)
     add_floats(c, DQ_ZEROED, "dq_zeroed", counters_of(c), 1);
+  /* Thread blocks have a key block each, or take them: as they run one after the other here, the first
+   * has all. */
+  if (ap_can_take(&k->variant) && turn % 3 != 0)
+    add_floats(c, TAKEN, "taken", 1, 1);
+  if (delta)
+    add_floats(c, TAKEN, "taken", 1, 1);
   /* Heads take turns: of blocks of keys no more than are zeroed ahead. */
   const int heads = pass_of(k) == AP_ATTENTION_PASS_BWD_DQ ? s->batch * c->heads : units;
   const int most = c->zero_ahead > 0 ? c->zero_ahead : heads;
@@ -484,6 +491,7 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
       .dq_sum = c->tensors[DQ_SUM].data,
       .zero_ahead = c->zero_ahead,
       .dq_zeroed = c->tensors[DQ_ZEROED].data,
+      .taken = c->tensors[TAKEN].data,
       .lse_batch_stride = a->lse_stride[0],
       .lse_head_stride = a->lse_stride[1],
       .dlse_batch_stride = a->dlse_stride[0],
@@ -524,6 +532,8 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
     blocks *= c->group_parts;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS)
     blocks = c->heads;
+  if (ap_can_take(&k->variant) && args.taken != NULL && blocks > 2)
+    blocks = 2;
   attnpress_bwd_dbias_args dbias = {.bwd = args};
   const int is_dbias = pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS;
   if (is_dbias)
@@ -593,6 +603,10 @@ static int check_delta(const call *c, char *report) {
                (long long)i, (unsigned)zeroed[i]);
       return -1;
     }
+  if (*(const uint32_t *)c->tensors[TAKEN].data != 0) {
+    snprintf(report, EMULATED_REPORT_BYTES, "taken is not 0");
+    return -1;
+  }
   for (int64_t i = 0; i < zeroed_before(c); ++i)
     if (!(sum[i] == 0.0f)) {
       snprintf(report, EMULATED_REPORT_BYTES, "float %lld of dq_sum is %.7g, expected 0",
@@ -703,6 +717,10 @@ static int run_main(const kernel *k, call *c, char *report) {
   }
   if (c->zero_ahead < 0)
     outputs |= 1u << DQ;
+  if (c->tensors[TAKEN].data != NULL) {
+    memset(c->tensors[TAKEN].data, 0, sizeof(uint32_t));
+    outputs |= 1u << TAKEN;
+  }
   if (launch(k, c, inputs | outputs, report) != 0)
     return -1;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD && c->zero_ahead >= 0)
@@ -771,7 +789,7 @@ static int run_one(const kernel *k, const shape *s, int with_dlse, int accumulat
   } else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA) {
     status = launch(k, &c,
                     1u << OUT | 1u << DOUT | 1u << LSE | 1u << DLSE | 1u << LSE_LOG2 | 1u << DELTA |
-                        1u << DQ_SUM | 1u << DQ_ZEROED,
+                        1u << DQ_SUM | 1u << DQ_ZEROED | 1u << TAKEN,
                     report);
     status = status == 0 ? check_delta(&c, report) : status;
   } else {

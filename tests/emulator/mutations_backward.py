@@ -14,6 +14,8 @@ GRADIENT = "include/attnpress/device/gradient.cuh"
 STORE = "include/attnpress/device/gradient_store.cuh"
 PRODUCT = "include/attnpress/device/product.cuh"
 
+KEYS_PARITY = '${ "work->before.keys % 2" if takes else "0" }'
+
 KERNELS = [
     ("flash_bwd_delta_hdim72_bf16_sm80", ""),
     ("flash_bwd_delta_hdim136_bf16_sm80", ""),
@@ -201,7 +203,10 @@ MUTATIONS = [
         "",
     ),
     Mutation(
-        "bwd sm90: V is not waited for", SM90, "      wait_for_phase(v_full(shared), 0);", "      ;"
+        "bwd sm90: V is not waited for",
+        SM90,
+        "      wait_for_phase(v_full(shared), " + KEYS_PARITY + ");",
+        "      ;",
     ),
     Mutation(
         "bwd sm90: the dS of all is not waited for",
@@ -245,8 +250,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90: the last step is left out",
         SM90,
-        "n < work->steps; ++n) {\n//% if sums",
-        "n < work->steps - 1; ++n) {\n//% if sums",
+        "n < work->steps; ++n) {\n//% if takes",
+        "n < work->steps - 1; ++n) {\n//% if takes",
     ),
     Mutation(
         "bwd sm90: no barrier before dK and dV take their place",
@@ -305,23 +310,23 @@ MUTATIONS = [
     Mutation(
         "bwd sm90: K is not there when its fragments are loaded",
         SM90,
-        "    wait_for_phase(k_full(shared), 0);\n//% if k_in_regs",
+        "    wait_for_phase(k_full(shared), " + KEYS_PARITY + ");\n//% if k_in_regs",
         "//% if k_in_regs",
     ),
     Mutation(
         "bwd sm90: V is not there when its fragments are loaded",
         SM90,
-        "    wait_for_phase(v_full(shared), 0);\n    load",
+        "    wait_for_phase(v_full(shared), " + KEYS_PARITY + ");\n    load",
         "    load",
     ),
     Mutation(
         "bwd sm90: fragments of K before K is there",
         SM90,
-        "    wait_for_phase(k_full(shared), 0);\n//% if k_in_regs\n"
+        "    wait_for_phase(k_full(shared), " + KEYS_PARITY + ");\n//% if k_in_regs\n"
         "    load_fragments(k, shared + (consumer * 64 + warp * 16) * 128, S_STEPS);\n//% endif\n",
         "//% if k_in_regs\n"
         "    load_fragments(k, shared + (consumer * 64 + warp * 16) * 128, S_STEPS);\n//% endif\n"
-        "    wait_for_phase(k_full(shared), 0);\n",
+        "    wait_for_phase(k_full(shared), " + KEYS_PARITY + ");\n",
     ),
     Mutation(
         "bwd sm90: fragments of the other consumer's K",
@@ -384,14 +389,14 @@ MUTATIONS = [
     Mutation(
         "bwd sm90 in turn: dQ of this step's dS",
         SM90,
-        "shared, turn ^ 1, (n - 1) / 2 % 2, work,",
-        "shared, turn, n / 2 % 2, work,",
+        "shared, turn ^ 1, turn_parity ^ turn ^ 1, work,",
+        "shared, turn, turn_parity, work,",
     ),
     Mutation(
         "bwd sm90 in turn: dQ waits for this step's dS",
         SM90,
-        "turn ^ 1, (n - 1) / 2 % 2, work,",
-        "turn ^ 1, n / 2 % 2, work,",
+        "turn ^ 1, turn_parity ^ turn ^ 1, work,",
+        "turn ^ 1, turn_parity, work,",
     ),
     Mutation(
         "bwd sm90 in turn: dQ of the step before is added to this step's rows",
@@ -414,14 +419,14 @@ MUTATIONS = [
     Mutation(
         "bwd sm90 in turn: the last dQ is left out",
         SM90,
-        "if (work->steps > 0 && (work->steps - 1) % 2 == consumer)",
+        "if (work->steps > 0 && last % 2 == consumer)",
         "if (0 > 1)",
     ),
     Mutation(
         "bwd sm90 in turn: the last dQ is of the other dS",
         SM90,
-        "shared, consumer, (work->steps - 1) / 2 % 2, work,",
-        "shared, consumer ^ 1, (work->steps - 1) / 2 % 2, work,",
+        "shared, consumer, last / 2 % 2, work,",
+        "shared, consumer ^ 1, last / 2 % 2, work,",
     ),
     Mutation(
         "bwd sm90 in turn: the last dQ is added to the rows behind the last",
@@ -457,8 +462,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90 halves: the last dS without a fence",
         SM90,
-        "(work->steps - 1) / 2 % 2);\n    fence_proxy_async();\n",
-        "(work->steps - 1) / 2 % 2);\n",
+        "last / 2 % 2);\n    fence_proxy_async();\n",
+        "last / 2 % 2);\n",
     ),
     Mutation(
         "bwd sm90 halves: the place of dS is not waited for",
@@ -521,8 +526,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90 halves: dQ of a step is added to the next one's rows",
         SM90,
-        "for (int n = 0, row = work->row_begin; n",
-        "for (int n = 0, row = work->row_begin + BLOCK_M; n",
+        "for (int n = 0, row = row_begin; n",
+        "for (int n = 0, row = row_begin + BLOCK_M; n",
     ),
     Mutation(
         "bwd sm90 halves: dP is not waited for",
@@ -552,7 +557,7 @@ MUTATIONS = [
     Mutation(
         "bwd sm90 adders: dQ is not waited for",
         SM90,
-        "    wait_for_phase(dq_full(shared, place), n % 2);\n",
+        '    wait_for_phase(dq_full(shared, place), ${ "(before + n)" if takes else "n" } % 2);\n',
         "",
     ),
     Mutation(

@@ -333,13 +333,13 @@ MUTATIONS = [
     Mutation(
         "bwd ragged sm90: K is cleared before it is there",
         WALK,
-        "  wait_for_phase(k_loaded(), 0);\n",
+        '  wait_for_phase(k_loaded(), ${ "parity" if takes else "0" });\n',
         "",
     ),
     Mutation(
         "bwd ragged sm90: V is cleared before it is there",
         WALK,
-        "  wait_for_phase(v_loaded(), 0);\n",
+        '  wait_for_phase(v_loaded(), ${ "parity" if takes else "0" });\n',
         "",
     ),
     Mutation(

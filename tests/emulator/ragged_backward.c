@@ -171,6 +171,7 @@ enum {
   LSE_LOG2,
   DELTA,
   DQ_SUM,
+  TAKEN,
   DSINKS,
   CU_Q,
   CU_K,
@@ -623,6 +624,8 @@ static void give_all(call *c) {
     give_order(c, 0);
   for (int i = 0; i < SCORE_TENSORS; ++i)
     give(c, c->scores.tensors[i]);
+  if (c->data[TAKEN] != NULL)
+    give_floats(c, "taken", TAKEN, 0, 1, 1);
   if (pass == AP_ATTENTION_PASS_BWD_SINKS)
     give_floats(c, "dsinks", DSINKS, 0, c->args.q.shape[2], 1);
   if (of_bias) {
@@ -741,6 +744,7 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
       .lse_log2 = (float *)(void *)c->data[LSE_LOG2],
       .delta = (float *)(void *)c->data[DELTA],
       .dq_sum = (float *)(void *)c->data[DQ_SUM],
+      .taken = (uint32_t *)(void *)c->data[TAKEN],
       .lse_batch_stride = lse[0],
       .lse_head_stride = lse[1],
       .dlse_batch_stride = dlse[0],
@@ -857,6 +861,10 @@ static int launch(call *c, char *report) {
   int64_t blocks = args.bwd.heads_q;
   if (pass_of(k) != AP_ATTENTION_PASS_BWD_SINKS && run_schedule(c, &args, &blocks, report) != 0)
     return -1;
+  if (ap_can_take(&k->variant) && c->data[TAKEN] != NULL) {
+    blocks = blocks < 2 ? blocks : 2; /* the first takes all */
+    memset(c->data[TAKEN], 0, sizeof(uint32_t));
+  }
   give_all(c);
   attnpress_bwd_sm90_ragged_args sm90 = {.batch = args};
   attnpress_bwd_ragged_mod_grad_args with_mod = {.batch = args};
@@ -1022,6 +1030,10 @@ static int run_delta(call *c, char *report) {
   free(found);
   if (status != 0 || for_all_values(c, report) != 0)
     return -1;
+  if (*(const uint32_t *)(const void *)c->data[TAKEN] != 0) {
+    snprintf(report, EMULATED_REPORT_BYTES, "taken is not 0");
+    return -1;
+  }
   c->given_count = 0;
   for_all_sums(c, find_set_sum);
   if (c->given_count == 0)
@@ -1156,6 +1168,10 @@ static void call_open(call *c, const kernel *k, const kernel *schedule, const ba
   add_memory(c, DELTA, values * sizeof(float));
   add_memory(c, DQ_SUM,
              heads * (size_t)c->sum_tiles * TILE_ROWS * (size_t)a->q.shape[3] * sizeof(float));
+  /* Thread blocks have a key block each, or take them. */
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA ||
+      (ap_can_take(&k->variant) && (hash_of_name(k->stem) + seed / 1000) % 3 != 0))
+    add_memory(c, TAKEN, sizeof(uint32_t));
   open_scores(c, scores, seed + 7);
   if (pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS)
     add_dbias(c, hash_of_name(k->stem) + (unsigned)(seed / 1000));

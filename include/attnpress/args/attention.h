@@ -205,13 +205,16 @@ typedef struct attnpress_bwd_args {
   uint32_t *dq_zeroed; /* (batch, heads_kv, group_parts), 0 before bwd: warps that have zeroed their
                           share of a unit's dq_sum; NULL where zero_ahead is 0; -1: (batch,
                           heads_q, row_tiles), 1 where a row tile's part is in dq_sum */
+  /* Of bwd on 9.0 whose thread blocks take key blocks one after the other (gradient_take.cuh): those
+   * that are taken, 0 before bwd. NULL: each thread block has one. */
+  uint32_t *taken;
 } attnpress_bwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, q_batch_stride, 104)
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, batch, 328)
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, score, 384)
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_args, dk_sum, 536)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 576, "layout of attnpress_bwd_args");
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_args) == 584, "layout of attnpress_bwd_args");
 
 /* The arguments of the backward kernel for compute capability 9.0, which reads Q, K, V and dO through
  * tensor maps and leaves those pointers and strides in `bwd` alone. Boxes have 64 columns, in the
@@ -225,7 +228,7 @@ typedef struct attnpress_bwd_sm90_args {
 } attnpress_bwd_sm90_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_args, bwd, 512)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_args) == 1088,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_args) == 1152,
                         "layout of attnpress_bwd_sm90_args");
 
 /* The arguments of the kernel for the gradient by the bias. Of batch, head and rows, what the gradient

@@ -150,7 +150,7 @@ typedef struct attnpress_bwd_ragged_args {
   const attnpress_sequence_units *sequences;
 } attnpress_bwd_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 760,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 768,
                         "layout of attnpress_bwd_ragged_args");
 
 /* The arguments of bwd_dbias of sequences of their own lengths, which has no order: a thread block a
@@ -163,8 +163,8 @@ typedef struct attnpress_bwd_dbias_ragged_args {
   int32_t rows, keys; /* of the gradient: bounds or more; what no sequence has is 0 */
 } attnpress_bwd_dbias_ragged_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_dbias_ragged_args, ragged, 648)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_dbias_ragged_args) == 808,
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_dbias_ragged_args, ragged, 656)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_dbias_ragged_args) == 816,
                         "layout of attnpress_bwd_dbias_ragged_args");
 
 /* Of bwd and bwd_dkv for compute capability 9.0. Tensor maps as in attnpress_bwd_sm90_args, of q, dout, k and v as
@@ -175,7 +175,6 @@ typedef struct attnpress_bwd_sm90_ragged_args {
   attnpress_tensor_map k;
   attnpress_tensor_map v;
   attnpress_bwd_ragged_args batch;
-  int64_t reserved[1];
 } attnpress_bwd_sm90_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_ragged_args, batch, 512)

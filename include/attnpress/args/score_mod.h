@@ -66,16 +66,16 @@ typedef struct attnpress_bwd_mod_args {
   attnpress_mod_args mod;
 } attnpress_bwd_mod_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_args, mod, 576)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1136, "layout of attnpress_bwd_mod_args");
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_args, mod, 584)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_args) == 1144, "layout of attnpress_bwd_mod_args");
 
 typedef struct attnpress_bwd_ragged_mod_args {
   attnpress_bwd_ragged_args batch; /* as in attnpress_fwd_mod_args */
   attnpress_mod_args mod;
 } attnpress_bwd_ragged_mod_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_args, mod, 760)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_args) == 1320,
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_args, mod, 768)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_args) == 1328,
                         "layout of attnpress_bwd_ragged_mod_args");
 
 /* Where the gradient of a snippet's buffer is added up, by the buffer's indices. */
@@ -99,7 +99,7 @@ typedef struct attnpress_bwd_mod_grad_args {
 } attnpress_bwd_mod_grad_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_mod_grad_args, gradients, sizeof(attnpress_bwd_mod_args))
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_grad_args) == 1456,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_mod_grad_args) == 1464,
                         "layout of attnpress_bwd_mod_grad_args");
 
 typedef struct attnpress_bwd_ragged_mod_grad_args {
@@ -110,7 +110,7 @@ typedef struct attnpress_bwd_ragged_mod_grad_args {
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_grad_args, gradients,
                         sizeof(attnpress_bwd_ragged_mod_args))
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_grad_args) == 1640,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_grad_args) == 1648,
                         "layout of attnpress_bwd_ragged_mod_grad_args");
 
 typedef struct attnpress_fwd_sm90_mod_args {

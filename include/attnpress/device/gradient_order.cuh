@@ -9,10 +9,10 @@
 
 #include "attnpress/args/attention.h"
 
-// The place of thread block `number` of the grid, were each head's blocks behind one another. Heads
-// are parts of groups where thread blocks share these.
-__device__ __forceinline__ int block_in_turn(const attnpress_bwd_args *args, int number) {
-  const int first = gridDim.x - args->abreast * args->blocks;
+// The place of thread block `number` of `all`, were each head's blocks behind one another. Heads are
+// parts of groups where thread blocks share these.
+__device__ __forceinline__ int block_in_turn(const attnpress_bwd_args *args, int number, int all) {
+  const int first = all - args->abreast * args->blocks;
   const int at = number - first;
   return at < 0 ? number : first + at % args->abreast * args->blocks + (uint32_t)at / args->abreast;
 }
