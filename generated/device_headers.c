@@ -5978,6 +5978,36 @@ const ap_device_header ap_device_headers[] = {
      "  for (int i = 0; i < tiles * 4; ++i)\n"
      "    out[i] *= rescale[i / 2 % 2];\n"
      "}\n"},
+    {"attnpress/device/softmax_row.cuh",
+     "// Online softmax where a thread has one row, the first of the two of its warp's tile: few queries.\n"
+     "#pragma once\n"
+     "\n"
+     "#include \"attnpress/device/softmax.cuh\"\n"
+     "\n"
+     "// take_rows_lazily() of that row, by the same steps, and so to the same bits. Scores of the other row\n"
+     "// stay as they are.\n"
+     "__device__ __forceinline__ void take_row_lazily(float *score, int tiles, float *reference,\n"
+     "                                                float *row_sum, float *rescale, float scale_log2,\n"
+     "                                                Dtype dtype) {\n"
+     "  const int outermost = outermost_of_lane(score, tiles, 0, *reference, false);\n"
+     "  const float growth = __builtin_bit_cast(float, outermost) - *reference;\n"
+     "  *rescale = 1.0f;\n"
+     "  if (__any_sync(0xffffffff, outermost < 0 || !(growth * scale_log2 <= 8.0f))) {\n"
+     "    const int bits = outermost_bits(score, tiles, 0, *reference, false);\n"
+     "    float maximum = __builtin_bit_cast(float, bits);\n"
+     "    if (__any_sync(0xffffffff, bits < 0)) {\n"
+     "      const int least = outermost_bits(score, tiles, 0, *reference, true);\n"
+     "      if (bits < 0)\n"
+     "        maximum = __builtin_bit_cast(float, least);\n"
+     "      if (bits < 0 && maximum * scale_log2 > least_raised(dtype))\n"
+     "        maximum = raised(maximum, scale_log2);\n"
+     "    }\n"
+     "    if ((maximum - *reference) * scale_log2 <= 8.0f)\n"
+     "      maximum = *reference;\n"
+     "    *rescale = move_reference(maximum, finite_base(maximum), reference, scale_log2);\n"
+     "  }\n"
+     "  add_row(score, tiles, 0, finite_base(*reference) * scale_log2, row_sum, *rescale, scale_log2);\n"
+     "}\n"},
     {"attnpress/device/tile.cuh",
      "// Tiles of 16-bit elements in shared memory, and the copies that fill them.\n"
      "//\n"
@@ -15986,4 +16016,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "6f17d02ff638a1dd970715ef1ef330efad19d69cb715bfdf86a687e334763a3f";
+    "44e75b54d12f21858cb5f6a160aab702a557aefaa1143a949ad2d0d72598a49f";

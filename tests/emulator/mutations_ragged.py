@@ -717,7 +717,7 @@ MUTATIONS = [
     Mutation(
         "pages sm90: a unit is handed back before V is asked for",
         SM90,
-        '${ 3 if sequences == "paged" else 2 }',
+        '${ 3 if sequences == "paged" or split else 2 }',
         "2",
     ),
     Mutation(
