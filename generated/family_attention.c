@@ -63,7 +63,7 @@ static const int32_t values_39[] = {2, 3, 4, 5, 6, 7};
 static const ap_set where_40[] = {{0, 0, 0, 1, values_39, 6}};
 static const int32_t values_41[] = {2, 6};
 static const ap_set where_42[] = {{0, 0, 0, 1, values_41, 2}};
-static const ap_set where_43[] = {{17, 0, 0, 1, values_22, 1}};
+static const ap_set where_43[] = {{17, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
 static const ap_set where_44[] = {{16, 0, 0, 1, values_12, 1}};
 static const ap_set where_45[] = {{16, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
 static const ap_set where_46[] = {{16, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
@@ -236,7 +236,17 @@ static const ap_rule rules[] = {
     {where_30, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_42, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_42, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_43, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 2, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_43, 2, {2, 8, 128, 8, 0, 0}, -1, 0, 0},
+    {where_43, 2, {3, 8, 128, 8, 0, 0}, -1, 0, 0},
+    {where_43, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_43, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_43, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_36, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_36, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_44, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -391,7 +401,7 @@ const ap_family ap_family_attention = {
     0x2000000000000,
     {0x200000000000, 0x100000000000, 0x400000000, 0x1000000, 0x400000, 0x100000, 0x80000, 0x40000, 0x10000, 0x8000, 0x4000, 0x2000, 0x1000, 0x400, 0x200, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu, ~0u, ~0u},
-    rules, 117,
+    rules, 127,
     18, fields, forms, 3,
     tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
     templates, 15, routes, 26,

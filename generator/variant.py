@@ -126,14 +126,14 @@ def _breach(rule: Rule, family: Family, values: tuple[Value, ...]) -> str:
 
 
 def with_class(variant: Variant, number: int) -> Variant | None:
-    """The variant with features of a tile class: the first values of its first [[tile_class]]; None
-    where it cannot have them."""
+    """The variant with features of a tile class: the first values of the first [[tile_class]] that
+    it can have; None where there is none."""
     for found, where in variant.family.tile_classes:
         if found == number:
             try:
                 return variant.replace(**{name: values[0] for name, values in where})
             except VariantError:
-                return None
+                continue
     return None if number else variant
 
 

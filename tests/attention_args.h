@@ -9,7 +9,7 @@ _Static_assert(sizeof(attnpress_fwd_sm90_ragged_mod_args) <= FAKE_ARGS_MAX &&
                "a launch of the stand-in has room for the largest");
 
 static UNUSED size_t attention_args_bytes(const char *symbol) {
-  const int sm90 = strstr(symbol, "_sm90") != NULL && strstr(symbol, "_decode") == NULL;
+  const int sm90 = strstr(symbol, "_sm90") != NULL;
   const int mod = strstr(symbol, "_mod") != NULL;
   if (strncmp(symbol, "flash_", strlen("flash_")) != 0)
     return 0;

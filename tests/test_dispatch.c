@@ -195,8 +195,35 @@ static void test_tiles_fit(void **state) {
       limit_bytes = ap_find_target(row.target)->smem_per_block_bytes;
     assert_true(row.tile.smem_bytes <= limit_bytes);
     if (row.variant.axis[AP_ATTENTION_DECODE])
-      assert_int_equal(row.tile.field[AP_ATTENTION_TILE_BLOCK_M], 16);
+      assert_int_equal(row.tile.field[AP_ATTENTION_TILE_BLOCK_M], arch == 90 ? 8 : 16);
   }
+}
+
+/** Few rows of a batch-invariant call have the bits of more: the same key blocks. */
+static void test_key_blocks_of_few_rows(void **state) {
+  (void)state;
+  for (int hdim = 8; hdim <= AP_ATTENTION_FEW_HDIM_MAX; hdim += 8)
+    for (int bits = 0; bits < 16; ++bits) {
+      ap_tile few, more;
+      ap_variant v = {.family = AP_FAMILY_ATTENTION,
+                      .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD,
+                               [AP_ATTENTION_HDIM] = hdim,
+                               [AP_ATTENTION_HDIM_V] = hdim,
+                               [AP_ATTENTION_DTYPE] =
+                                   bits & 1 ? AP_ATTENTION_DTYPE_BF16 : AP_ATTENTION_DTYPE_FP16,
+                               [AP_ATTENTION_MASK] = bits >> 1 & 1,
+                               [AP_ATTENTION_SPLIT] = 1,
+                               [AP_ATTENTION_SEQUENCES] = bits >> 2 & 1
+                                                              ? AP_ATTENTION_SEQUENCES_PAGED
+                                                              : AP_ATTENTION_SEQUENCES_RAGGED,
+                               [AP_ATTENTION_READY] = bits >> 3,
+                               [AP_ATTENTION_ARCH] = 90}};
+      assert_ok(ap_find_tile(&v, NULL, &more));
+      v.axis[AP_ATTENTION_DECODE] = 1;
+      assert_ok(ap_find_tile(&v, NULL, &few));
+      assert_int_equal(few.field[AP_ATTENTION_TILE_BLOCK_M], AP_ATTENTION_FEW_ROWS);
+      assert_int_equal(few.field[AP_ATTENTION_TILE_BLOCK_N], more.field[AP_ATTENTION_TILE_BLOCK_N]);
+    }
 }
 
 static void test_rows(void **state) {
@@ -1413,6 +1440,7 @@ int main(void) {
       cmocka_unit_test(test_wide),
       cmocka_unit_test(test_too_large_for_a_target),
       cmocka_unit_test(test_tiles_fit),
+      cmocka_unit_test(test_key_blocks_of_few_rows),
       cmocka_unit_test(test_rows),
       cmocka_unit_test(test_many_heads),
       cmocka_unit_test(test_decode_rounds),

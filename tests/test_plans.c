@@ -217,6 +217,8 @@ static void test_every_kernel(void **state) {
         v.axis[AP_ATTENTION_ARCH] = bits >> 4 ? 90 : 80;
         if (!ap_variant_is_legal(&v))
           continue;
+        if (v.axis[AP_ATTENTION_DECODE] && v.axis[AP_ATTENTION_ARCH] == 90)
+          continue; /* calls run those of sequences alone: test_ragged.c */
         ++wanted;
         if (!holds_key(&met, ap_variant_key(&v))) {
           char stem[AP_STEM_MAX];

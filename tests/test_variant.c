@@ -134,7 +134,7 @@ static void test_wrong_stems(void **state) {
       {"flash_fwd_hdim64_fp16_sm90a", "is not the name of a kernel"},
       {"flash_fwd_hdim320_fp16_window_sm90", "mask window is not supported"},
       {"flash_fwd_hdim264_fp16_softcap_sm90", "softcap is not supported"},
-      {"flash_fwd_hdim64_fp16_decode_sm90", "decode is not supported on sm90"},
+      {"flash_fwd_hdim64_fp16_decode_sm90", "no split is not supported on sm90 and with decode"},
       {"flash_fwd_combine_hdim64_fp16_sm90",
        "arch sm90 is not supported in the fwd_combine pass: it "
        "must be sm80"},

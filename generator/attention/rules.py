@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from generator import GeneratorError
 from generator.family import Family, family_of, holds
 from generator.targets import Limits, load_targets
-from generator.tiles import Tile, sized
+from generator.tiles import Tile, sized, tile_of
 from generator.tiles import make_tile as make_any_tile
 from generator.variant import Variant
 from generator.variant import make_variant as make_any_variant
@@ -54,6 +54,7 @@ CONSUMER_ROWS = family().constants["warpgroup_rows"]
 KEPT_COLUMNS = family().constants["kept_columns"]
 PRODUCER_THREADS = family().constants["producer_threads"]
 DECODE_ROWS = family().constants["decode_rows"]
+FEW_ROWS = family().constants["few_rows"]
 
 
 # Passes of the backward template, and those of them whose thread blocks own keys.
@@ -121,7 +122,7 @@ def threads(tile: Tile) -> int:
 
 def consumers(tile: Tile) -> int:
     """Warpgroups that compute, where there is a producer."""
-    return tile.block_m // CONSUMER_ROWS
+    return max(tile.block_m // CONSUMER_ROWS, 1)
 
 
 def producer_tile(
@@ -135,7 +136,7 @@ def producer_tile(
     q_in_regs: int = 0,
 ) -> Tile:
     """A tile of an sm90 template: what its three numbers leave open follows from them."""
-    warps_m = (128 if variant["pass"] in KEY_PASSES else block_m) // 16
+    warps_m = (128 if variant["pass"] in KEY_PASSES else max(block_m, CONSUMER_ROWS)) // 16
     warps_n = 1
     if shares_columns(variant, block_n):
         warps_m = COLUMN_CONSUMERS * CONSUMER_ROWS // 16
@@ -545,7 +546,11 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     wide = is_wide(variant)
     if wide and tile.block_m != CONSUMER_ROWS:
         return [f"block_m is {tile.block_m}, not 64: two consumers share the rows of one"]
-    if tile.block_m not in (CONSUMER_ROWS * count for count in CONSUMER_REGISTERS):
+    if variant.decode and tile.block_m != FEW_ROWS:
+        return [f"block_m is {tile.block_m}, not {FEW_ROWS}: the first rows of a consumer"]
+    if not variant.decode and tile.block_m not in (
+        CONSUMER_ROWS * count for count in CONSUMER_REGISTERS
+    ):
         return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
     plain = producer_tile(
         variant, tile.block_m, tile.block_n, tile.stages, q_in_regs=tile.q_in_regs
@@ -803,6 +808,7 @@ PRODUCER_SHAPES = (
     ProducerShape(256, 128, 64),
 )
 PRODUCER_STAGES = (3, 2)  # as many as shared memory holds
+FEW_ROWS_STAGES = (6, 5, 4, 3, 2)
 # (columns of V up to, keys, stages of V) of wide tiles, best first; where K has few columns, V may
 # have two stages.
 WIDE_SHAPES = ((304, 112, 1), (384, 96, 1), (448, 80, 1), (512, 64, 1))
@@ -942,6 +948,10 @@ def _producer_fill(variant: Variant) -> Tile:
             for columns, keys, stages in shapes
             if variant.hdim_v <= columns
         ]
+        return next(tile for tile in tiles if not problems(variant, tile))
+    if variant.decode:  # the same keys as the kernel of more rows has
+        keys = tile_of(variant.replace(decode=False)).block_n
+        tiles = [producer_tile(variant, FEW_ROWS, keys, stages) for stages in FEW_ROWS_STAGES]
         return next(tile for tile in tiles if not problems(variant, tile))
     largest = max(variant.hdim, variant.hdim_v)
     shape = next(shape for shape in PRODUCER_SHAPES if largest <= shape.hdim)

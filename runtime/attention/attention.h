@@ -221,6 +221,11 @@ int64_t ap_count_map_bits(const ap_problem *problem, const ap_tile *tile, int64_
 static inline int ap_keeps_output(int32_t hdim, int32_t hdim_v, int32_t stages) {
   return hdim == AP_ATTENTION_KEPT_COLUMNS && hdim_v == AP_ATTENTION_KEPT_COLUMNS && stages == 2;
 }
+/** Rows of a consumer of a tile with a producer: those of a warpgroup, or the first of them. */
+static inline int32_t ap_consumer_rows(const ap_tile *tile) {
+  const int32_t rows = tile->field[AP_ATTENTION_TILE_BLOCK_M];
+  return rows < AP_ATTENTION_WARPGROUP_ROWS ? rows : AP_ATTENTION_WARPGROUP_ROWS;
+}
 /** 1 where the map kernel runs before the forward kernel: of sequences of their own lengths the
  * forward kernel asks a snippet's mask about every pair. */
 static inline int ap_has_map(const ap_problem *problem) {

@@ -129,9 +129,7 @@ int64_t ap_count_key_blocks(const ap_problem *problem, const ap_tile *tile,
 int64_t ap_count_row_blocks(const ap_problem *problem, const ap_tile *tile,
                             int32_t heads_per_tile) {
   if (tile->field[AP_ATTENTION_TILE_PRODUCER]) {
-    const int32_t positions = tile->field[AP_ATTENTION_TILE_BLOCK_M] / AP_ATTENTION_WARPGROUP_ROWS *
-                              (AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
-    return ceil_div(problem->seqlen_q, positions);
+    return ceil_div(problem->seqlen_q, ap_row_block_positions(tile, heads_per_tile));
   }
   return ceil_div((int64_t)problem->seqlen_q * heads_per_tile,
                   tile->field[AP_ATTENTION_TILE_BLOCK_M]);
@@ -140,7 +138,7 @@ int64_t ap_count_row_blocks(const ap_problem *problem, const ap_tile *tile,
 int64_t ap_row_block_positions(const ap_tile *tile, int32_t heads_per_tile) {
   const int32_t block_m = tile->field[AP_ATTENTION_TILE_BLOCK_M];
   if (tile->field[AP_ATTENTION_TILE_PRODUCER])
-    return block_m / AP_ATTENTION_WARPGROUP_ROWS * (AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
+    return block_m / ap_consumer_rows(tile) * (ap_consumer_rows(tile) / heads_per_tile);
   return ceil_div(block_m, heads_per_tile) + (block_m % heads_per_tile != 0);
 }
 

@@ -654,12 +654,20 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
 }
 
 /** Keys of a split of kernels that schedule them. */
-static int64_t scheduled_split_keys(const ap_problem *problem, const ap_tile *tile) {
-  const int32_t stages = tile->field[AP_ATTENTION_TILE_STAGES];
-  return ap_keeps_output(problem->hdim, problem->hdim_v, stages) ||
-                 problem->hdim_v <= SHORT_SPLIT_COLUMNS_MAX
-             ? SHORT_SPLIT_KEYS
-             : SCHEDULED_SPLIT_KEYS;
+static int64_t scheduled_split_keys(const ap_problem *problem) {
+  const int kept = problem->mask != ATTNPRESS_WINDOW &&
+                   problem->hdim == AP_ATTENTION_KEPT_COLUMNS &&
+                   problem->hdim_v == AP_ATTENTION_KEPT_COLUMNS;
+  return kept || problem->hdim_v <= SHORT_SPLIT_COLUMNS_MAX ? SHORT_SPLIT_KEYS
+                                                            : SCHEDULED_SPLIT_KEYS;
+}
+
+/** Whether a batch-invariant call's rows of a key head are so few that they have a kernel of their own,
+ * with the bits of the one for more. */
+static int has_few_rows(const ap_problem *problem) {
+  return (int64_t)problem->seqlen_q * ap_group_of(problem) <= AP_ATTENTION_FEW_ROWS &&
+         problem->mask != ATTNPRESS_WINDOW && problem->hdim <= AP_ATTENTION_FEW_HDIM_MAX &&
+         problem->hdim_v <= AP_ATTENTION_FEW_HDIM_MAX;
 }
 
 /** Whether splits of a batch-invariant call are units of their own, whose parts a second kernel adds
@@ -679,13 +687,14 @@ static int schedules_splits(const ap_problem *problem, const ap_device *device, 
  * workspace of one, or of what runs at once. */
 static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_device *device,
                                             ap_plan *plan) {
+  const int scheduled = ap_is_scheduled(plan);
   plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
+  plan->variant.axis[AP_ATTENTION_DECODE] = scheduled && has_few_rows(problem);
   plan->variant_key = ap_variant_key(&plan->variant);
   FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
   const int64_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
-  const int scheduled = ap_is_scheduled(plan);
-  plan->fixed_split_blocks = (int32_t)ceil_div(
-      scheduled ? scheduled_split_keys(problem, &plan->tile) : FIXED_SPLIT_KEYS, block_n);
+  plan->fixed_split_blocks =
+      (int32_t)ceil_div(scheduled ? scheduled_split_keys(problem) : FIXED_SPLIT_KEYS, block_n);
   plan->key_blocks_per_split = plan->fixed_split_blocks;
   plan->heads_per_tile = ap_choose_packing(problem, &plan->tile);
   const int64_t splits = ceil_div(problem->seqlen_k, plan->fixed_split_blocks * block_n);
@@ -743,7 +752,7 @@ size_t ap_most_partial_rows(const ap_problem *maxima, const ap_device *device,
     const size_t kept =
         ap_kept_bytes(maxima, tile, (size_t)device->sm_count) / row_bytes + 1; /* or what is kept */
     const size_t parts = SCHEDULED_PART_BYTES_MAX / row_bytes;
-    const size_t splits = (size_t)ceil_div(maxima->seqlen_k, scheduled_split_keys(maxima, tile));
+    const size_t splits = (size_t)ceil_div(maxima->seqlen_k, scheduled_split_keys(maxima));
     const size_t all = any || maxima->seqlen_k == 0 ? parts : rows * splits;
     return all > parts ? parts : all > kept ? all : kept;
   }

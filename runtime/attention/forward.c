@@ -182,7 +182,7 @@ static attnpress_status fill_sm90(const ap_driver *driver, const forward_call *c
   out->heads = how->heads;
   out->group_units = how->group_units;
   out->rounds = how->rounds;
-  out->warpgroup_positions = AP_ATTENTION_WARPGROUP_ROWS / fwd->heads_per_tile;
+  out->warpgroup_positions = ap_consumer_rows(&how->tile) / fwd->heads_per_tile;
   memset(out->reserved, 0, sizeof out->reserved);
   return ap_tensor_maps_encode(driver, &call->args, how, out);
 }

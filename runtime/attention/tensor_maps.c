@@ -87,11 +87,11 @@ static ap_view begin_view(const attnpress_tensor *t) {
 }
 
 /** (batch, seqlen, heads, head dim): a box has the heads of a tile; those past the last are zeros. */
-static ap_view view_queries(const attnpress_tensor *q, int32_t heads_per_tile) {
+static ap_view view_queries(const attnpress_tensor *q, const ap_tile *tile,
+                            int32_t heads_per_tile) {
   ap_view v = begin_view(q);
   ap_view_add(&v, q->shape[HEADS], q->stride[HEADS], heads_per_tile);
-  ap_view_add(&v, q->shape[SEQLEN], q->stride[SEQLEN],
-              AP_ATTENTION_WARPGROUP_ROWS / heads_per_tile);
+  ap_view_add(&v, q->shape[SEQLEN], q->stride[SEQLEN], ap_consumer_rows(tile) / heads_per_tile);
   ap_view_add(&v, q->shape[BATCH], q->stride[BATCH], 1);
   return v;
 }
@@ -137,7 +137,7 @@ static ap_view view_pages(const attnpress_tensor *k, const attnpress_tensor *q, 
 
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                        const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args) {
-  const ap_view q = view_queries(&args->q, plan->heads_per_tile);
+  const ap_view q = view_queries(&args->q, &plan->tile, plan->heads_per_tile);
   ap_view k, v;
   if (args->ragged != NULL && args->ragged->page_table != NULL) {
     const int32_t rows = ap_page_box_rows(args, &plan->tile);

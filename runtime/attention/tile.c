@@ -83,8 +83,9 @@ static int32_t producer_limit(const shape *s) {
  * one where there is no room, with two barriers each; and O of all rows in fp32, where splits at fixed
  * places keep it there. */
 static int32_t producer_bytes(const shape *s) {
-  const int32_t consumers = s->block_m / AP_ATTENTION_WARPGROUP_ROWS;
-  const int32_t q_bytes = s->block_m * slabs_of(s->hdim) * SLAB_ROW_BYTES;
+  const int32_t consumers = max_of(s->block_m / AP_ATTENTION_WARPGROUP_ROWS, 1);
+  const int32_t q_bytes =
+      consumers * AP_ATTENTION_WARPGROUP_ROWS * slabs_of(s->hdim) * SLAB_ROW_BYTES;
   const int32_t ring_bytes =
       s->stages * s->block_n * (slabs_of(s->hdim) + slabs_of(s->hdim_v)) * SLAB_ROW_BYTES;
   const int32_t bytes = q_bytes + ring_bytes + 8 * (2 * consumers + 4 * s->stages);

@@ -32,12 +32,11 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   field[AP_ATTENTION_TILE_BLOCK_M] = source_constant(source, "BLOCK_M");
   field[AP_ATTENTION_TILE_BLOCK_N] = source_constant(source, "BLOCK_N");
   tile->smem_bytes = source_constant(source, "SMEM_BYTES");
-  if (variant->axis[AP_ATTENTION_ARCH] == 90 &&
-      !variant->axis[AP_ATTENTION_DECODE]) { /* a consumer for each 64 rows, or some of keys or
-                                                columns, and the producer */
+  if (variant->axis[AP_ATTENTION_ARCH] == 90) { /* a consumer for each 64 rows, or some of keys or
+                                                  columns, and the producer */
     const int backward = variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD ||
                          variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DKV;
-    field[AP_ATTENTION_TILE_WARPS_M] = !backward ? field[AP_ATTENTION_TILE_BLOCK_M] / 16
+    field[AP_ATTENTION_TILE_WARPS_M] = !backward ? (field[AP_ATTENTION_TILE_BLOCK_M] + 63) / 64 * 4
                                        : source_constant(source, "CONSUMERS") == 3 ? 12
                                                                                    : 8;
     field[AP_ATTENTION_TILE_PRODUCER] = 1;
@@ -222,10 +221,11 @@ static int packed_heads(const shape_row *row, const ap_variant *v) {
                     v->axis[AP_ATTENTION_HDIM_V] <= AP_ATTENTION_SM90_HDIM_MAX &&
                     !v->axis[AP_ATTENTION_ALIBI] && v->axis[AP_ATTENTION_BIAS] == 0 &&
                     !v->axis[AP_ATTENTION_MOD_SCORE] && !v->axis[AP_ATTENTION_MOD_MASK];
+  const int rows =
+      v->axis[AP_ATTENTION_DECODE] ? AP_ATTENTION_FEW_ROWS : AP_ATTENTION_WARPGROUP_ROWS;
   if (row->packed > 1 && parts)
-    return row->packed;
-  return row->group <= AP_ATTENTION_WARPGROUP_ROWS || v->axis[AP_ATTENTION_ARCH] != 90 ? row->group
-                                                                                       : 0;
+    return row->packed <= rows ? row->packed : 0;
+  return row->group <= rows || v->axis[AP_ATTENTION_ARCH] != 90 ? row->group : 0;
 }
 
 /* Of a row; or, in one of several key blocks under ALiBi, so great that keys count from which it takes
@@ -355,7 +355,7 @@ int needs_map(const ap_variant *v) {
 }
 
 int needs_schedule(const ap_variant *v) {
-  return v->axis[AP_ATTENTION_ARCH] == 90 && !v->axis[AP_ATTENTION_DECODE] &&
+  return v->axis[AP_ATTENTION_ARCH] == 90 &&
          v->axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
 }
 

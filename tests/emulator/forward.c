@@ -161,7 +161,7 @@ static int row_blocks(const call *c, const kernel *k) {
   const int block_m = k->tile.field[AP_ATTENTION_TILE_BLOCK_M];
   const int heads = most(1, c->s->packed);
   return k->tile.field[AP_ATTENTION_TILE_PRODUCER]
-             ? ceil_div(c->s->seqlen_q, block_m / 64 * (64 / heads))
+             ? ceil_div(c->s->seqlen_q, ap_row_block_positions(&k->tile, heads))
              : ceil_div((int64_t)c->s->seqlen_q * heads, block_m);
 }
 
@@ -173,8 +173,9 @@ static ap_keys keys_of(const call *c, const kernel *k, int row_block) {
   int64_t first = (int64_t)row_block * block_m / heads,
           last = (((int64_t)row_block + 1) * block_m - 1) / heads;
   if (k->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
-    first = (int64_t)row_block * (block_m / 64 * (64 / heads));
-    last = first + block_m / 64 * (64 / heads) - 1;
+    const int64_t positions = ap_row_block_positions(&k->tile, heads);
+    first = row_block * positions;
+    last = first + positions - 1;
   }
   last = last < c->s->seqlen_q ? last : c->s->seqlen_q - 1;
   return (ap_keys){ap_keys_of(&mask, first).begin, ap_keys_of(&mask, last).end};
@@ -300,7 +301,8 @@ static int encode_maps(const call *c, const kernel *k, attnpress_fwd_sm90_bias_a
 }
 
 /* How units of work are dealt to `blocks` blocks. */
-static void number_units(attnpress_fwd_sm90_args *args, const shape *s, int blocks) {
+static void number_units(attnpress_fwd_sm90_args *args, const kernel *k, const shape *s,
+                         int blocks) {
   const attnpress_fwd_args *fwd = &args->fwd;
   const int tile_heads = ceil_div(fwd->heads_q, fwd->heads_per_tile);
   args->heads = fwd->num_splits * tile_heads * fwd->batch;
@@ -317,14 +319,14 @@ static void number_units(attnpress_fwd_sm90_args *args, const shape *s, int bloc
   args->num_splits = ap_divisor(fwd->num_splits);
   args->tile_heads = ap_divisor(tile_heads);
   args->heads_per_tile = ap_divisor(fwd->heads_per_tile);
-  args->warpgroup_positions = 64 / fwd->heads_per_tile;
+  args->warpgroup_positions = ap_consumer_rows(&k->tile) / fwd->heads_per_tile;
 }
 
 /* The pointers that the kernel leaves alone are not there. */
 static attnpress_fwd_sm90_args sm90_args(const call *c, const kernel *k, int blocks) {
   attnpress_fwd_sm90_args args = {.fwd = fwd_args(c, k)};
   attnpress_fwd_args *fwd = &args.fwd;
-  number_units(&args, c->s, blocks);
+  number_units(&args, k, c->s, blocks);
   fwd->q = fwd->k = fwd->v = NULL;
   fwd->q_batch_stride = fwd->q_row_stride = fwd->q_head_stride = -1;
   fwd->k_batch_stride = fwd->k_row_stride = fwd->k_head_stride = -1;
@@ -555,7 +557,8 @@ static void print_tile_place(const kernel *k, const shape *s, const int64_t at[4
   }
   const int heads = most(1, s->packed);
   if (k->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
-    const int positions = 64 / heads, consumers = k->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64;
+    const int rows = ap_consumer_rows(&k->tile), positions = rows / heads;
+    const int consumers = k->tile.field[AP_ATTENTION_TILE_BLOCK_M] / rows;
     const int64_t group = at[1] / positions;
     const int row = (int)(at[1] % positions * heads + at[2] % heads);
     snprintf(text, text_bytes,

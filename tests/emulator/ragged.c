@@ -952,7 +952,7 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
   attnpress_fwd_sm90_ragged_args *args = &with_mod.batch;
   attnpress_fwd_args *fwd = &args->sm90.fwd;
   const int heads = fwd->heads_per_tile, tile_heads = fwd->heads_q / heads;
-  const int positions = c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64 * (64 / heads);
+  const int positions = (int)ap_row_block_positions(&c->kernel->tile, heads);
   if (ap_tensor_maps_encode(&driver, &c->args, &plan, &args->sm90) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
@@ -964,7 +964,7 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
   }
   args->sm90.tile_heads = ap_divisor(tile_heads);
   args->sm90.heads_per_tile = ap_divisor(heads);
-  args->sm90.warpgroup_positions = 64 / heads;
+  args->sm90.warpgroup_positions = ap_consumer_rows(&c->kernel->tile) / heads;
   if (c->ragged.page_table != NULL) {
     args->box_rows = ap_page_box_rows(&c->args, &c->kernel->tile);
     args->k_head_step = ap_page_head_step(&c->args.k);
@@ -1201,8 +1201,9 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-static int may_pack(const kernel *k) {
-  return !k->variant.axis[AP_ATTENTION_DROPOUT];
+static int may_pack(const kernel *k, int group) {
+  return !k->variant.axis[AP_ATTENTION_DROPOUT] &&
+         (!k->tile.field[AP_ATTENTION_TILE_PRODUCER] || group <= ap_consumer_rows(&k->tile));
 }
 
 static void print_failure(FILE *out, const kernel *k, int i, const verdict *v) {
@@ -1210,7 +1211,8 @@ static void print_failure(FILE *out, const kernel *k, int i, const verdict *v) {
 }
 
 static int may_fix_splits(const kernel *k) {
-  return k->variant.axis[AP_ATTENTION_SPLIT] && !k->variant.axis[AP_ATTENTION_DECODE];
+  return k->variant.axis[AP_ATTENTION_SPLIT] &&
+         (!k->variant.axis[AP_ATTENTION_DECODE] || k->tile.field[AP_ATTENTION_TILE_PRODUCER]);
 }
 
 /* Kernels whose splits lie at fixed places alone. */
@@ -1229,7 +1231,7 @@ static void run_fixed(const kernel *k, const companions *others, const batch_row
   for (int all = 0; all < 2; ++all) {
     const int span = fixed.fixed_blocks * k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
     fixed.splits = all ? 1 : ceil_div(longest(keys, row->count), span);
-    fixed.packed = (row->packed ^ all) && row->group > 1 && may_pack(k);
+    fixed.packed = (row->packed ^ all) && row->group > 1 && may_pack(k, row->group);
     *v = (verdict){0};
     run_batch(k, others, &fixed, queries, keys, NULL, NULL, scores, seed, v);
     if (!v->passed)
@@ -1279,7 +1281,7 @@ static void run_chunks(const kernel *k, const companions *others, const score_sh
                            .page_size = 64,
                            .heads_kv = 1,
                            .group = CHUNK_HEADS,
-                           .packed = calls[i].packed && may_pack(k),
+                           .packed = calls[i].packed && may_pack(k, CHUNK_HEADS),
                            .splits = calls[i].all ? 1 : ceil_div(keys[1], block_n),
                            .fixed_blocks = 1};
     *v = (verdict){0};
@@ -1319,7 +1321,7 @@ static void run_many(const kernel *k, const companions *others, const score_shap
                            .page_size = 16,
                            .heads_kv = 1,
                            .group = 2,
-                           .packed = i % 2 && may_pack(k),
+                           .packed = i % 2 && may_pack(k, 2),
                            .splits = split && i % 2 ? 2 : 1,
                            .fixed_blocks = split,
                            .contents = (ready_contents)i,
@@ -1352,7 +1354,7 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
                            .page_size = 16,
                            .heads_kv = 2,
                            .group = 4,
-                           .packed = may_pack(k),
+                           .packed = may_pack(k, 4),
                            .splits = k->variant.axis[AP_ATTENTION_SPLIT] ? 3 : 1,
                            .contents = READY_NONE,
                            .no_tickets = 1};
@@ -1380,7 +1382,7 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
     if (paged && k->variant.axis[AP_ATTENTION_ARCH] == 90)
       row.page_size = box_pages[i];
     row.keys_order = (key_order)((i + k->variant.axis[AP_ATTENTION_HDIM] / 64) % KEY_ORDERS);
-    row.packed = row.packed && may_pack(k);
+    row.packed = row.packed && may_pack(k, row.group);
     row.contents = (ready_contents)(i % READY_CONTENTS);
     row.no_tickets = i % 2;
     for (int b = 0; b < row.count; ++b) {

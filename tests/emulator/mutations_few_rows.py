@@ -1,0 +1,72 @@
+"""Faults in sm90's kernels for few rows of batch-invariant calls, for mutate.py."""
+
+from __future__ import annotations
+
+from mutations import Mutation
+
+SPLITS = "templates/attention/parts/fixed_splits_sm90.cu.j2"
+PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
+SOFTMAX = "include/attnpress/device/softmax_row.cuh"
+
+KERNELS = [
+    ("flash_fwd_split_hdim64_bf16_paged_ready_decode_sm90", "m8n48s2"),
+    ("flash_fwd_split_hdim72_fp16_causal_ragged_decode_sm90", "m8n48s3"),
+]
+"""One sequence whose units are found by one read, and others; keys in pages, and in a row."""
+
+MUTATIONS = [
+    Mutation(
+        "few rows: a row's sums of splits go on in the next one's",
+        SPLITS,
+        "kept->out[i] = last ? 0.0f : *o;",
+        "kept->out[i] = *o;",
+    ),
+    Mutation(
+        "few rows: the sum of the splits before is forgotten",
+        SPLITS,
+        "add_part(first ? -INF : kept->lse, ends[0].lse)",
+        "add_part(-INF, ends[0].lse)",
+    ),
+    Mutation(
+        "few rows: the lse of the splits before is forgotten",
+        SPLITS,
+        "  kept->lse = sum.lse;\n",
+        "  kept->lse = ends[0].lse;\n",
+    ),
+    Mutation(
+        "few rows: parts are not normalised before they are added up",
+        SPLITS,
+        "add_part_values(sum, kept->out[i], *o * ends[0].normalize)",
+        "add_part_values(sum, kept->out[i], *o)",
+    ),
+    Mutation(
+        "few rows: a maximum that grows is not followed",
+        SOFTMAX,
+        "!(growth * scale_log2 <= 8.0f)",
+        "growth * scale_log2 > 1000.0f",
+    ),
+    Mutation(
+        "few rows: units of one sequence are a grid too near",
+        PRODUCER,
+        "next = unit_of_one(args, number + gridDim.x);",
+        "next = unit_of_one(args, number + gridDim.x - 1);",
+    ),
+    Mutation(
+        "few rows: of one sequence the last split is left out",
+        PRODUCER,
+        "next.split > 0 && next.split * split_keys >= keys.count",
+        "next.split > 0 && (next.split + 1) * split_keys >= keys.count",
+    ),
+    Mutation(
+        "few rows: of one sequence a split too many is counted",
+        PRODUCER,
+        "max(ceil_div(keys.count, split_keys), 1);",
+        "ceil_div(keys.count, split_keys) + 1;",
+    ),
+    Mutation(
+        "few rows: of one sequence the heads of a split are those of another",
+        PRODUCER,
+        "number - split * args->tile_heads.value};",
+        "0};",
+    ),
+]
