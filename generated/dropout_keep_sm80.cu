@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   for (int i = 0; i < TILES * 4; ++i)
     keep[i] = 1.0f;
   const DropoutHead of_head = dropout_head(&args.score, batch * args.heads_q + head);
-  drop_probabilities(keep, TILES, dropout_place(&of_head, row_begin, key_begin, lane),
+  drop_probabilities(keep, TILES, &of_head, row_begin, key_begin, lane,
                      args.score.dropout_threshold);
 
   unsigned char *to =

@@ -57,7 +57,7 @@ void ap_render_dropout_keep(ap_text *out, const ap_render_input *in) {
        "  for (int i = 0; i < TILES * 4; ++i)\n"
        "    keep[i] = 1.0f;\n"
        "  const DropoutHead of_head = dropout_head(&args.score, batch * args.heads_q + head);\n"
-       "  drop_probabilities(keep, TILES, dropout_place(&of_head, row_begin, key_begin, lane),\n"
+       "  drop_probabilities(keep, TILES, &of_head, row_begin, key_begin, lane,\n"
        "                     args.score.dropout_threshold);\n"
        "\n"
        "  unsigned char *to =\n"

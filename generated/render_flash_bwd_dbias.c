@@ -262,8 +262,8 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
   TEXT("    }\n"
        "    recompute_probabilities(score[m], S_COLUMNS, false, lse_log2, args->scale_log2);\n");
   if (dropout) {
-    TEXT("    mark_dropped(score[m], S_COLUMNS, &of_head, row + m * 16, key, lane,\n"
-         "                 args->score.dropout_threshold);\n");
+    TEXT("    const DropoutWords rows = row_words(&of_head, row + m * 16, lane / 4);\n"
+         "    mark_dropped(score[m], S_COLUMNS, &of_head, &rows, key, lane, args->score.dropout_threshold);\n");
   }
   TEXT("  }\n"
        "  // dP = dO V^T, then dS.\n"

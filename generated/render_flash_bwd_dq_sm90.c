@@ -312,7 +312,8 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (dropout) {
     TEXT("  const DropoutHead of_head =\n"
-         "      dropout_head(&args->score, (int64_t)work->batch * args->heads_q + work->head);\n");
+         "      dropout_head(&args->score, (int64_t)work->batch * args->heads_q + work->head);\n"
+         "  const DropoutWords dropout_rows = row_words(&of_head, first_row + warp * 16, lane / 4);\n");
   }
   TEXT("  Stage stage = {0, 0};\n"
        "  if (work->steps > 0) // the copy engine hands over Q\n"
@@ -364,7 +365,7 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "    }\n"
        "    recompute_probabilities(score, S_TILES, false, lse_log2, args->scale_log2);\n");
   if (dropout) {
-    TEXT("    mark_dropped(score, S_TILES, &of_head, first_row + warp * 16, key, lane,\n"
+    TEXT("    mark_dropped(score, S_TILES, &of_head, &dropout_rows, key, lane,\n"
          "                 args->score.dropout_threshold);\n");
   }
   if (softcap) {

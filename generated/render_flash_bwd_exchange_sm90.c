@@ -1620,8 +1620,13 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "static_assert(BLOCK_M == 64 && BLOCK_N == ");
     INTEGER(wide ? 64 : 128);
     TEXT(", \"P and dS are slabs\");\n"
-         "\n"
-         "// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes\n"
+         "\n");
+    if (dropout) {
+      TEXT("__shared__ DropoutKept dropout_kept[4 * CONSUMERS]; // of each consumer warp\n"
+           "static_assert(SMEM_BYTES + sizeof dropout_kept <= 227 * 1024, \"shared memory\");\n"
+           "\n");
+    }
+    TEXT("// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes\n"
          "// of the copy engine, hand what they brought to the consumers, which wait. At an \"empty\" one each\n"
          "// warp that has read arrives, the producer waits, and it hands the space back");
     if (sums) {
@@ -2643,24 +2648,31 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("}\n"
          "\n");
     if (dropout) {
-      TEXT("// Which probabilities of a consumer's part of a step are dropped, while its products run. What\n"
-           "// a head draws from is found anew: it would take registers.\n"
-           "__device__ __forceinline__ uint32_t decide(const attnpress_bwd_args *args, const Work *work,\n"
-           "                                           int consumer, Step step) {\n"
+      TEXT("// Which probabilities of a consumer's part of a step are dropped, while its products run.\n"
+           "__device__ __forceinline__ uint32_t decide(const attnpress_bwd_args *args, int consumer,\n"
+           "                                           Step step) {\n"
            "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-           "  const DropoutHead of_head =\n"
-           "      dropout_head(&args->score, (int64_t)work->batch * args->heads_q + step.head);\n"
-           "  return decide_tiles(S_TILES, &of_head, step.row");
+           "  return decide_tiles(S_TILES, &dropout_kept[consumer * 4 + warp],\n"
+           "                      step.row");
       if (wide) {
         TEXT(" + consumer * S_ROWS");
       }
-      TEXT(",\n"
-           "                      work->key_begin");
+      TEXT(", lane,\n"
+           "                      args->score.dropout_threshold);\n"
+           "}\n"
+           "\n"
+           "// Before a step's products: what its warps draw from.\n"
+           "__device__ __forceinline__ void keep_step(const attnpress_bwd_args *args, const Work *work,\n"
+           "                                          int consumer, Step step) {\n"
+           "  const int warp = threadIdx.x / 32 % 4;\n"
+           "  keep_words(&dropout_kept[consumer * 4 + warp], &args->score,\n"
+           "             (int64_t)work->batch * args->heads_q, step.head,\n"
+           "             work->key_begin");
       if (!wide) {
         TEXT(" + consumer * 64");
       }
-      TEXT(" + warp * 16, lane,\n"
-           "                      args->score.dropout_threshold);\n"
+      TEXT(" + warp * 16,\n"
+           "             threadIdx.x % 32);\n"
            "}\n"
            "\n");
     }
@@ -2669,19 +2681,25 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "                                        uint32_t shared, const Work *work, int consumer) {\n"
          "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
          "  float dk[K_COLUMNS / 2] = {}, dv[V_COLUMNS / 2] = {};\n"
-         "  float score[S_TILES * 4], dp[S_TILES * 4];\n"
-         "  Step step = {work->first_head, work->row_begin};\n"
+         "  float score[S_TILES * 4], dp[S_TILES * 4];\n");
+    if (dropout) {
+      TEXT("  keep_nothing(&dropout_kept[consumer * 4 + warp], lane);\n");
+    }
+    TEXT("  Step step = {work->first_head, work->row_begin};\n"
          "  Stage stage = {0, 0};\n"
          "  if (work->steps > 0) {\n"
          "    // The copy engine, and the producer, hand over K, V, Q, dO, lse and delta.\n"
          "    wait_for_phase(k_full(shared), 0);\n"
-         "    wait_for_phase(q_full(shared, 0), 0);\n"
-         "    start_scores(score, shared, consumer, 0);\n"
+         "    wait_for_phase(q_full(shared, 0), 0);\n");
+    if (dropout) {
+      TEXT("    keep_step(args, work, consumer, step);\n");
+    }
+    TEXT("    start_scores(score, shared, consumer, 0);\n"
          "    wait_for_phase(v_full(shared), 0);\n"
          "    wait_for_phase(do_full(shared, 0), 0);\n"
          "    start_dp(dp, shared, consumer, 0);\n");
     if (dropout) {
-      TEXT("    const uint32_t dropped = decide(args, work, consumer, step);\n"
+      TEXT("    const uint32_t dropped = decide(args, consumer, step);\n"
            "    exchange_scores(score, dp, args, smem, shared, work, consumer, step, 0, 0, 0, dropped);\n");
     } else {
       TEXT("    exchange_scores(score, dp, args, smem, shared, work, consumer, step, 0, 0, 0);\n");
@@ -2691,6 +2709,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "  for (int n = 0; n + 1 < work->steps; ++n) {\n"
          "    const Stage next = next_stage(stage, STAGES);\n"
          "    step = step_after(step, work);\n");
+    if (dropout) {
+      TEXT("    keep_step(args, work, consumer, step);\n");
+    }
     if (stages == 2) {
       TEXT("    start_dv(dv, shared, consumer, n % 2, stage.index);\n"
            "    start_dk(dk, shared, consumer, n % 2, stage.index);\n");
@@ -2710,7 +2731,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "    start_dk(dk, shared, consumer, n % 2, stage.index);\n");
     }
     if (dropout) {
-      TEXT("    const uint32_t dropped = decide(args, work, consumer, step);\n"
+      TEXT("    const uint32_t dropped = decide(args, consumer, step);\n"
            "    exchange_scores(score, dp, args, smem, shared, work, consumer, step, next.index, n + 1,\n"
            "                    ");
       INTEGER((stages == 2) ? 0 : 2);

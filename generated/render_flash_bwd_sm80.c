@@ -1037,8 +1037,9 @@ void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in) {
          "                             work.begin + own_row + m * 16, lane, args.score.dropout_threshold);\n"
          "      round_kept(p[m], score[m], S_COLUMNS, DTYPE);\n");
   } else if (dropout) {
-    TEXT("      mark_dropped(score[m], S_COLUMNS, &of_head, work.begin + own_row + m * 16,\n"
-         "                   now.row + walk_row, lane, args.score.dropout_threshold);\n");
+    TEXT("      const DropoutWords rows = row_words(&of_head, work.begin + own_row + m * 16, lane / 4);\n"
+         "      mark_dropped(score[m], S_COLUMNS, &of_head, &rows, now.row + walk_row, lane,\n"
+         "                   args.score.dropout_threshold);\n");
   } else if (owns_keys) {
     TEXT("      round_probabilities(p[m], score[m], S_COLUMNS, DTYPE);\n");
   }

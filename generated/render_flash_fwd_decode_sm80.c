@@ -1066,10 +1066,8 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "      dropout_head(&args->score, place->batch * args->heads_q + place->first_head);\n"
          "#pragma unroll\n"
          "  for (int m = 0; m < M_TILES; ++m)\n"
-         "    drop_probabilities(score[m], S_TILES,\n"
-         "                       dropout_place(&of_head, place->first_row + m * 16, first_key,\n"
-         "                                     threadIdx.x % 32),\n"
-         "                       args->score.dropout_threshold);\n"
+         "    drop_probabilities(score[m], S_TILES, &of_head, place->first_row + m * 16, first_key,\n"
+         "                       threadIdx.x % 32, args->score.dropout_threshold);\n"
          "}\n"
          "\n");
   }

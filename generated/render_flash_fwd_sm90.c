@@ -42,6 +42,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t alibi_product = ((alibi && !softcap) && (hdim_v <= 128)) ? 1 : 0;
   int32_t far_blocks = (((((((alibi_product && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && (mask != AP_ATTENTION_MASK_WINDOW)) && (bias == AP_ATTENTION_BIAS_NONE)) && !dropout) && !mod_mask) && !q_in_regs) ? 1 : 0;
   int32_t outward = (far_blocks && (mask == AP_ATTENTION_MASK_FULL)) ? 1 : 0;
+  int32_t shares_words = (((dropout && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !has_map) && !alibi) ? 1 : 0;
   int32_t bias_map = ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 1 : 0;
   int32_t plain = ((!((((((softcap || alibi) || dropout) || mod_score) || mod_mask) || split) || q_in_regs) && (bias == AP_ATTENTION_BIAS_NONE)) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
   int32_t behind_by_columns = (((hdim >= 64) && (hdim <= 96)) && (block_m == 192)) ? 1 : 0;
@@ -232,10 +233,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 32 : (((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) ? 40 : 24));
+  INTEGER((block_m == 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 160 : (((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) ? 232 : 240));
+  INTEGER((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240));
   TEXT(";\n"
        "\n"
        "constexpr int CONSUMERS = BLOCK_M / 64;\n"
@@ -315,6 +316,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// times zeros.\n"
          "constexpr int NUMBER_BYTES = ceil_div(BLOCK_N, 64) * 1024;\n"
          "__shared__ __align__(1024) unsigned char key_numbers[NUMBER_BYTES];\n"
+         "\n");
+  }
+  if (shares_words) {
+    TEXT("// The words of dropout that a key block's keys have, of four pairs for each 16 keys. They come and go\n"
+         "// with the key block's V.\n"
+         "__shared__ uint4 dropout_keys[STAGES][BLOCK_N / 4];\n"
          "\n");
   }
   if (bias_map) {
@@ -1538,6 +1545,37 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("  }\n"
            "}\n"
            "\n");
+      if (shares_words) {
+        TEXT("// The producer's second warp: makes the words of each key block's keys, in the order of their use.\n"
+             "// They come with V: both arrive before it is there, and its place is theirs.\n"
+             "__device__ __forceinline__ void produce_words(const attnpress_fwd_sm90_args *args,\n"
+             "                                              uint32_t shared) {\n"
+             "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+             "  const int lane = threadIdx.x % 32;\n"
+             "  Stage stage = {0, 0};\n"
+             "  for (int round = 0; round < args->rounds; ++round) {\n"
+             "    Unit unit;\n"
+             "    if (!find_unit(&unit, args, round))\n"
+             "      continue;\n"
+             "    const DropoutHead head =\n"
+             "        dropout_head(&fwd->score, unit.batch * (int64_t)fwd->heads_q + unit.tile_head);\n"
+             "    for (int n = unit.blocks.end - 1; n >= unit.blocks.begin; --n) {\n"
+             "      // The consumers' warps arrived; hands over the space of the words that were here a round ago.\n"
+             "      wait_for_phase(v_empty(shared, stage.index), stage.parity ^ 1);\n"
+             "      for (int pair = lane; pair < BLOCK_N / 4; pair += 32) {\n"
+             "        const DropoutWords words = key_words(&head, block_key(&unit, n), pair);\n"
+             "        dropout_keys[stage.index][pair] =\n"
+             "            uint4{words.word[0], words.word[1], words.word[2], words.word[3]};\n"
+             "      }\n"
+             "      // All lanes arrive and wait, so that one arrival stands for the warp.\n"
+             "      __syncwarp();\n"
+             "      arrive_once(v_full(shared, stage.index));\n"
+             "      stage = next_stage(stage, STAGES);\n"
+             "    }\n"
+             "  }\n"
+             "}\n"
+             "\n");
+      }
     }
   }
   TEXT("// ---- The consumers ----\n"
@@ -1599,7 +1637,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("before this one are far from the consumer's rows\n");
   }
   if (dropout) {
-    TEXT("  DropoutHead dropout; // of the unit's head: heads do not share tiles here, rows are positions\n");
+    TEXT("  DropoutWords dropout_rows; // this thread's: heads do not share tiles here, rows are positions\n");
+    if (!shares_words) {
+      TEXT("  DropoutHead dropout; // of the unit's head\n");
+    }
   }
   TEXT("};\n"
        "\n"
@@ -1733,8 +1774,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
   }
   if (dropout) {
-    TEXT("  walk->dropout = dropout_head(\n"
-         "      &fwd->score, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head);\n");
+    TEXT("  const DropoutHead dropout = dropout_head(\n"
+         "      &fwd->score, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head);\n"
+         "  walk->dropout_rows = row_words(&dropout, walk->rows[0].position, threadIdx.x % 32 / 4);\n");
+    if (!shares_words) {
+      TEXT("  walk->dropout = dropout;\n");
+    }
   }
   TEXT("  return true;\n"
        "}\n"
@@ -2250,16 +2295,22 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (dropout) {
-    TEXT("// Drops probabilities of the walk's key block.\n"
-         "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk,\n"
-         "                                           const attnpress_fwd_args *fwd) {\n"
-         "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-         "  const int first_row = __shfl_sync(0xffffffff, walk->rows[0].position, 0);\n"
-         "  drop_rounded(p, S_TILES,\n"
-         "               dropout_place(&walk->dropout, first_row, block_key(&walk->unit, walk->n),\n"
-         "                             threadIdx.x % 32),\n"
-         "               fwd->score.dropout_threshold);\n"
-         "}\n"
+    TEXT("// Drops probabilities of the walk's key block");
+    STRING(shares_words ? ", whose V is in `stage`" : "");
+    TEXT(".\n"
+         "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk, ");
+    STRING(shares_words ? "int stage," : "");
+    TEXT("\n"
+         "                                           const attnpress_fwd_args *fwd) {\n");
+    if (shares_words) {
+      TEXT("  drop_rounded(p, S_TILES, &walk->dropout_rows, dropout_keys[stage], threadIdx.x % 32,\n"
+           "               fwd->score.dropout_threshold);\n");
+    } else {
+      TEXT("  drop_with_head(p, S_TILES, &walk->dropout_rows, &walk->dropout,\n"
+           "                 block_key(&walk->unit, walk->n), threadIdx.x % 32,\n"
+           "                 fwd->score.dropout_threshold);\n");
+    }
+    TEXT("}\n"
          "\n");
   }
   if (!split || (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
@@ -2719,7 +2770,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
        "\n");
   if (dropout) {
-    TEXT("      drop_block(p[0], &walk, fwd);\n"
+    TEXT("      drop_block(p[0], &walk, ");
+    STRING(shares_words ? "stage.index, " : "");
+    TEXT("fwd);\n"
          "\n");
   }
   if (has_map) {
@@ -2784,7 +2837,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("        round_probabilities(p[0], score, S_TILES, DTYPE);\n");
   if (dropout) {
-    TEXT("        drop_block(p[0], &walk, fwd);\n");
+    TEXT("        drop_block(p[0], &walk, ");
+    STRING(shares_words ? "stage.index, " : "");
+    TEXT("fwd);\n");
   }
   TEXT("      }\n"
        "\n");
@@ -2960,7 +3015,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "    for (int stage = 0; stage < STAGES; ++stage) {\n"
        "      mbarrier_init(k_full(shared, stage), 1);\n"
        "      mbarrier_init(k_empty(shared, stage), 4 * CONSUMERS);\n"
-       "      mbarrier_init(v_full(shared, stage), 1);\n"
+       "      mbarrier_init(v_full(shared, stage), ");
+  INTEGER(shares_words ? 2 : 1);
+  TEXT(");\n"
        "      mbarrier_init(v_empty(shared, stage), 4 * CONSUMERS);\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("      mbarrier_init(v_loaded(stage), 1);\n");
@@ -3036,6 +3093,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    if (threadIdx.x == 0)\n"
          "      produce(&args, shared);\n");
+    if (shares_words) {
+      TEXT("    else if (threadIdx.x / 32 == 1)\n"
+           "      produce_words(&args, shared);\n");
+    }
   }
   TEXT("  } else {\n"
        "    increase_registers(CONSUMER_REGISTERS);\n"

@@ -117,12 +117,20 @@ __device__ void philox(unsigned x[4], unsigned key_low, unsigned key_high, int r
 /* 16 bits: which, include/attnpress/device/dropout.cuh says. */
 __device__ bool keeps(const reference_args &a, const row_place &p, int key) {
   const reference_scores_args &m = a.modify;
-  unsigned x[4] = {0, 0, (unsigned)((long long)p.batch * a.heads + p.head), m.dropout_offset};
-  philox(x, m.dropout_key[0], m.dropout_key[1], 7, 1);
-  x[0] += (key / 16 * 32 + p.row % 8 * 4 + key % 8 / 2) * 0x9E3779B9u;
-  x[2] += p.row / 16 * 0xBB67AE85u;
-  philox(x, 0, 0, 4, 0);
-  const unsigned pair = x[key / 8 % 2 * 2 + p.row / 8 % 2];
+  unsigned head[4] = {0, 0, (unsigned)((long long)p.batch * a.heads + p.head), m.dropout_offset};
+  philox(head, m.dropout_key[0], m.dropout_key[1], 7, 1);
+  unsigned row[4] = {head[0], head[1], head[2], head[3]};
+  row[0] += (p.row / 16 * 8 + p.row % 8) * 0x9E3779B9u;
+  philox(row, 0, 0, 4, 0);
+  for (int i = 0; i < 4; ++i)
+    row[i] |= 1;
+  const int i = key / 8 % 2 * 2 + p.row / 8 % 2;
+  unsigned of_key = head[i] + (key / 16 * 4 + key % 8 / 2) * 0x9E3779B9u;
+  of_key = (of_key ^ of_key >> 16) * 0x85EBCA6Bu + head[(i + 1) % 4];
+  of_key = (of_key ^ of_key >> 13) * 0xC2B2AE35u;
+  of_key ^= of_key >> 16;
+  const unsigned product = of_key * row[i] + row[(i + 1) % 4];
+  const unsigned pair = (product << 12 | product >> 20) * row[(i + 2) % 4] + row[(i + 3) % 4];
   return (0xFC00 - (key % 2 ? pair >> 16 : pair) & 0xffff) >= m.dropout_threshold;
 }
 

@@ -70,12 +70,22 @@ static void test_where_a_decision_lies(void **state) {
     /* key: the seed, the upper half of the offset added to its upper half */
     const uint32_t key[2] = {0x89abcdef, 0x01234567 + 0xfedcba98};
     const uint32_t counter[4] = {0, 0, (uint32_t)head, 0x76543210};
-    uint32_t x[4];
-    ap_philox(x, counter, key, 7);
-    x[0] += (100 * 32 + (uint32_t)lane) * 0x9E3779B9u;
-    x[2] += 3 * 0xBB67AE85u;
+    uint32_t of_head[4], row[4], x[4];
+    ap_philox(of_head, counter, key, 7);
+    memcpy(row, of_head, sizeof row);
+    row[0] += (3 * 8 + (uint32_t)lane / 4) * 0x9E3779B9u;
     for (int round = 0; round < 4; ++round)
-      ap_philox_round(x, 0, 0);
+      ap_philox_round(row, 0, 0);
+    for (int i = 0; i < 4; ++i)
+      row[i] |= 1;
+    for (int i = 0; i < 4; ++i) {
+      uint32_t of_key = of_head[i] + (100 * 4 + (uint32_t)lane % 4) * 0x9E3779B9u;
+      of_key = (of_key ^ of_key >> 16) * 0x85EBCA6Bu + of_head[(i + 1) % 4];
+      of_key = (of_key ^ of_key >> 13) * 0xC2B2AE35u;
+      of_key ^= of_key >> 16;
+      const uint32_t a = of_key * row[i] + row[(i + 1) % 4];
+      x[i] = (a << 12 | a >> 20) * row[(i + 2) % 4] + row[(i + 3) % 4];
+    }
     for (int element = 0; element < 8; ++element) {
       const int tile = element / 4, half = element / 2 % 2, i = element % 2;
       const uint32_t decision = ap_dropout_decision(&d, head, row_begin + lane / 4 + 8 * half,
@@ -161,15 +171,19 @@ static void test_one_draw(void **state) {
   const attnpress_dropout g = group(0.5f, 2024, 11);
   const ap_dropout d = ap_dropout_of(&g);
   static int32_t count[256]; /* of each eight bits; then of each parity, even less odd */
-  for (int64_t head = 0; head < HEADS; ++head)
+  for (int64_t head = 0; head < HEADS; ++head) {
+    const ap_dropout_words of_head = ap_dropout_head(&d, head);
     for (int64_t row = 0; row < TILES * 16; row += row % 16 == 7 ? 9 : 1)
       for (int64_t key = 0; key < TILES * 16; key += key % 8 == 6 ? 10 : 2) {
         uint32_t word[4], bits = 0;
-        ap_dropout_draw(word, ap_dropout_at(ap_dropout_head(&d, head), row, key));
+        const ap_dropout_words rows = ap_dropout_row_words(&of_head, row),
+                               keys = ap_dropout_key_words(&of_head, key);
+        ap_dropout_draw(word, &rows, &keys);
         for (int i = 0; i < 4; ++i)
           bits |= (word[i] >> 31 << 1 | (word[i] >> 15 & 1)) << 2 * i;
         ++count[bits];
       }
+  }
   for (int length = 1; length < 256; length *= 2)
     for (int i = 0; i < 256; ++i)
       if ((i & length) == 0) {
@@ -180,6 +194,78 @@ static void test_one_draw(void **state) {
   assert_int_equal(count[0], HEADS * TILES * TILES * 32);
   for (int i = 1; i < 256; ++i)
     assert_true(fabs(count[i]) < 5.0 * sqrt(count[0]));
+}
+
+/* Bits are products of words that a row has and of words that keys have: where two rows meet two
+ * keys, the parity of any of the four decisions' bits is as often odd as even. */
+static void test_rectangles(void **state) {
+  (void)state;
+  enum { LENGTH = 2048, COUNT = 1 << 20 };
+  const attnpress_dropout g = group(0.5f, 7, 3);
+  const ap_dropout d = ap_dropout_of(&g);
+  const ap_dropout_words of_head = ap_dropout_head(&d, 5);
+  static ap_dropout_words rows[LENGTH], keys[LENGTH];
+  for (int i = 0; i < LENGTH; ++i) {
+    rows[i] = ap_dropout_row_words(&of_head, i / 8 * 16 + i % 8);
+    keys[i] = ap_dropout_key_words(&of_head, i / 4 * 16 + i % 4 * 2);
+  }
+  int32_t odd[4][32][16] = {{{0}}}; /* of each word, bit and set of the four */
+  uint64_t random = 88172645463325252u;
+  for (int n = 0; n < COUNT; ++n) {
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    const int row = (int)(random % LENGTH), key = (int)(random >> 16 & 0xffff) % LENGTH;
+    const int to_row = (row + 1 + (int)(random >> 32 & 0xffff) % (LENGTH - 1)) % LENGTH;
+    const int to_key = (key + 1 + (int)(random >> 48) % (LENGTH - 1)) % LENGTH;
+    uint32_t drawn[4][4];
+    ap_dropout_draw(drawn[0], &rows[row], &keys[key]);
+    ap_dropout_draw(drawn[1], &rows[to_row], &keys[key]);
+    ap_dropout_draw(drawn[2], &rows[row], &keys[to_key]);
+    ap_dropout_draw(drawn[3], &rows[to_row], &keys[to_key]);
+    for (int word = 0; word < 4; ++word)
+      for (int set = 1; set < 16; ++set) {
+        uint32_t parity = 0;
+        for (int i = 0; i < 4; ++i)
+          parity ^= set >> i & 1 ? drawn[i][word] : 0;
+        for (int bit = 0; bit < 32; ++bit)
+          odd[word][bit][set] += parity >> bit & 1;
+      }
+  }
+  for (int word = 0; word < 4; ++word)
+    for (int bit = 0; bit < 32; ++bit)
+      for (int set = 1; set < 16; ++set)
+        assert_true(fabs(odd[word][bit][set] - COUNT / 2.0) < 5.5 * 0.5 * sqrt(COUNT));
+}
+
+/* The bits of two rows over the same keys, and of two keys over the same rows, know nothing of each
+ * other, the lowest ones too: first products whose lower halves agree are few. */
+static void test_pairs_of_rows(void **state) {
+  (void)state;
+  enum { PAIRS = 1000, COUNT = 4096 };
+  const attnpress_dropout g = group(0.5f, 99, 0);
+  const ap_dropout d = ap_dropout_of(&g);
+  const ap_dropout_words of_head = ap_dropout_head(&d, 1);
+  for (int side = 0; side < 2; ++side)
+    for (int pair = 0; pair < PAIRS; ++pair) {
+      int32_t odd[32] = {0};
+      for (int n = 0; n < COUNT / 4; ++n) {
+        const int64_t one = pair * 16, other = n * 16;
+        const ap_dropout_words a =
+            side ? ap_dropout_row_words(&of_head, other) : ap_dropout_key_words(&of_head, other);
+        uint32_t drawn[2][4];
+        for (int i = 0; i < 2; ++i) {
+          const ap_dropout_words b = side ? ap_dropout_key_words(&of_head, one + i * 2)
+                                          : ap_dropout_row_words(&of_head, one + i);
+          ap_dropout_draw(drawn[i], side ? &a : &b, side ? &b : &a);
+        }
+        for (int word = 0; word < 4; ++word)
+          for (int bit = 0; bit < 32; ++bit)
+            odd[bit] += (drawn[0][word] ^ drawn[1][word]) >> bit & 1;
+      }
+      for (int bit = 0; bit < 32; ++bit)
+        assert_true(fabs(odd[bit] - COUNT / 2.0) < 5.5 * 0.5 * sqrt(COUNT));
+    }
 }
 
 /* Of one draw, of the next lanes', rows' and keys', and further away. */
@@ -378,6 +464,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_philox),
       cmocka_unit_test(test_one_draw),
+      cmocka_unit_test(test_rectangles),
+      cmocka_unit_test(test_pairs_of_rows),
       cmocka_unit_test(test_neighbours),
       cmocka_unit_test(test_where_a_decision_lies),
       cmocka_unit_test(test_thresholds),

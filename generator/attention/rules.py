@@ -37,6 +37,7 @@ FRAGMENT_FEATURE_ROOM = 4  # of that, dropout and biases take, and features of r
 FRAGMENT_SOFTCAP_ROOM = 20  # and a softcap, without such warps
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 NUMBER_ATOM_BYTES = 1024  # of the numbers of 64 keys, of sm90's kernels with ALiBi: likewise
+DROPOUT_KEY_BYTES = 4  # of a key in a stage, of sm90's kernels with dropout: likewise
 FOUND_UNIT_BYTES = 1024  # of sm90's kernels that write units down: static shared memory, at most
 SPREAD_COLUMNS = 16  # of K, at the least, where copies start between the steps of the products
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
@@ -259,8 +260,11 @@ def _producer_smem_limit(variant: Variant, tile: Tile) -> int:
     limit = limits(variant).block_smem_bytes
     if variant.sequences != "dense" or variant.mod_mask:
         return limit - FOUND_UNIT_BYTES
-    if variant.hdim_v <= 128 and family().tile_class(variant.values):  # some have ALiBi
-        return limit - NUMBER_ATOM_BYTES * _ceil_div(tile.block_n, SLAB_COLUMNS)
+    if family().tile_class(variant.values):
+        # Some have dropout, others ALiBi, whose product is of up to 128 columns of O.
+        numbers = NUMBER_ATOM_BYTES * _ceil_div(tile.block_n, SLAB_COLUMNS)
+        words = DROPOUT_KEY_BYTES * tile.stages * tile.block_n
+        return limit - max(words, numbers if variant.hdim_v <= 128 else 0)
     return limit
 
 

@@ -66,6 +66,8 @@ typedef struct ap_cpu_backward_scratch {
   /* Of a row and the keys of a block: bias and ALiBi in units of log2, and what dropout makes of
    * probabilities, 0 or 1 / (1 - probability). */
   _Alignas(64) float added[AP_CPU_BACKWARD_KEYS], kept[AP_CPU_BACKWARD_KEYS];
+  /* Dropout's words of the head, and of four pairs for each 16 keys. */
+  ap_dropout_words head_words, key_words[AP_CPU_BACKWARD_KEYS / 4];
   double dbias[AP_CPU_BACKWARD_ROWS * AP_CPU_BACKWARD_KEYS]; /* a tile of it */
 } ap_cpu_backward_scratch;
 

@@ -175,14 +175,22 @@ static void find_added(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch
   }
 }
 
+/* x->head_words and x->key_words. key_begin: a multiple of 16. */
+static void find_key_words(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x,
+                           int64_t batch, int64_t head, int64_t key_begin) {
+  x->head_words = ap_dropout_head(&p->dropout, batch * p->heads_q + head);
+  for (int n = 0; n < KEYS / 4; ++n)
+    x->key_words[n] = ap_dropout_key_words(&x->head_words, key_begin + n / 4 * 16 + n % 4 * 2);
+}
+
 /* x->kept. What is drawn at once decides over four of a row's 16 keys. */
 static void find_kept(const ap_cpu_backward_problem *p, ap_cpu_backward_scratch *x, row_keys at) {
   const ap_dropout *d = &p->dropout;
-  const ap_dropout_place of_head = ap_dropout_head(d, at.batch * p->heads_q + at.head);
+  const ap_dropout_words rows = ap_dropout_row_words(&x->head_words, at.row);
   for (int c = at.first / 16 * 16; c < at.end; c += 16)
     for (int pair = 0; pair < 8; pair += 2) {
       uint32_t word[4];
-      ap_dropout_draw(word, ap_dropout_at(of_head, at.row, at.key_begin + c + pair));
+      ap_dropout_draw(word, &rows, &x->key_words[c / 4 + pair / 2]);
       for (int i = 0; i < 4; ++i) { /* key and its neighbour, and those 8 behind them */
         const uint32_t both = word[i / 2 * 2 + at.row / 8 % 2];
         const uint32_t decision = i % 2 != 0 ? both >> 16 : both & 0xffff;
@@ -229,6 +237,8 @@ AP_TARGET static void score_step(const ap_cpu_backward_problem *p, ap_cpu_backwa
                                  int64_t key_begin, int keys, int of_bias) {
   const int hdim = round_up(p->hdim, PANEL), hdim_v = round_up(p->hdim_v, PANEL);
   const int columns = round_up(keys, PANEL);
+  if (p->dropout.threshold > 0)
+    find_key_words(p, x, batch, head, key_begin);
   memset(x->p, 0, (size_t)count * KEYS * sizeof *x->p);
   memset(x->ds, 0, (size_t)count * KEYS * sizeof *x->ds);
   multiply((product){x->p, x->q, x->k_turned, count, columns, p->hdim, hdim, 1, KEYS, KEYS});

@@ -79,10 +79,11 @@ typedef struct ap_cpu_scratch {
   _Alignas(64) float slope[AP_CPU_ROWS];
   int64_t center[AP_CPU_ROWS];
   _Alignas(64) float distance[AP_CPU_ROWS];
-  /* Dropout: the four words that the row's decisions over keys 2 t and 2 t + 1 are drawn from, and
-   * whether the second word of two that come of them is its: all bits, or none. */
-  _Alignas(64) uint32_t word[4][4][AP_CPU_ROWS];
+  /* Dropout: the row's words, from the first on that its half of 16 rows takes, which half that is
+   * (all bits, or none), and its head's words. */
+  _Alignas(64) uint32_t word[4][AP_CPU_ROWS];
   _Alignas(64) uint32_t half[AP_CPU_ROWS];
+  _Alignas(64) uint32_t head[4][AP_CPU_ROWS];
 } ap_cpu_scratch;
 
 /** Writes the rows [row_begin, row_begin + rows) of a batch and key head, where 1 <= rows <=

@@ -318,25 +318,27 @@ AP_INLINE uvec load_words(const uint32_t *p) {
   return r;
 }
 
-/* The bits of LANES rows' decisions over 16 keys, so many 16s behind the first ones (ap_dropout_draw):
- * of the four words the two of the row's half, over keys 2 t and 2 t + 1, and over those 8 behind
- * them. */
-AP_INLINE void draw(const ap_cpu_scratch *x, int r, int pair, uint32_t sixteens, uvec words[2]) {
+/* The bits of LANES rows' decisions (ap_dropout_draw): of the four words the two of the row's half,
+ * over the pair of keys of this number, and over that 8 keys behind it. */
+AP_INLINE void draw(const ap_cpu_scratch *x, int r, uint32_t number, uvec words[2]) {
   const uvec of_half = load_words(x->half + r);
-  uvec word[4];
-  AP_UNROLL for (int i = 0; i < 4; ++i) word[i] = load_words(x->word[pair][i] + r);
-  word[0] += sixteens * AP_DROPOUT_KEY_STEP;
-  AP_UNROLL for (int round = 0; round < AP_DROPOUT_ROUNDS; ++round) {
-    uvec high[2], low[2];
-    v_mul_wide(word[0], 0xD2511F53u, &high[0], &low[0]);
-    v_mul_wide(word[2], 0xCD9E8D57u, &high[1], &low[1]);
-    word[0] = high[1] ^ word[1];
-    word[1] = low[1];
-    word[2] = high[0] ^ word[3];
-    word[3] = low[0];
+  uvec row[4], head[4], keys[4];
+  AP_UNROLL for (int i = 0; i < 4; ++i) head[i] = load_words(x->head[i] + r);
+  AP_UNROLL for (int i = 0; i < 4; ++i) { /* ap_dropout_key_words */
+    uvec key = number * AP_DROPOUT_STEP + head[i];
+    key ^= key >> 16;
+    key = key * 0x85EBCA6Bu + head[(i + 1) % 4];
+    key ^= key >> 13;
+    key *= 0xC2B2AE35u;
+    keys[i] = key ^ key >> 16;
   }
-  words[0] = (word[0] & ~of_half) | (word[1] & of_half);
-  words[1] = (word[2] & ~of_half) | (word[3] & of_half);
+  AP_UNROLL for (int i = 0; i < 4; ++i) row[i] = load_words(x->word[i] + r);
+  AP_UNROLL for (int i = 0; i < 2; ++i) {
+    const uvec key = (keys[i * 2] & ~of_half) | (keys[i * 2 + 1] & of_half);
+    const uvec a = key * row[i * 2] + row[i * 2 + 1];
+    words[i] =
+        (a << AP_DROPOUT_TURN | a >> (32 - AP_DROPOUT_TURN)) * row[2 - i * 2] + row[3 - i * 2];
+  }
 }
 
 /* The probabilities of LANES rows and a key become 0 where the decisions of the lower 16 bits drop
@@ -352,10 +354,11 @@ AP_TARGET static void drop(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t k
                            int rows_padded) {
   const uint32_t threshold = p->dropout.threshold;
   for (int begin = 0; begin < keys; begin += 16)
-    for (int pair = 0; pair < 4; ++pair)
+    for (int pair = 0; pair < 4; ++pair) {
+      const uint32_t number = (uint32_t)((key_begin + begin) / 16 * 4 + pair);
       for (int r = 0; r < rows_padded; r += LANES) {
         uvec words[2];
-        draw(x, r, pair, (uint32_t)((key_begin + begin) / 16), words);
+        draw(x, r, number, words);
         for (int tile = 0; tile < 2; ++tile) {
           const int n = begin + tile * 8 + pair * 2;
           float *s = x->s + n * AP_CPU_ROWS + r;
@@ -365,6 +368,7 @@ AP_TARGET static void drop(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t k
             drop_key(s + AP_CPU_ROWS, words[tile] >> 16, threshold);
         }
       }
+    }
 }
 
 /* ---- O = row_scale O + P V ----
@@ -512,14 +516,15 @@ static void describe_rows(const ap_cpu_problem *p, ap_cpu_scratch *x, int64_t ba
       x->center[r] = position + p->seqlen_k - p->seqlen_q;
     }
     if (p->dropout.threshold > 0) {
-      const ap_dropout_place of_head =
+      const ap_dropout_words of_head =
           ap_dropout_head(&p->dropout, batch * p->heads_kv * p->group + head);
-      for (int pair = 0; pair < 4; ++pair) {
-        const ap_dropout_place place = ap_dropout_at(of_head, position, pair * 2);
-        for (int i = 0; i < 4; ++i)
-          x->word[pair][i][r] = place.word[i];
+      const ap_dropout_words words = ap_dropout_row_words(&of_head, position);
+      const int half = position / 8 % 2;
+      for (int i = 0; i < 4; ++i) {
+        x->word[i][r] = words.word[(i + half) % 4];
+        x->head[i][r] = of_head.word[i];
       }
-      x->half[r] = position / 8 % 2 ? UINT32_MAX : 0;
+      x->half[r] = half ? UINT32_MAX : 0;
     }
   }
 }

@@ -6,7 +6,7 @@
 
 #include "attnpress/attnpress.h"
 
-enum { AP_DROPOUT_HEAD_ROUNDS = 7, AP_DROPOUT_ROUNDS = 4 };
+enum { AP_DROPOUT_HEAD_ROUNDS = 7, AP_DROPOUT_ROW_ROUNDS = 4 };
 
 /** A call's dropout. */
 typedef struct ap_dropout {
@@ -56,49 +56,73 @@ static inline ap_dropout ap_dropout_of(const attnpress_dropout *d) {
                       .scale = ap_dropout_scale(d->probability)};
 }
 
-/* What a place goes on by from lane to lane, for each 16 keys, and for each 16 rows. */
-#define AP_DROPOUT_STEP     0x9E3779B9u
-#define AP_DROPOUT_KEY_STEP (32 * AP_DROPOUT_STEP)
-#define AP_DROPOUT_ROW_STEP 0xBB67AE85u
+/* From a row's number, or that of a pair of keys, to the next. */
+#define AP_DROPOUT_STEP 0x9E3779B9u
 
-/** What decisions are drawn from: a head's words, or those of a place in it. */
-typedef struct ap_dropout_place {
+/** What decisions are drawn from: a head's words, those of a row and the one 8 rows on, and those of
+ * a pair of keys and the one 8 keys on. */
+typedef struct ap_dropout_words {
   uint32_t word[4];
-} ap_dropout_place;
+} ap_dropout_words;
 
 /** A head's. head: batch * heads + head. */
-static inline ap_dropout_place ap_dropout_head(const ap_dropout *d, int64_t head) {
+static inline ap_dropout_words ap_dropout_head(const ap_dropout *d, int64_t head) {
   const uint32_t counter[4] = {0, 0, (uint32_t)head, d->offset};
-  ap_dropout_place result;
+  ap_dropout_words result;
   ap_philox(result.word, counter, d->key, AP_DROPOUT_HEAD_ROUNDS);
   return result;
 }
 
-/** Of `row`, `key` and seven other places of their 16 rows and 16 keys. */
-static inline ap_dropout_place ap_dropout_at(ap_dropout_place head, int64_t row, int64_t key) {
-  const uint32_t lane = (uint32_t)(row % 8 * 4 + key % 8 / 2);
-  head.word[0] += (uint32_t)(key / 16) * AP_DROPOUT_KEY_STEP + lane * AP_DROPOUT_STEP;
-  head.word[2] += (uint32_t)(row / 16) * AP_DROPOUT_ROW_STEP;
-  return head;
+static inline ap_dropout_words ap_dropout_row_words(const ap_dropout_words *head, int64_t row) {
+  ap_dropout_words result = *head;
+  result.word[0] += (uint32_t)(row / 16 * 8 + row % 8) * AP_DROPOUT_STEP;
+  for (int round = 0; round < AP_DROPOUT_ROW_ROUNDS; ++round)
+    ap_philox_round(result.word, 0, 0);
+  for (int i = 0; i < 4; ++i)
+    result.word[i] |= 1;
+  return result;
+}
+
+static inline ap_dropout_words ap_dropout_key_words(const ap_dropout_words *head, int64_t key) {
+  const uint32_t number = (uint32_t)(key / 16 * 4 + key % 8 / 2);
+  ap_dropout_words result;
+  for (int i = 0; i < 4; ++i) {
+    uint32_t x = number * AP_DROPOUT_STEP + head->word[i];
+    x ^= x >> 16;
+    x = x * 0x85EBCA6Bu + head->word[(i + 1) % 4];
+    x ^= x >> 13;
+    x *= 0xC2B2AE35u;
+    result.word[i] = x ^ x >> 16;
+  }
+  return result;
 }
 
 /** What a half of the bits is taken off for a decision, modulo 2^16. */
 #define AP_DROPOUT_FROM 0xFC00u
 
-/** The eight decisions of a place, two in a word. */
-static inline void ap_dropout_draw(uint32_t decisions[4], ap_dropout_place place) {
-  uint32_t x[4] = {place.word[0], place.word[1], place.word[2], place.word[3]};
-  for (int round = 0; round < AP_DROPOUT_ROUNDS; ++round)
-    ap_philox_round(x, 0, 0);
-  for (int i = 0; i < 4; ++i)
-    decisions[i] = (AP_DROPOUT_FROM - (x[i] >> 16)) << 16 | ((AP_DROPOUT_FROM - x[i]) & 0xffff);
+/** How far the first product is rotated to the left. */
+#define AP_DROPOUT_TURN 12
+
+/** The eight decisions of a row's and a key's words, two in a word. */
+static inline void ap_dropout_draw(uint32_t decisions[4], const ap_dropout_words *rows,
+                                   const ap_dropout_words *keys) {
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t a = keys->word[i] * rows->word[i] + rows->word[(i + 1) % 4];
+    const uint32_t bits =
+        (a << AP_DROPOUT_TURN | a >> (32 - AP_DROPOUT_TURN)) * rows->word[(i + 2) % 4] +
+        rows->word[(i + 3) % 4];
+    decisions[i] = (AP_DROPOUT_FROM - (bits >> 16)) << 16 | ((AP_DROPOUT_FROM - bits) & 0xffff);
+  }
 }
 
 /** The decision over a row and a key, of 16 bits. */
 static inline uint32_t ap_dropout_decision(const ap_dropout *d, int64_t head, int64_t row,
                                            int64_t key) {
   uint32_t word[4];
-  ap_dropout_draw(word, ap_dropout_at(ap_dropout_head(d, head), row, key));
+  const ap_dropout_words of_head = ap_dropout_head(d, head),
+                         rows = ap_dropout_row_words(&of_head, row),
+                         keys = ap_dropout_key_words(&of_head, key);
+  ap_dropout_draw(word, &rows, &keys);
   const uint32_t pair = word[key / 8 % 2 * 2 + row / 8 % 2];
   return key % 2 != 0 ? pair >> 16 : pair & 0xffff;
 }

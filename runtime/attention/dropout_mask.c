@@ -121,15 +121,19 @@ typedef struct mask_job {
   int64_t row_tiles; /* of a head */
 } mask_job;
 
-/** TILE rows and keys of a head, as far as there are so many. of_head: ap_dropout_head() */
-static void write_tile(const mask_job *j, int64_t head, ap_dropout_place of_head, int64_t row_begin,
-                       int64_t key_begin) {
+/** TILE rows and keys of a head, as far as there are so many. of_head: its words; rows: those
+ * of the first 8 rows */
+static void write_tile(const mask_job *j, int64_t head, const ap_dropout_words *of_head,
+                       const ap_dropout_words rows[8], int64_t row_begin, int64_t key_begin) {
   const attnpress_dropout_mask_args *a = j->args;
   uint8_t *keep = a->keep + head / a->shape[1] * a->stride[0] + head % a->shape[1] * a->stride[1];
+  ap_dropout_words keys[4];
+  for (int pair = 0; pair < 4; ++pair)
+    keys[pair] = ap_dropout_key_words(of_head, key_begin + pair * 2);
   for (int lane = 0; lane < LANES; ++lane) {
     uint32_t word[4];
     const int64_t row = row_begin + lane / 4, key = key_begin + lane % 4 * 2;
-    ap_dropout_draw(word, ap_dropout_at(of_head, row, key));
+    ap_dropout_draw(word, &rows[lane / 4], &keys[lane % 4]);
     for (int i = 0; i < 8; ++i) { /* two tiles of 8 keys, two halves of 8 rows, two keys */
       const int64_t at_row = row + i / 2 % 2 * 8, at_key = key + i / 4 * 8 + i % 2;
       if (at_row < a->shape[2] && at_key < a->shape[3])
@@ -142,9 +146,13 @@ static void write_tile(const mask_job *j, int64_t head, ap_dropout_place of_head
 static void run_task(const void *job, void *scratch, int64_t task) {
   const mask_job *j = job;
   (void)scratch;
-  const ap_dropout_place of_head = ap_dropout_head(&j->dropout, task / j->row_tiles);
+  const int64_t head = task / j->row_tiles, row_begin = task % j->row_tiles * TILE;
+  const ap_dropout_words of_head = ap_dropout_head(&j->dropout, head);
+  ap_dropout_words rows[8];
+  for (int row = 0; row < 8; ++row)
+    rows[row] = ap_dropout_row_words(&of_head, row_begin + row);
   for (int64_t key = 0; key < j->args->shape[3]; key += TILE)
-    write_tile(j, task / j->row_tiles, of_head, task % j->row_tiles * TILE, key);
+    write_tile(j, head, &of_head, rows, row_begin, key);
 }
 
 static attnpress_status run_cpu(const ap_call *base, int32_t num_threads) {

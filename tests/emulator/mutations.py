@@ -959,8 +959,8 @@ MUTATIONS = [
     Mutation(
         "sm90: V's full barrier counts an arrival too many",
         FWD_SM90,
-        "mbarrier_init(v_full(shared, stage), 1)",
-        "mbarrier_init(v_full(shared, stage), 2)",
+        "mbarrier_init(v_full(shared, stage), ${ 2 if shares_words else 1 })",
+        "mbarrier_init(v_full(shared, stage), ${ 3 if shares_words else 2 })",
     ),
     Mutation(
         "sm90: a barrier of K not initialised",

@@ -322,8 +322,14 @@ MUTATIONS = [
     Mutation(
         "bwd dropout: rows' decisions by columns",
         MODIFY,
-        "(lane % 4 * 2 + lane / 4 % 2) * 4 + lane / 8",
-        "lane",
+        "tile % 8 * 4 + lane % 4 * 2 + odd",
+        "tile % 8 * 4 + lane / 4",
+    ),
+    Mutation(
+        "bwd dropout: the first pair of keys",
+        MODIFY,
+        "key_words(head, key, lane / 8)",
+        "key_words(head, key, 0)",
     ),
     Mutation(
         "bwd dropout: the neighbour's decisions",
@@ -346,14 +352,20 @@ MUTATIONS = [
     Mutation(
         "bwd dropout: the next queries have the same",
         MODIFY,
-        "place->word[2] += DROPOUT_ROW_STEP;",
-        "",
+        "tile % 8 * 4 + lane % 4 * 2 + odd",
+        "lane % 4 * 2 + odd",
     ),
     Mutation(
         "bwd dropout: the next keys have the same",
         MODIFY,
-        "    place.word[0] += DROPOUT_KEY_STEP;\n",
-        "",
+        "draw_tiles(bits, head, rows, &keys, key, tile, lane)",
+        "draw_tiles(bits, head, rows, &keys, key, 0, lane)",
+    ),
+    Mutation(
+        "bwd dropout: of other queries' words",
+        MODIFY,
+        "row_words(head, query + tile * 8, lane)",
+        "row_words(head, query + tile * 16, lane)",
     ),
     Mutation(
         "bwd dropout: dV of what was dropped",
@@ -444,16 +456,42 @@ MUTATIONS = [
     Mutation(
         "bwd dropout sm90: of the first head",
         SM90,
-        "work->batch * args->heads_q + step.head);\n    const uint32_t dropped",
-        "work->batch * args->heads_q + work->first_head);\n    const uint32_t dropped",
+        "work->batch * args->heads_q, step.head, first_key + warp * 16",
+        "work->batch * args->heads_q, work->first_head, first_key + warp * 16",
+    ),
+    Mutation(
+        "bwd dropout sm90: words of the head before",
+        MODIFY,
+        "kept->number != number",
+        "kept->number < 0",
+    ),
+    Mutation(
+        "bwd dropout sm90: words that others still read",
+        MODIFY,
+        "  // All lanes arrive and wait: they have read what was here.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "bwd dropout sm90: words that are not handed over",
+        MODIFY,
+        "  // All lanes arrive and wait: hands the words over to them.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "bwd dropout sm90: the first warp's words",
+        SM90,
+        "decide_tiles(S_TILES, &dropout_kept[consumer * 4 + warp]",
+        "decide_tiles(S_TILES, &dropout_kept[consumer * 4]",
     ),
     Mutation(
         "bwd dropout sm90: of the consumer's first keys",
         SM90,
-        "step.row, first_key + warp * 16, lane,",
-        "step.row, first_key, lane,",
+        "step.head, first_key + warp * 16, lane);",
+        "step.head, first_key, lane);",
     ),
-    Mutation("bwd dropout sm90: of the first rows", SM90, "&of_head, step.row,", "&of_head, 0,"),
+    Mutation(
+        "bwd dropout sm90: of the first rows", SM90, "+ warp], step.row, lane", "+ warp], 0, lane"
+    ),
     Mutation(
         "bwd dropout sm90: the first pair's bits", MODIFY, "threshold) << 8 * pair", "threshold)"
     ),
@@ -481,14 +519,14 @@ MUTATIONS = [
     Mutation(
         "bwd_dq dropout sm90: of the consumer's first rows",
         DQ_SM90,
-        "first_row + warp * 16, key, lane",
-        "first_row, key, lane",
+        "row_words(&of_head, first_row + warp * 16,",
+        "row_words(&of_head, first_row,",
     ),
     Mutation(
         "bwd_dq dropout sm90: of the first keys",
         DQ_SM90,
-        "warp * 16, key, lane",
-        "warp * 16, 0, lane",
+        "&dropout_rows, key, lane",
+        "&dropout_rows, 0, lane",
     ),
     # ---- The gradient by a bias ----
     Mutation(

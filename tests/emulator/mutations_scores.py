@@ -36,6 +36,7 @@ KERNELS = [
     ("flash_fwd_hdim72_bf16_softcap_alibi_sm90", "m128n48s2"),
     ("flash_fwd_hdim64_bf16_causal_dropout_sm80", ""),
     ("flash_fwd_hdim64_fp16_dropout_sm90", "m128n80s2"),
+    ("flash_fwd_hdim40_bf16_alibi_dropout_sm90", "m128n32s2"),
     ("flash_fwd_split_hdim72_bf16_window_alibi_dropout_decode_sm80", ""),
 ]
 """Each feature on both architectures; a bias in each dtype; split and not; whole tiles and small
@@ -647,8 +648,14 @@ MUTATIONS = [
     Mutation(
         "decisions by tile, not by position",
         DROPOUT,
-        "(uint32_t)key / 16 * 32 + ",
-        "",
+        "key_words(head, key + tile * 8, lane)",
+        "key_words(head, tile * 8, lane)",
+    ),
+    Mutation(
+        "decisions by tile, not by position, sm90",
+        FWD_SM90,
+        "key_words(&head, block_key(&unit, n), pair)",
+        "key_words(&head, 0, pair)",
     ),
     Mutation(
         "decisions by block, sm80",
@@ -657,7 +664,8 @@ MUTATIONS = [
         "drop_block(score, place, args, place",
         0,
     ),
-    Mutation("decisions of a row block's first rows", DROPOUT, "(uint32_t)row / 16", "0u"),
+    Mutation("decisions of a row block's first rows", DROPOUT, "row / 16 * 8 + place", "place"),
+    Mutation("decisions of the first keys", DROPOUT, "key / 16 * 4 + place", "place"),
     Mutation("decisions of the first head", DROPOUT, "(uint32_t)head, ", "0u, "),
     Mutation(
         "decisions of the first batch, sm80",
@@ -672,10 +680,40 @@ MUTATIONS = [
         "(int64_t)walk->unit.tile_head",
     ),
     Mutation(
+        "keys' words of the first batch, sm90",
+        FWD_SM90,
+        " unit.batch * (int64_t)fwd->heads_q + unit.tile_head);\n    for (int n",
+        " (int64_t)unit.tile_head);\n    for (int n",
+    ),
+    Mutation(
         "decisions of the next rows, sm90",
         FWD_SM90,
-        "&walk->dropout, first_row,",
-        "&walk->dropout, first_row + 16,",
+        "row_words(&dropout, walk->rows[0].position,",
+        "row_words(&dropout, walk->rows[0].position + 16,",
+    ),
+    Mutation(
+        "keys' words before their place is free",
+        FWD_SM90,
+        "wait_for_phase(v_empty(shared, stage.index), stage.parity ^ 1);\n      for (int pair",
+        "for (int pair",
+    ),
+    Mutation(
+        "keys' words that are not waited for",
+        FWD_SM90,
+        "mbarrier_init(v_full(shared, stage), ${ 2 if shares_words else 1 })",
+        "mbarrier_init(v_full(shared, stage), 1)",
+    ),
+    Mutation(
+        "keys' words of the block's first 16",
+        ROUNDED,
+        "keys[tile * 2 + 4 + lane % 4]",
+        "keys[lane % 4]",
+    ),
+    Mutation(
+        "keys' words from another place",
+        FWD_SM90,
+        "walk->dropout_rows, dropout_keys[stage]",
+        "walk->dropout_rows, dropout_keys[0]",
     ),
     Mutation(
         "decisions of the other keys",
@@ -684,7 +722,12 @@ MUTATIONS = [
         "(tile + i % 2) * 4 + i / 2 * 2",
     ),
     Mutation("a head's words with a round too few", DROPOUT, "round < 7", "round < 6"),
-    Mutation("decisions with a round too few", DROPOUT, "round < 4", "round < 3"),
+    Mutation("rows' words with a round too few", DROPOUT, "round < 4", "round < 3"),
+    Mutation("keys' words by one product", DROPOUT, "x *= 0xC2B2AE35u;", ""),
+    Mutation("keys' words without the head's next", DROPOUT, " + head->word[(i + 1) % 4]", ""),
+    Mutation("bits of the first product", DROPOUT, "(a << 12 | a >> 20)", "a"),
+    Mutation("bits without the last words", DROPOUT, " + rows->word[(i + 3) % 4]", ""),
+    Mutation("rows' words that are even", DROPOUT, "words.word[i] |= 1;", ""),
     Mutation(
         "a head's words with the same key in each round",
         DROPOUT,
@@ -697,7 +740,13 @@ MUTATIONS = [
         "(uint32_t)head, (uint32_t)offset",
         "(uint32_t)head, 0u",
     ),
-    Mutation("the same decisions in all lanes", DROPOUT, " + (uint32_t)lane)", ")"),
+    Mutation(
+        "the same decisions in all lanes",
+        DROPOUT,
+        "row_words(head, row, lane / 4)",
+        "row_words(head, row, 0)",
+    ),
+    Mutation("the first keys' decisions", DROPOUT, "tile % 16 * 2 + lane % 4", "lane % 4"),
     Mutation(
         "decisions without the offset's upper half", DROPOUT, " + (uint32_t)(offset >> 32)", ""
     ),
@@ -767,7 +816,7 @@ MUTATIONS = [
     Mutation(
         "decided too early, sm90",
         FWD_SM90,
-        "first_row, block_key(&walk->unit, walk->n)",
-        "first_row, 0",
+        "block_key(&walk->unit, walk->n), threadIdx.x % 32,\n                 fwd",
+        "0, threadIdx.x % 32,\n                 fwd",
     ),
 ]

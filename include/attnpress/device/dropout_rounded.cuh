@@ -16,26 +16,48 @@ __device__ __forceinline__ uint32_t dropped_halves(uint32_t word, uint32_t both,
   return add_u16x2(min_u16x2(max_u16x2(decision, below), both), minus); // -1 or 0
 }
 
-__device__ __forceinline__ void drop_fragments(uint32_t *p, int tiles, DropoutPlace place,
-                                               uint32_t both, bool seldom) {
+// Drops probabilities of both rows of a thread, A fragments (softmax.cuh) of (tiles) tiles, by words
+// of their keys in memory, four pairs' for each two tiles.
+__device__ __forceinline__ void drop_fragments(uint32_t *p, int tiles, const DropoutWords *rows,
+                                               const uint4 *keys, int lane, uint32_t both,
+                                               bool seldom) {
+  uint4 next = keys[lane % 4]; // a step before it is needed
 #pragma unroll
   for (int tile = 0; tile < tiles; tile += 2) {
-    uint32_t word[4];
-    draw_bits(word, &place);
-    place.word[0] += DROPOUT_KEY_STEP;
+    const DropoutWords these = {{next.x, next.y, next.z, next.w}};
+    if (tile + 2 < tiles)
+      next = keys[tile * 2 + 4 + lane % 4];
+    uint32_t bits[4];
+    draw_bits(bits, rows, &these);
 #pragma unroll
     for (int i = 0; i < 4; ++i) // two keys of a tile and of one half
-      p[tile * 2 + i] &= ~dropped_halves(word[i], both, seldom);
+      p[tile * 2 + i] &= ~dropped_halves(bits[i], both, seldom);
   }
 }
 
-// Drops probabilities of both rows of a thread, A fragments (softmax.cuh) of (tiles) tiles from
-// `place` on.
-__device__ __forceinline__ void drop_rounded(uint32_t *p, int tiles, DropoutPlace place,
-                                             uint32_t threshold) {
+__device__ __forceinline__ void drop_rounded(uint32_t *p, int tiles, const DropoutWords *rows,
+                                             const uint4 *keys, int lane, uint32_t threshold) {
   const uint32_t both = threshold << 16 | threshold;
   if (threshold <= 0x7C00)
-    drop_fragments(p, tiles, place, both, true);
+    drop_fragments(p, tiles, rows, keys, lane, both, true);
   else
-    drop_fragments(p, tiles, place, both, false);
+    drop_fragments(p, tiles, rows, keys, lane, both, false);
+}
+
+// The same by words that the warp makes of `head`, from `key` on. All lanes come here.
+__device__ __forceinline__ void drop_with_head(uint32_t *p, int tiles, const DropoutWords *rows,
+                                               const DropoutHead *head, int key, int lane,
+                                               uint32_t threshold) {
+  const uint32_t both = threshold << 16 | threshold;
+  const bool seldom = threshold <= 0x7C00;
+  DropoutWords keys;
+#pragma unroll
+  for (int tile = 0; tile < tiles; tile += 2) {
+    uint32_t bits[4];
+    draw_tiles(bits, head, rows, &keys, key, tile, lane);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      p[tile * 2 + i] &=
+          ~(seldom ? dropped_halves(bits[i], both, true) : dropped_halves(bits[i], both, false));
+  }
 }

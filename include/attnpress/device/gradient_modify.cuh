@@ -131,36 +131,38 @@ __device__ __forceinline__ void add_alibi_at(float *score, int tiles, int half, 
 
 // ---- Dropout -------------------------------------------------------------------------------------
 
-// Sets the sign of the probabilities that are dropped, in (tiles) tiles from the 16 queries `query`
-// and the key `key` on, both multiples of 16.
+// Sets the sign of the probabilities that are dropped, in (tiles) tiles of the queries that have
+// `rows`, from the key `key` on, a multiple of 16.
 __device__ __forceinline__ void mark_dropped(float *p, int tiles, const DropoutHead *head,
-                                             int query, int key, int lane, uint32_t threshold) {
-  DropoutPlace place = dropout_place(head, query, key, lane);
+                                             const DropoutWords *rows, int key, int lane,
+                                             uint32_t threshold) {
+  DropoutWords keys;
 #pragma unroll
   for (int tile = 0; tile < tiles; tile += 2) {
-    uint32_t word[4];
-    draw_bits(word, &place);
-    place.word[0] += DROPOUT_KEY_STEP;
+    uint32_t bits[4];
+    draw_tiles(bits, head, rows, &keys, key, tile, lane);
 #pragma unroll
     for (int i = 0; i < 4; ++i) { // two keys of a tile and of one half
       float *pair = p + (tile + i / 2) * 4 + i % 2 * 2;
-      if (lower_drops(word[i], threshold))
+      if (lower_drops(bits[i], threshold))
         pair[0] = -pair[0];
-      if (upper_drops(word[i], threshold))
+      if (upper_drops(bits[i], threshold))
         pair[1] = -pair[1];
     }
   }
 }
 
-// The decisions over two tiles whose columns are queries, as bits: 1 drops. Those over a lane's two
-// queries and two keys, 8 apart each, are halves of those of two places which it shares with the lane
-// of the neighbouring key: each draws one, `place`, which is then that of the next two tiles. `odd`:
-// the key's parity, and that of the queries whose place is this lane's.
-__device__ __forceinline__ uint32_t decide_by_column(DropoutPlace *place, int odd,
+// The decisions over `tile` and the next one, whose columns are queries, as bits: 1 drops. Those over
+// a lane's two queries and two keys, 8 apart each, are halves of those of two draws which it shares
+// with the lane of the neighbouring key: each makes one, of its own pair of keys, and of the query of
+// its key's parity. A warp has the words of 8 tiles' queries, a lane each. All lanes come here.
+__device__ __forceinline__ uint32_t decide_by_column(const DropoutWords *rows,
+                                                     const DropoutWords *keys, int tile, int lane,
                                                      uint32_t threshold) {
+  const int odd = lane / 4 % 2; // the key
+  const DropoutWords these = words_of_lane(rows, tile % 8 * 4 + lane % 4 * 2 + odd);
   uint32_t word[4], dropped = 0; // bit 2 w + k: word w, the keys of parity k
-  draw_bits(word, place);
-  place->word[2] += DROPOUT_ROW_STEP;
+  draw_bits(word, &these, keys);
 #pragma unroll
   for (int w = 0; w < 4; ++w) {
     dropped |= (uint32_t)lower_drops(word[w], threshold) << 2 * w;
@@ -177,22 +179,18 @@ __device__ __forceinline__ uint32_t decide_by_column(DropoutPlace *place, int od
   return bits;
 }
 
-// Where the decisions of a lane begin whose columns are queries, from the 16 keys `key` and the query
-// `query` on.
-__device__ __forceinline__ DropoutPlace dropout_columns(const DropoutHead *head, int query, int key,
-                                                        int lane) {
-  return dropout_place(head, query, key, (lane % 4 * 2 + lane / 4 % 2) * 4 + lane / 8);
-}
-
 // mark_dropped() where columns are queries: (tiles) tiles from the 16 keys `key` and the query
 // `query` on.
 __device__ __forceinline__ void mark_dropped_by_column(float *p, int tiles, const DropoutHead *head,
                                                        int query, int key, int lane,
                                                        uint32_t threshold) {
-  DropoutPlace place = dropout_columns(head, query, key, lane);
+  const DropoutWords keys = key_words(head, key, lane / 8);
+  DropoutWords rows;
 #pragma unroll
   for (int tile = 0; tile < tiles; tile += 2) {
-    const uint32_t dropped = decide_by_column(&place, lane / 4 % 2, threshold);
+    if (tile % 8 == 0)
+      rows = row_words(head, query + tile * 8, lane);
+    const uint32_t dropped = decide_by_column(&rows, &keys, tile, lane, threshold);
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       if (dropped >> i & 1)
@@ -200,15 +198,55 @@ __device__ __forceinline__ void mark_dropped_by_column(float *p, int tiles, cons
   }
 }
 
-// The same in two parts, of up to 8 tiles: the decisions, which need no probability and can be made
-// while scores are computed, one bit each, and their signs.
-__device__ __forceinline__ uint32_t decide_tiles(int tiles, const DropoutHead *head, int query,
-                                                 int key, int lane, uint32_t threshold) {
-  DropoutPlace place = dropout_columns(head, query, key, lane);
+// What a warp draws from as long as it stays with a head and its 16 keys. In shared memory: it would
+// take registers.
+struct DropoutKept {
+  uint4 head, keys[4]; // their words, those of four pairs
+  int number;          // of the head that they are of; -1 at first
+};
+
+// Before any other call; all lanes come here.
+__device__ __forceinline__ void keep_nothing(DropoutKept *kept, int lane) {
+  if (lane == 0)
+    kept->number = -1;
+  // All lanes arrive and wait: hands it over to them.
+  __syncwarp();
+}
+
+// Brings up to date what is kept, for a head of those from `first_head` on. All lanes come here.
+__device__ __forceinline__ void keep_words(DropoutKept *kept, const attnpress_score_args *args,
+                                           int64_t first_head, int number, int key, int lane) {
+  // By a vote, so that the compiler knows it to be the same in the whole warp.
+  if (!__any_sync(0xffffffff, kept->number != number))
+    return;
+  const DropoutHead head = dropout_head(args, first_head + number);
+  const DropoutWords keys = key_words(&head, key, lane / 8);
+  // All lanes arrive and wait: they have read what was here.
+  __syncwarp();
+  if (lane % 8 == 0)
+    kept->keys[lane / 8] = {keys.word[0], keys.word[1], keys.word[2], keys.word[3]};
+  if (lane == 0) {
+    kept->head = {head.word[0], head.word[1], head.word[2], head.word[3]};
+    kept->number = number;
+  }
+  // All lanes arrive and wait: hands the words over to them.
+  __syncwarp();
+}
+
+// mark_dropped_by_column() in two parts, of up to 8 tiles: the decisions, which need no probability
+// and can be made while scores are computed, one bit each, and their signs.
+__device__ __forceinline__ uint32_t decide_tiles(int tiles, const DropoutKept *kept, int query,
+                                                 int lane, uint32_t threshold) {
+  const uint4 head = kept->head;
+  const DropoutHead of_head = {{head.x, head.y, head.z, head.w}};
+  const DropoutWords rows = row_words(&of_head, query, lane);
   uint32_t dropped = 0;
 #pragma unroll
-  for (int pair = 0; pair < tiles / 2; ++pair)
-    dropped |= decide_by_column(&place, lane / 4 % 2, threshold) << 8 * pair;
+  for (int pair = 0; pair < tiles / 2; ++pair) {
+    const uint4 words = kept->keys[opaque(lane / 8)]; // anew: it would take registers
+    const DropoutWords keys = {{words.x, words.y, words.z, words.w}};
+    dropped |= decide_by_column(&rows, &keys, pair * 2, lane, threshold) << 8 * pair;
+  }
   return dropped;
 }
 
