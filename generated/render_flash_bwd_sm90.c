@@ -335,8 +335,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n");
   }
   TEXT("static_assert(BLOCK_M == 64 && BLOCK_N == 128, \"a warpgroup has 64 rows, and dQ two turns\");\n"
-       "\n"
-       "// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes\n"
+       "\n");
+  if (dropout) {
+    TEXT("__shared__ DropoutKept dropout_kept[4 * CONSUMERS]; // of each consumer warp\n"
+         "static_assert(SMEM_BYTES + sizeof dropout_kept <= 227 * 1024, \"shared memory\");\n"
+         "\n");
+  }
+  TEXT("// The barriers, by their shared addresses. At a \"full\" one the producer's arrivals, and the bytes\n"
        "// of the copy engine, hand what they brought to the consumers, which wait. At an \"empty\" one each\n"
        "// warp that has read arrives, the producer waits, and it hands the space back");
   if (sums) {
@@ -1400,6 +1405,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
        "  const int first_key = work->key_begin + consumer * 64;\n"
        "  float dk[K_TILES * 4] = {}, dv[V_TILES * 4] = {};\n");
+  if (dropout) {
+    TEXT("  keep_nothing(&dropout_kept[consumer * 4 + warp], lane);\n");
+  }
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  // The rows that see all of the consumer's keys.\n"
          "  const int unmasked_begin =\n"
@@ -1543,8 +1551,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    }\n");
   }
   TEXT("    float score[S_TILES * 4], dp[S_TILES * 4];\n"
-       "    uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n"
-       "    // The producer and the copy engine hand over Q, lse and delta.\n"
+       "    uint32_t p[ROW_STEPS][4], ds[ROW_STEPS][4];\n");
+  if (dropout) {
+    TEXT("    keep_words(&dropout_kept[consumer * 4 + warp], &args->score,\n"
+         "               (int64_t)work->batch * args->heads_q, step.head, first_key + warp * 16, lane);\n");
+  }
+  TEXT("    // The producer and the copy engine hand over Q, lse and delta.\n"
        "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
        "    start_scores(score, ");
   STRING(k_in_regs ? "k, shared" : "shared, consumer");
@@ -1580,10 +1592,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    const float slope = load_slope(&args->score, work->batch, step.head);\n");
   }
   if (dropout) {
-    TEXT("    // While the products run. What a head draws from is found anew: it would take registers.\n"
-         "    const DropoutHead of_head =\n"
-         "        dropout_head(&args->score, (int64_t)work->batch * args->heads_q + step.head);\n"
-         "    const uint32_t dropped = decide_tiles(S_TILES, &of_head, step.row, first_key + warp * 16, lane,\n"
+    TEXT("    // While the products run.\n"
+         "    const uint32_t dropped = decide_tiles(S_TILES, &dropout_kept[consumer * 4 + warp], step.row, lane,\n"
          "                                          args->score.dropout_threshold);\n");
   }
   TEXT("    wgmma_wait(");

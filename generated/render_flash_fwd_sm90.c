@@ -36,8 +36,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t fixed_splits = (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t ring_slabs = ((hdim + 63) / 64) + ((hdim_v + 63) / 64);
-  int32_t ring_bytes = (((block_m * ((hdim + 63) / 64)) * 128) + (stages * (((block_n * ring_slabs) * 128) + 32))) + ((block_m / 64) * 16);
-  int32_t keeps_here = (fixed_splits && (smem_bytes > ring_bytes)) ? 1 : 0;
+  int32_t ring_bytes = ((((decode ? 64 : block_m) * ((hdim + 63) / 64)) * 128) + (stages * (((block_n * ring_slabs) * 128) + 32))) + ((decode ? 1 : (block_m / 64)) * 16);
+  int32_t keeps_here = ((fixed_splits && !decode) && (smem_bytes > ring_bytes)) ? 1 : 0;
+  int32_t keeps_split = (keeps_here || (fixed_splits && decode)) ? 1 : 0;
+  int32_t one_sequence = (decode && ready) ? 1 : 0;
   int32_t unit_streams = (fixed_splits && ((hdim_v > 128) || (mask == AP_ATTENTION_MASK_WINDOW))) ? 1 : 0;
   int32_t alibi_product = ((alibi && !softcap) && (hdim_v <= 128)) ? 1 : 0;
   int32_t far_blocks = (((((((alibi_product && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && (mask != AP_ATTENTION_MASK_WINDOW)) && (bias == AP_ATTENTION_BIAS_NONE)) && !dropout) && !mod_mask) && !q_in_regs) ? 1 : 0;
@@ -48,7 +50,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t behind_by_columns = (((hdim >= 64) && (hdim <= 96)) && (block_m == 192)) ? 1 : 0;
   int32_t behind_of_ragged = ((((hdim == 128) && (hdim_v == 128)) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !(long_rows && (mask == AP_ATTENTION_MASK_FULL))) ? 1 : 0;
   int32_t behind = (plain && (behind_by_columns || behind_of_ragged)) ? 1 : 0;
-  int32_t values_apart = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && long_rows)) ? 1 : 0;
+  int32_t values_apart = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (long_rows || split))) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -185,8 +187,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("#include \"attnpress/device/sequence.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/softmax.cuh\"\n"
-       "#include \"attnpress/device/tile.cuh\"\n");
+  TEXT("#include \"attnpress/device/softmax.cuh\"\n");
+  if (decode) {
+    TEXT("#include \"attnpress/device/softmax_row.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/tile.cuh\"\n");
   if (ready) {
     TEXT("#include \"attnpress/device/units.cuh\"\n");
   }
@@ -233,14 +238,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24));
+  INTEGER(decode ? 56 : ((block_m == 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24)));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
-  INTEGER((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240));
+  INTEGER(decode ? 240 : ((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240)));
   TEXT(";\n"
-       "\n"
-       "constexpr int CONSUMERS = BLOCK_M / 64;\n"
-       "constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);\n"
+       "\n");
+  if (decode) {
+    TEXT("// The first rows of the one consumer: with the first of the two rows that each thread has of a warp's\n"
+         "// 16, and the same bits as in the kernel of more rows.\n"
+         "constexpr int CONSUMERS = 1;\n");
+    if (fixed_splits) {
+      TEXT("constexpr int HALVES = 1;\n");
+    }
+  } else {
+    TEXT("constexpr int CONSUMERS = BLOCK_M / 64;\n");
+  }
+  TEXT("constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);\n"
        "constexpr int K_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T\n"
        "constexpr int V_STEPS = BLOCK_N / 16; // of 16 keys, of P V\n"
        "constexpr int S_TILES = BLOCK_N / 8; // of 8 keys\n");
@@ -304,7 +318,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "static_assert(SMEM_BYTES >= KEPT_OFFSET + BLOCK_M * HEAD_DIM_V * 4, \"shared memory\");\n");
     }
   }
-  TEXT("static_assert(BLOCK_M % 64 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
+  TEXT("static_assert(");
+  STRING(decode ? "BLOCK_M == 8" : "BLOCK_M % 64 == 0");
+  TEXT(" && BLOCK_N % 16 == 0 && BLOCK_N <= 256, \"tile\");\n"
        "static_assert(KEY_SLAB_BYTES % 1024 == 0, \"atoms of the swizzle\");\n"
        "\n");
   if (alibi_product) {
@@ -1099,13 +1115,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    if (unit->blocks.end > unit->blocks.begin) {\n"
            "      const int kv_head = unit->tile_head / group;\n"
            "      int n = unit->blocks.end - 1;\n"
-           "      load_k(args, shared, &k_stage, unit, n, kv_head);\n"
-           "      // The place of Q is free later than that of the second key block.\n"
-           "      if (--n >= unit->blocks.begin)\n"
-           "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
-           "      load_q(args, shared, q_parity, unit);\n"
-           "      q_parity ^= 1;\n"
-           "      while (--n >= unit->blocks.begin)\n"
+           "      load_k(args, shared, &k_stage, unit, n, kv_head);\n");
+      if (split) {
+        TEXT("      if (unit->ends & FIRST_SPLIT)\n"
+             "        load_q(args, shared, q_parity, unit);\n"
+             "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
+      } else {
+        TEXT("      // The place of Q is free later than that of the second key block.\n"
+             "      if (--n >= unit->blocks.begin)\n"
+             "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+             "      load_q(args, shared, q_parity, unit);\n"
+             "      q_parity ^= 1;\n");
+      }
+      TEXT("      while (--n >= unit->blocks.begin)\n"
            "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
            "    }\n"
            "    mbarrier_arrive(unit_empty(place.index));\n"
@@ -1148,28 +1170,85 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    if (unit->blocks.end > unit->blocks.begin) {\n"
            "      const int kv_head = unit->tile_head / group;\n"
            "      int n = unit->blocks.end - 1;\n"
-           "      load_k(args, shared, &k_stage, unit, n, kv_head);\n");
-      if (split) {
-        TEXT("      if (unit->ends & FIRST_SPLIT)\n"
-             "        load_q(args, shared, q_parity, unit);\n"
-             "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
-      }
-      TEXT("      for (; n >= unit->blocks.begin; --n) {\n"
+           "      load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+           "      for (; n >= unit->blocks.begin; --n) {\n"
            "        if (n > unit->blocks.begin)\n"
-           "          load_k(args, shared, &k_stage, unit, n - 1, kv_head);\n");
-      if (!split) {
-        TEXT("        // The place of Q is free later than that of the second key block.\n"
-             "        if (n == unit->blocks.end - 1)\n"
-             "          load_q(args, shared, q_parity, unit);\n");
-      }
-      TEXT("        load_v(args, shared, &v_stage, unit, n, kv_head);\n"
-           "      }\n");
-      if (!split) {
-        TEXT("      q_parity ^= 1;\n");
-      }
-      TEXT("    }\n"
+           "          load_k(args, shared, &k_stage, unit, n - 1, kv_head);\n"
+           "        // The place of Q is free later than that of the second key block.\n"
+           "        if (n == unit->blocks.end - 1)\n"
+           "          load_q(args, shared, q_parity, unit);\n"
+           "        load_v(args, shared, &v_stage, unit, n, kv_head);\n"
+           "      }\n"
+           "      q_parity ^= 1;\n"
+           "    }\n"
            "    mbarrier_arrive(unit_empty(place.index));\n"
            "  }\n"
+           "}\n"
+           "\n");
+    }
+    if (one_sequence) {
+      TEXT("// A unit of a batch of one sequence whose rows are one block, from its number: all that is known of\n"
+           "// it before the sequence's length is.\n"
+           "struct UnitOfOne {\n"
+           "  int split, tile_head;\n"
+           "};\n"
+           "\n"
+           "// Whether units are such: each thread block's next ones are a grid further on.\n"
+           "__device__ __forceinline__ bool has_one_sequence(const attnpress_fwd_sm90_args *args) {\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
+           "  return args->fwd.batch == 1 && args->fwd.num_splits > 1 && ragged->ready == nullptr &&\n"
+           "         ragged->ticket == nullptr && has_key_count_alone(&ragged->ragged) &&\n"
+           "         ragged->ragged.rows_q <= CONSUMERS * args->warpgroup_positions;\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ UnitOfOne unit_of_one(const attnpress_fwd_sm90_args *args, int number) {\n"
+           "  const int split = number / args->tile_heads.value;\n"
+           "  return {split, number - split * args->tile_heads.value};\n"
+           "}\n"
+           "\n"
+           "// find_units() of such a batch, by one thread: between the wait and the first key stands one read.\n"
+           "__device__ __forceinline__ void find_units_of_one(const attnpress_fwd_sm90_args *args,\n"
+           "                                                  UnitOfOne next) {\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
+           "  const attnpress_ragged_args *batch = &ragged->ragged;\n"
+           "  const Rows keys = rows_used({0, batch->rows_k}, batch->seqused_k[0], batch->seqlen_k_new);\n"
+           "  const int seqlen_q = batch->rows_q <= args->fwd.seqlen_q ? batch->rows_q : 0;\n"
+           "  const int fixed = batch->fixed_split_blocks, split_keys = fixed * BLOCK_N;\n"
+           "  Stage place = {0, 0};\n"
+           "  for (int number = blockIdx.x; seqlen_q > 0; number += gridDim.x) {\n"
+           "    if (next.split > 0 && next.split * split_keys >= keys.count) // there is one without keys\n"
+           "      break;\n"
+           "    // All who read the unit that was here arrived; hands over the place.\n"
+           "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
+           "    Unit *unit = &units[place.index];\n"
+           "    unit->position_begin = 0;\n"
+           "    unit->tile_head = next.tile_head;\n"
+           "    unit->seqlen_q = seqlen_q;\n"
+           "    unit->seqlen_k = keys.count;\n"
+           "    unit->center = batch->window_top_left ? 0 : keys.count - seqlen_q;\n"
+           "    unit->q_batch = unit->q_row = unit->sequence = 0;\n"
+           "    unit->split = next.split;\n"
+           "    unit->ends = FIRST_SPLIT | LAST_SPLIT;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("    unit->pages = {batch->page_table, 0, max(keys.count - 1, 0)};\n");
+      } else {
+        TEXT("    unit->k_batch = unit->k_row = 0;\n");
+      }
+      TEXT("    unit->blocks = split_fixed_blocks(\n"
+           "        key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, 0),\n"
+           "                                row_at_end(&args->fwd, unit, seqlen_q)),\n"
+           "                   BLOCK_N),\n"
+           "        next.split, fixed);\n"
+           "    mbarrier_arrive(unit_full(place.index));\n"
+           "    place = next_stage(place, UNITS);\n"
+           "    next = unit_of_one(args, number + gridDim.x);\n"
+           "  }\n"
+           "  // Splits that are units of their own: for the combine kernel.\n"
+           "  if (blockIdx.x == 0 && ragged->sequence_splits != nullptr)\n"
+           "    ragged->sequence_splits[0] = max(ceil_div(keys.count, split_keys), 1);\n"
+           "  wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
+           "  units[place.index].position_begin = -1;\n"
+           "  mbarrier_arrive(unit_full(place.index));\n"
            "}\n"
            "\n");
     }
@@ -2274,6 +2353,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   } else if (behind) {
     TEXT("  follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n");
+  } else if (decode) {
+    TEXT("  rescale[1] = 1.0f;\n"
+         "  take_row_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
   } else {
     TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
   }
@@ -2324,7 +2406,29 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (fixed_splits) {
-    if (keeps_here) {
+    if (decode) {
+      TEXT("// What a thread keeps of the splits that it has added up of its row.\n"
+           "struct Kept {\n"
+           "  float out[O_TILES * 2];\n"
+           "  float lse;\n"
+           "};\n"
+           "\n"
+           "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
+           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns lse of the row.\n"
+           "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], Kept *kept,\n"
+           "                                            const RowEnd ends[2], bool first, bool last) {\n"
+           "  const PartSum sum = add_part(first ? -INF : kept->lse, ends[0].lse);\n"
+           "  kept->lse = sum.lse;\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < O_TILES * 2; ++i) {\n"
+           "    float *o = out + i / 2 * 4 + i % 2;\n"
+           "    *o = add_part_values(sum, kept->out[i], *o * ends[0].normalize);\n"
+           "    kept->out[i] = last ? 0.0f : *o; // 0 before the first: no other row's, which may be NaN\n"
+           "  }\n"
+           "  return {sum.lse, 0.0f, 0.0f, 0.0f};\n"
+           "}\n"
+           "\n");
+    } else if (keeps_here) {
       TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and in shared memory\n"
            "// 16 bytes a tile of O, by (tile, thread). No other thread reads it.\n"
            "struct Kept {\n"
@@ -2342,8 +2446,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  kept->lse[0] = sums[0].lse;\n"
            "  kept->lse[1] = sums[1].lse;\n"
            "#pragma unroll\n"
-           "  for (int tile = 0; tile < O_TILES; ++tile) {\n"
-           "    float4 before = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+           "  for (int tile = 0; tile < O_TILES; ++tile) {\n");
+      if (block_m == 192) {
+        TEXT("    // All lanes arrive and wait: tiles further on are not read before, as registers are few.\n"
+             "    if (tile % 2 == 0)\n"
+             "      __syncwarp();\n");
+      }
+      TEXT("    float4 before = {0.0f, 0.0f, 0.0f, 0.0f};\n"
            "    if (!first)\n"
            "      before = kept->tiles[tile * KEPT_THREADS];\n"
            "    float *o = out + tile * 4;\n"
@@ -2452,18 +2561,22 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                                             const float row_sum[2],\n"
          "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
          "                                             int consumer");
-    STRING(keeps_here ? ", Kept *kept" : "");
+    STRING(keeps_split ? ", Kept *kept" : "");
     TEXT(") {\n"
          "  const attnpress_fwd_args *fwd = &args->fwd;\n"
          "  const int lane = threadIdx.x % 32;\n"
          "  RowEnd ends[2];\n"
          "#pragma unroll\n"
-         "  for (int half = 0; half < 2; ++half)\n"
+         "  for (int half = 0; half < ");
+    STRING(decode ? "HALVES" : "2");
+    TEXT("; ++half)\n"
          "    ends[half] = end_row(reference[half] * fwd->scale_log2, quad_sum(row_sum[half]), &fwd->score,\n"
          "                         fwd->heads_q, 0, DROPOUT, SPLIT);\n"
          "  if (unit->split >= 0) {\n"
          "#pragma unroll\n"
-         "    for (int half = 0; half < 2; ++half) {\n"
+         "    for (int half = 0; half < ");
+    STRING(decode ? "HALVES" : "2");
+    TEXT("; ++half) {\n"
          "      const UnitRow row = unit_row(args, unit, consumer, half);\n"
          "      const int64_t partial =\n"
          "          partial_row(fwd, unit->split, unit->sequence, row.head, row.position);\n"
@@ -2476,13 +2589,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "  const float4 lse =\n"
          "      add_split(out, ");
-    STRING(keeps_here ? "kept" : "fwd->out_partial");
+    STRING(keeps_split ? "kept" : "fwd->out_partial");
     TEXT(", ends, unit->ends & FIRST_SPLIT,\n"
          "                unit->ends & LAST_SPLIT);\n"
          "  if (!(unit->ends & LAST_SPLIT))\n"
          "    return;\n"
          "#pragma unroll\n"
-         "  for (int half = 0; half < 2; ++half) {\n"
+         "  for (int half = 0; half < ");
+    STRING(decode ? "HALVES" : "2");
+    TEXT("; ++half) {\n"
          "    const UnitRow row = unit_row(args, unit, consumer, half);\n"
          "    const RowEnd end =\n"
          "        end_added_row(half == 0 ? lse.x : lse.y, &fwd->score, fwd->heads_q, row.head);\n"
@@ -2577,10 +2692,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                                           const float row_sum[2],\n"
          "                                           const attnpress_fwd_sm90_args *args, int n,\n"
          "                                           int consumer");
-    STRING(keeps_here ? ", Kept *kept" : "");
+    STRING(keeps_split ? ", Kept *kept" : "");
     TEXT(") {\n"
          "  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer");
-    STRING(keeps_here ? ", kept" : "");
+    STRING(keeps_split ? ", kept" : "");
     TEXT(");\n"
          "  // All lanes arrive and wait: they have read the unit.\n"
          "  __syncwarp();\n"
@@ -2603,6 +2718,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
          "                                        int consumer) {\n");
+    if (keeps_split) {
+      TEXT("  Kept kept = {{}, -INF};\n");
+    }
   }
   if (((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {
     TEXT("  const attnpress_fwd_args *fwd = &args->fwd;\n");
@@ -2657,7 +2775,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(") { // no row of this consumer sees a key\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer");
-    STRING(keeps_here ? ", &kept" : "");
+    STRING(keeps_split ? ", &kept" : "");
     TEXT(");\n");
   } else {
     TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
@@ -2759,7 +2877,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1,\n"
          "                   consumer");
-    STRING(keeps_here ? ", &kept" : "");
+    STRING(keeps_split ? ", &kept" : "");
     TEXT(");\n");
   } else {
     TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
@@ -2963,7 +3081,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("    stage = next_stage(stage, STAGES);\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer");
-    STRING(keeps_here ? ", &kept" : "");
+    STRING(keeps_split ? ", &kept" : "");
     TEXT(");\n");
   } else {
     TEXT("    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
@@ -3057,6 +3175,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    fetch_lengths(&args);\n");
   }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    if (one_sequence) {
+      TEXT("  const bool one_sequence = has_one_sequence(&args);\n"
+           "  const UnitOfOne first_unit = unit_of_one(&args, blockIdx.x);\n");
+    }
     TEXT("  // ");
     STRING(ready ? "What comes before hands over the ticket, and whatever else it wrote." : "The schedule kernel hands over the units.");
     TEXT("\n"
@@ -3075,8 +3197,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT(" == 0)\n"
          "      produce(&args, shared);\n"
          "    else if (threadIdx.x / 32 == 1)\n"
-         "      clear_tails(shared, smem);\n"
-         "    else if (threadIdx.x / 32 == 2)\n"
+         "      clear_tails(shared, smem);\n");
+    if (one_sequence) {
+      TEXT("    else if (threadIdx.x / 32 == 2 && one_sequence) {\n"
+           "      if (threadIdx.x % 32 == 0)\n"
+           "        find_units_of_one(&args, first_unit);\n"
+           "    }\n");
+    }
+    TEXT("    else if (threadIdx.x / 32 == 2)\n"
          "      find_units(&args);\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("    else\n"
