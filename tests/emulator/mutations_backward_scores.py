@@ -362,12 +362,6 @@ MUTATIONS = [
         "draw_tiles(bits, head, rows, &keys, key, 0, lane)",
     ),
     Mutation(
-        "bwd dropout: of other queries' words",
-        MODIFY,
-        "row_words(head, query + tile * 8, lane)",
-        "row_words(head, query + tile * 16, lane)",
-    ),
-    Mutation(
         "bwd dropout: dV of what was dropped",
         MODIFY,
         "pack(dtype, fmaxf(p[i * 2], 0.0f)",
