@@ -593,6 +593,8 @@ int emulate_run_layernorm(int argc, char **argv) {
   int failed = -1;
   if (k.variant.family != AP_FAMILY_LAYERNORM || s.columns > most_columns(&k))
     snprintf(report, sizeof report, "%s takes no %lld columns", k.stem, (long long)s.columns);
+  else if (is_packed(&k) && (s.layout != PACKED || s.in_place || s.more))
+    snprintf(report, sizeof report, "%s takes packed rows of another matrix alone", k.stem);
   else
     failed = s.rows == 0 || s.columns == 0 ? 0 : run_shape(&k, &s, (uint64_t)seed, &error, report);
   print_layernorm_shape(&s, text, sizeof text);

@@ -47,9 +47,9 @@ KERNELS = [
     ("layernorm_bwd_cols16384_bf16_wfp32_sm90", "w8t512c2m"),
     ("layernorm_bwd_cols12288_fp32_wbf16_sm90", "w8t512c2"),
     ("layernorm_fwd_packed_cols64_bf16_wbf16_sm90", "w2t4c2pn16"),
-    ("layernorm_fwd_rms_packed_cols256_fp16_wfp32_sm90", "w4t128c2n1"),
-    ("layernorm_fwd_packed_cols512_fp16_wfp16_sm90", "w4t64c2n4"),
-    ("layernorm_fwd_packed_cols256_fp32_wbf16_sm90", "w4t64c3n2"),
+    ("layernorm_fwd_rms_packed_cols128_fp16_wfp32_sm90", "w2t64c2n1"),
+    ("layernorm_fwd_packed_cols128_fp16_wfp16_sm90", "w4t64c2n4"),
+    ("layernorm_fwd_packed_cols192_fp32_wbf16_sm90", "w4t64c3n2"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -923,9 +923,12 @@ MUTATIONS = [
     Mutation("no fence: packed rows are written", FWD_PACKED, "    fence_proxy_async();\n", ""),
     Mutation("no barrier: the end of packed rows", FWD_PACKED, "      meet();\n", ""),
     Mutation("one place for the moments of two packed rows", FWD_PACKED, "turn ^= 1", "turn ^= 0"),
-    Mutation("a piece is not waited for", FWD_PACKED, "parity ^= slot == 0", "parity ^= 0"),
+    Mutation("a packed piece is not waited for", FWD_PACKED, "parity ^= slot == 0", "parity ^= 0"),
     Mutation(
-        "the next piece in the wrong slot", FWD_PACKED, "slot == 0 ? SLOTS - 1 : slot - 1", "slot"
+        "the next packed piece in the wrong slot",
+        FWD_PACKED,
+        "slot == 0 ? SLOTS - 1 : slot - 1",
+        "slot",
     ),
     Mutation("a piece's place has not been read", FWD_PACKED, "      bulk_wait_read(1);\n", ""),
     Mutation(
