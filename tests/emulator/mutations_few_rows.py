@@ -40,10 +40,10 @@ MUTATIONS = [
         "add_part_values(sum, kept->out[i], *o)",
     ),
     Mutation(
-        "few rows: a maximum that grows is not followed",
+        "few rows: the reference is not taken off",
         SOFTMAX,
-        "!(growth * scale_log2 <= 8.0f)",
-        "growth * scale_log2 > 1000.0f",
+        "finite_base(*reference) * scale_log2, row_sum",
+        "0.0f, row_sum",
     ),
     Mutation(
         "few rows: units of one sequence are a grid too near",
