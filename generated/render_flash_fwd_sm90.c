@@ -245,8 +245,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "\n");
   if (decode) {
-    TEXT("// The first rows of the one consumer: with the first of the two rows that each thread has of a warp's\n"
-         "// 16, and the same bits as in the kernel of more rows.\n"
+    TEXT("// The first rows of the one consumer: with the first of the two rows that each thread has of a\n"
+         "// warp's 16, and the same bits as in the kernel of more rows.\n"
          "constexpr int CONSUMERS = 1;\n");
     if (fixed_splits) {
       TEXT("constexpr int HALVES = 1;\n");
@@ -335,8 +335,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (shares_words) {
-    TEXT("// The words of dropout that a key block's keys have, of four pairs for each 16 keys. They come and go\n"
-         "// with the key block's V.\n"
+    TEXT("// The words of dropout that a key block's keys have, of four pairs for each 16 keys. They come and\n"
+         "// go with the key block's V.\n"
          "__shared__ uint4 dropout_keys[STAGES][BLOCK_N / 4];\n"
          "\n");
   }
