@@ -410,14 +410,17 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "  for (int i = 1; i < SLOTS; ++i)\n"
        "    send_row(&args, row + i * step, thread, shift, slots + i * VECTORS * THREADS);\n"
-       "  // How many values the warp has of a row, and those have whose moments this lane adds up.\n"
-       "  const float count = count_values(args.columns, row_warp(), shift);\n"
-       "  float others[PARTS];\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < PARTS; ++i)\n"
-       "    others[i] = count_values(args.columns, i * LANES + threadIdx.x % LANES, shift);\n"
-       "\n"
-       "  cp_async_wait(SLOTS - 1);\n"
+       "  // How many values the warp has of a row");
+  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? ", and those have whose moments this lane adds up" : "");
+  TEXT(".\n"
+       "  const float count = count_values(args.columns, row_warp(), shift);\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("  float others[PARTS];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < PARTS; ++i)\n"
+         "    others[i] = count_values(args.columns, i * LANES + threadIdx.x % LANES, shift);\n");
+  }
+  TEXT("  cp_async_wait(SLOTS - 1);\n"
        "  if (args.residual)\n"
        "    add_residual(&args, row, thread, shift, slots);\n"
        "  const float2 first = add_up(slots, args.columns, thread, shift, count);\n"
