@@ -32,7 +32,7 @@ KERNELS = [
     ("flash_bwd_hdim112_bf16_window_softcap_sm90", ""),
     ("flash_bwd_hdim72_fp16_alibi_biasbf16_dropout_sm90", ""),
     ("flash_bwd_dq_hdim40_bf16_causal_softcap_sm90", ""),
-    ("flash_bwd_dbias_hdim40_bf16_causal_biasfp16_sm80", "m32n32w2x2s0k0v0"),
+    ("flash_bwd_dbias_hdim40_fp16_causal_biasfp16_sm80", "m32n32w2x2s0k0v0"),
     ("flash_bwd_dbias_hdim24_fp16_window_softcap_alibi_biasfp32_dropout_sm80", "m32n32w2x2s0k0v0"),
     ("flash_bwd_dq_hdim40_bf16_alibi_biasfp32_dropout_sm90", ""),
 ]
