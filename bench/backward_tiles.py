@@ -85,6 +85,7 @@ class BackwardArgs(ctypes.Structure):
         ("sum_parts", ctypes.c_int32),  # abreast, too
         ("zero_ahead", ctypes.c_int32),
         ("dq_zeroed", ctypes.c_void_p),
+        ("taken", ctypes.c_void_p),
     ]  # fmt: skip
 
 
@@ -94,6 +95,7 @@ class BackwardSm90Args(ctypes.Structure):
     _fields_ = [
         *((name, TensorMap) for name in ("q", "dout", "k", "v")),
         ("bwd", BackwardArgs),
+        ("padding", ctypes.c_uint8 * (-ctypes.sizeof(BackwardArgs) % 64)),  # tensor maps' alignment
     ]
 
 

@@ -1172,7 +1172,7 @@ def test_backward_args() -> None:
         struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.S)
         struct = re.sub(r"union {(.*?;).*?};", r"\1", struct, flags=re.S)  # its first name
         fields = re.findall(r"(\w+)(?:\[\d+\])?[;,]", struct)
-        assert fields == [field for field, _ in mirror._fields_]
+        assert fields == [field for field, _ in mirror._fields_ if field != "padding"]
 
 
 def test_backward_candidates() -> None:
