@@ -335,9 +335,9 @@ typedef struct attnpress_sinks {
 
 /** Each probability becomes 0 with this probability, and is otherwise multiplied by 1 / (1 -
  * probability). Which are dropped depends only on batch, head, query, key, seed and offset: Philox
- * 4x32 (Salmon et al. 2011), 7 rounds for rows and for keys, and products of what comes of both; 16
- * bits a decision, so that the share is probability rounded to a multiple of 2^-16. Another version
- * of the library may draw other bits. */
+ * 4x32 (Salmon et al. 2011), 7 rounds for a head and 4 more for a row, and products of 32 bits for
+ * keys and where both meet; 16 bits a decision, so that the share is probability rounded to a
+ * multiple of 2^-16. Another version of the library may draw other bits. */
 typedef struct attnpress_dropout {
   size_t struct_size;
   float probability; /* 0 to less than 1 */
