@@ -70,9 +70,13 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
   TEXT("(\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("        const __grid_constant__ attnpress_bwd_ragged_args given) {\n"
-         "  const attnpress_bwd_args &args = given.bwd;\n"
-         "  griddepcontrol_wait();\n"
-         "  if (!is_unit(&given, blockIdx.x))\n"
+         "  const attnpress_bwd_args &args = given.bwd;\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n");
+  }
+  TEXT("  griddepcontrol_wait();\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  if (!is_unit(&given, blockIdx.x))\n"
          "    return;\n"
          "  const Unit unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
          "  const SequencePlace at = place_of_unit(&given, &unit);\n"
@@ -86,9 +90,7 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
          "\n"
          "  const int rows = at.seqlen_q - first_row; // that are there\n");
   } else {
-    TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n"
-         "  griddepcontrol_wait();\n"
-         "  const int row_blocks = args.row_tiles * 16 / BLOCK_M;\n"
+    TEXT("  const int row_blocks = args.row_tiles * 16 / BLOCK_M;\n"
          "  const int block = gridDim.x - 1 - blockIdx.x; // the last sums are still in L2\n"
          "  const int first_row = block % row_blocks * BLOCK_M;\n"
          "  const int head_index = block / row_blocks; // batch and query head\n"

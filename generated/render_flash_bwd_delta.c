@@ -111,11 +111,15 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   TEXT("(\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("        const __grid_constant__ attnpress_bwd_ragged_args given) {\n"
-         "  const attnpress_bwd_args &args = given.bwd;\n"
-         "  griddepcontrol_launch_dependents();\n"
-         "  if (args.taken != nullptr && blockIdx.x + threadIdx.x == 0)\n"
-         "    *args.taken = 0;\n"
-         "  if (!is_unit(&given, blockIdx.x))\n"
+         "  const attnpress_bwd_args &args = given.bwd;\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n");
+  }
+  TEXT("  griddepcontrol_launch_dependents();\n"
+       "  if (args.taken != nullptr && blockIdx.x + threadIdx.x == 0)\n"
+       "    *args.taken = 0;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  if (!is_unit(&given, blockIdx.x))\n"
          "    return;\n"
          "  const Unit unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
          "  const SequencePlace at = place_of_unit(&given, &unit);\n"
@@ -146,11 +150,7 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "    args.delta[values + pad] = 0.0f;\n"
          "  }\n");
   } else {
-    TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n"
-         "  griddepcontrol_launch_dependents();\n"
-         "  if (args.taken != nullptr && blockIdx.x + threadIdx.x == 0)\n"
-         "    *args.taken = 0;\n"
-         "  const int rows = args.row_tiles * 16; // of a head, padded\n"
+    TEXT("  const int rows = args.row_tiles * 16; // of a head, padded\n"
          "  const int row_blocks = rows / BLOCK_M;\n"
          "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"
          "  const int head_index = blockIdx.x / row_blocks; // batch and query head\n"

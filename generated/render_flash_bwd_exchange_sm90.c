@@ -2932,13 +2932,16 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  const Work work = find_work(&bwd, blockIdx.x);\n");
     }
     TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-         "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
-         "  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
-         "  ");
-    STRING(merged ? "if (true)" : "if (warp != 0)");
-    TEXT("\n"
-         "    griddepcontrol_wait();\n"
-         "  griddepcontrol_launch_dependents();\n"
+         "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n");
+    if (merged) {
+      TEXT("  // bwd_delta has ended: the producer's warpgroup needs it, too.\n"
+           "  griddepcontrol_wait();\n");
+    } else {
+      TEXT("  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
+           "  if (warp != 0)\n"
+           "    griddepcontrol_wait();\n");
+    }
+    TEXT("  griddepcontrol_launch_dependents();\n"
          "  if (warp < 4) {\n"
          "    decrease_registers(PRODUCER_REGISTERS);\n");
     if (parts) {

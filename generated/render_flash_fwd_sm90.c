@@ -1039,8 +1039,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("static_assert(STAGES > 1, \"the second key block of a unit is loaded before its Q\");\n"
            "\n");
     }
-    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("// The producer's first warp: loads each unit's Q, and K of its key blocks.\n"
+    if (values_apart) {
+      TEXT("// The producer's first ");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "warp" : "thread");
+      TEXT(": loads each unit's Q, and K of its key blocks.\n"
            "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
@@ -1057,85 +1059,43 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      int n = unit->blocks.end - 1;\n"
            "      load_k(args, shared, &k_stage, unit, n, kv_head);\n");
       if (split) {
-        TEXT("      if (threadIdx.x % 32 == 0 && unit->ends & FIRST_SPLIT)\n"
-             "        load_q(args, shared, q_parity, unit);\n"
-             "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
-      } else {
-        TEXT("      // The place of Q is free later than that of the next key block.\n"
-             "      if (--n >= unit->blocks.begin)\n"
-             "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
-             "      if (threadIdx.x % 32 == 0)\n"
-             "        load_q(args, shared, q_parity, unit);\n"
-             "      q_parity ^= 1;\n");
-      }
-      TEXT("      while (--n >= unit->blocks.begin)\n"
-           "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
-           "    }\n"
-           "    // All lanes arrive and wait: they have read the unit.\n"
-           "    __syncwarp();\n"
-           "    arrive_once(unit_empty(place.index));\n"
-           "  }\n"
-           "}\n"
-           "\n"
-           "// The fourth one: V of the key blocks of each unit. It looks up pages of its own, and waits for\n"
-           "// neither K nor Q.\n"
-           "__device__ __forceinline__ void produce_values(const attnpress_fwd_sm90_args *args,\n"
-           "                                               uint32_t shared) {\n"
-           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
-           "  Stage v_stage = {0, 0}, place = {0, 0};\n"
-           "  for (;; place = next_stage(place, UNITS)) {\n"
-           "    // Hands over the unit.\n"
-           "    wait_for_phase(unit_full(place.index), place.parity);\n"
-           "    const Unit *unit = &units[place.index];\n"
-           "    if (unit->position_begin < 0)\n"
-           "      return;\n"
-           "    const int kv_head = unit->tile_head / group;\n"
-           "    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n"
-           "      load_v(args, shared, &v_stage, unit, n, kv_head);\n"
-           "    // As above.\n"
-           "    __syncwarp();\n"
-           "    arrive_once(unit_empty(place.index));\n"
-           "  }\n"
-           "}\n"
-           "\n");
-    } else if (values_apart) {
-      TEXT("// The producer's first thread: loads each unit's Q, and K of its key blocks.\n"
-           "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
-           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-           "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
-           "  Stage k_stage = {0, 0}, place = {0, 0};\n"
-           "  int q_parity = 0;\n"
-           "  for (;; place = next_stage(place, UNITS)) {\n"
-           "    // Hands over the unit.\n"
-           "    wait_for_phase(unit_full(place.index), place.parity);\n"
-           "    const Unit *unit = &units[place.index];\n"
-           "    if (unit->position_begin < 0)\n"
-           "      return;\n"
-           "    if (unit->blocks.end > unit->blocks.begin) {\n"
-           "      const int kv_head = unit->tile_head / group;\n"
-           "      int n = unit->blocks.end - 1;\n"
-           "      load_k(args, shared, &k_stage, unit, n, kv_head);\n");
-      if (split) {
-        TEXT("      if (unit->ends & FIRST_SPLIT)\n"
+        TEXT("      if (");
+        STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "threadIdx.x % 32 == 0 && " : "");
+        TEXT("unit->ends & FIRST_SPLIT)\n"
              "        load_q(args, shared, q_parity, unit);\n"
              "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
       } else {
         TEXT("      // The place of Q is free later than that of the second key block.\n"
              "      if (--n >= unit->blocks.begin)\n"
-             "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
-             "      load_q(args, shared, q_parity, unit);\n"
-             "      q_parity ^= 1;\n");
+             "        load_k(args, shared, &k_stage, unit, n, kv_head);\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+          TEXT("      if (threadIdx.x % 32 == 0)\n"
+               "        load_q(args, shared, q_parity, unit);\n");
+        } else {
+          TEXT("      load_q(args, shared, q_parity, unit);\n");
+        }
+        TEXT("      q_parity ^= 1;\n");
       }
       TEXT("      while (--n >= unit->blocks.begin)\n"
            "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
-           "    }\n"
-           "    mbarrier_arrive(unit_empty(place.index));\n"
-           "  }\n"
+           "    }\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("    // All lanes arrive and wait: they have read the unit.\n"
+             "    __syncwarp();\n"
+             "    arrive_once(unit_empty(place.index));\n");
+      } else {
+        TEXT("    mbarrier_arrive(unit_empty(place.index));\n");
+      }
+      TEXT("  }\n"
            "}\n"
-           "\n"
-           "// A thread of the fourth warp: V of the key blocks of each unit. It waits for neither K nor Q.\n"
-           "__device__ __forceinline__ void produce_values(const attnpress_fwd_sm90_args *args,\n"
+           "\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("// The fourth one: V of the key blocks of each unit. It looks up pages of its own, and waits for\n"
+             "// neither K nor Q.\n");
+      } else {
+        TEXT("// A thread of the fourth warp: V of the key blocks of each unit. It waits for neither K nor Q.\n");
+      }
+      TEXT("__device__ __forceinline__ void produce_values(const attnpress_fwd_sm90_args *args,\n"
            "                                               uint32_t shared) {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
@@ -1148,9 +1108,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      return;\n"
            "    const int kv_head = unit->tile_head / group;\n"
            "    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n"
-           "      load_v(args, shared, &v_stage, unit, n, kv_head);\n"
-           "    mbarrier_arrive(unit_empty(place.index));\n"
-           "  }\n"
+           "      load_v(args, shared, &v_stage, unit, n, kv_head);\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("    // As above.\n"
+             "    __syncwarp();\n"
+             "    arrive_once(unit_empty(place.index));\n");
+      } else {
+        TEXT("    mbarrier_arrive(unit_empty(place.index));\n");
+      }
+      TEXT("  }\n"
            "}\n"
            "\n");
     } else {

@@ -727,7 +727,10 @@ MUTATIONS = [
         "      load_q",
     ),
     Mutation(
-        "pages sm90: Q of each unit in the same phase", PRODUCER, "      q_parity ^= 1;\n", ""
+        "pages sm90: Q of each unit in the same phase",
+        PRODUCER,
+        "      q_parity ^= 1;\n",
+        '//% if sequences != "paged"\n      q_parity ^= 1;\n//% endif\n',
     ),
     Mutation(
         "schedule: the first page of the table",
@@ -1016,14 +1019,14 @@ MUTATIONS = [
     Mutation(
         "fixed splits sm90: Q again for each split",
         PRODUCER,
-        "      if (unit->ends & FIRST_SPLIT)\n        load_q",
-        "        load_q",
+        'if sequences == "paged" else "" }unit->ends & FIRST_SPLIT)',
+        'if sequences == "paged" else "true ||" }unit->ends & FIRST_SPLIT)',
     ),
     Mutation(
         "fixed splits sm90: Q again for each split, of keys in pages",
         PRODUCER,
-        "threadIdx.x % 32 == 0 && unit->ends & FIRST_SPLIT",
-        "threadIdx.x % 32 == 0",
+        '${ "threadIdx.x % 32 == 0 && " if',
+        '${ "threadIdx.x % 32 == 0 || false && " if',
     ),
     Mutation(
         "fixed splits sm90: Q is handed back after the first split",

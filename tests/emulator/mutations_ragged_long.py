@@ -31,15 +31,14 @@ MUTATIONS = [
         "long ragged: Q of each unit in the same phase",
         PRODUCER,
         "      q_parity ^= 1;\n",
-        "",
-        place=2,
+        '//% if sequences == "paged"\n      q_parity ^= 1;\n//% endif\n',
     ),
     Mutation(
         "long ragged: V of the first key block is left out",
         PRODUCER,
         "    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n",
-        "    for (int n = unit->blocks.end - 2; n >= unit->blocks.begin; --n)\n",
-        place=2,
+        "    for (int n = unit->blocks.end - "
+        '${ 1 if sequences == "paged" else 2 }; n >= unit->blocks.begin; --n)\n',
     ),
     Mutation(
         "long ragged: a unit is handed back before V is asked for",
