@@ -224,6 +224,16 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _has_fields_of_aligned_rows(tile: Tile) -> bool:
+    return bool(
+        tile.ahead
+        or tile.weight_held
+        or tile.sums_in_shared
+        or tile.in_shared
+        or tile.weight_in_shared
+    )
+
+
 def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
     needed = smem_bytes(variant, tile)
     most = load_targets().archs[variant.arch].block_smem_bytes
@@ -239,13 +249,7 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (tile.slots > 0, "rows that begin at any element wait in shared memory"),
         (
-            not (
-                tile.ahead
-                or tile.weight_held
-                or tile.sums_in_shared
-                or tile.in_shared
-                or tile.weight_in_shared
-            ),
+            not _has_fields_of_aligned_rows(tile),
             "rows that begin at any element keep their parameters and sums in any case",
         ),
         (
@@ -283,13 +287,7 @@ def _packed_problems(variant: Variant, tile: Tile) -> list[str]:
             "rows of 16 bits are whole words by twos",
         ),
         (
-            not (
-                tile.ahead
-                or tile.weight_held
-                or tile.sums_in_shared
-                or tile.in_shared
-                or tile.weight_in_shared
-            ),
+            not _has_fields_of_aligned_rows(tile),
             "rows without gaps keep their parameters in any case",
         ),
         (registers_left(variant, tile) >= 0, "a thread has too few registers"),
