@@ -327,9 +327,9 @@ AP_INLINE void draw(const ap_cpu_scratch *x, int r, uint32_t number, uvec words[
   AP_UNROLL for (int i = 0; i < 4; ++i) { /* ap_dropout_key_words */
     uvec key = number * AP_DROPOUT_STEP + head[i];
     key ^= key >> 16;
-    key = key * 0x85EBCA6Bu + head[(i + 1) % 4];
+    key = key * AP_DROPOUT_KEY_FIRST + head[(i + 1) % 4];
     key ^= key >> 13;
-    key *= 0xC2B2AE35u;
+    key *= AP_DROPOUT_KEY_SECOND;
     keys[i] = key ^ key >> 16;
   }
   AP_UNROLL for (int i = 0; i < 4; ++i) row[i] = load_words(x->word[i] + r);

@@ -59,6 +59,10 @@ static inline ap_dropout ap_dropout_of(const attnpress_dropout *d) {
 /* From a row's number, or that of a pair of keys, to the next. */
 #define AP_DROPOUT_STEP 0x9E3779B9u
 
+/* What the words of a pair of keys are multiplied by. */
+#define AP_DROPOUT_KEY_FIRST  0x85EBCA6Bu
+#define AP_DROPOUT_KEY_SECOND 0xC2B2AE35u
+
 /** What decisions are drawn from: a head's words, those of a row and the one 8 rows on, and those of
  * a pair of keys and the one 8 keys on. */
 typedef struct ap_dropout_words {
@@ -89,9 +93,9 @@ static inline ap_dropout_words ap_dropout_key_words(const ap_dropout_words *head
   for (int i = 0; i < 4; ++i) {
     uint32_t x = number * AP_DROPOUT_STEP + head->word[i];
     x ^= x >> 16;
-    x = x * 0x85EBCA6Bu + head->word[(i + 1) % 4];
+    x = x * AP_DROPOUT_KEY_FIRST + head->word[(i + 1) % 4];
     x ^= x >> 13;
-    x *= 0xC2B2AE35u;
+    x *= AP_DROPOUT_KEY_SECOND;
     result.word[i] = x ^ x >> 16;
   }
   return result;
