@@ -1118,6 +1118,35 @@ static void test_taken_key_blocks(void **state) {
   }
 }
 
+/** Walks of causal blocks over many heads come apart, and wide heads' groups are shared for that; where
+ * L2 holds them, or thread blocks take key blocks, they are not. A plan for longer calls has room. */
+static void test_groups_that_come_apart(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads, heads_kv, queries, keys, hdim, least, most;
+  } cases[] = {
+      {13, 21, 3, 2965, 2965, 192, 2, 4},  {1, 71, 1, 11226, 26629, 256, 18, 36},
+      {2, 14, 7, 7640, 7640, 256, 1, 1},   {1, 16, 1, 15567, 15567, 256, 8, 8},
+      {4, 32, 8, 4096, 4096, 128, 1, 1},   {1, 32, 8, 65536, 65536, 128, 1, 1},
+      {16, 10, 10, 2965, 2965, 192, 1, 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    ap_problem problem = make_problem(cases[i].batch, cases[i].heads, cases[i].heads_kv,
+                                      cases[i].queries, cases[i].keys, cases[i].hdim);
+    ap_backward_plan plan;
+    ap_launches launches, range;
+    problem.mask = AP_ATTENTION_MASK_CAUSAL;
+    assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
+    assert_in_range(plan.group_parts, cases[i].least, cases[i].most);
+    ap_problem maxima = problem;
+    maxima.seqlen_q += 1000;
+    maxima.seqlen_k += 1000;
+    maxima.tma_min = maxima.tma_max = 1;
+    assert_ok(ap_choose_backward_range(&maxima, 0, &h200, &range));
+    assert_true(range.workspace_bytes >= launches.workspace_bytes);
+  }
+}
+
 /** Where rows see few keys wide heads run the pair, which a plan for longer calls has as well. */
 static void test_short_pair(void **state) {
   (void)state;
@@ -1450,6 +1479,7 @@ int main(void) {
       cmocka_unit_test(test_windows_that_pass_on),
       cmocka_unit_test(test_causal_turns),
       cmocka_unit_test(test_taken_key_blocks),
+      cmocka_unit_test(test_groups_that_come_apart),
       cmocka_unit_test(test_short_pair),
       cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_num_splits),

@@ -216,13 +216,35 @@ static int is_short(const ap_problem *p, const ap_device *device) {
 /* ---- Groups that thread blocks share --------------------------------------------------------- */
 
 enum {
-  ROUNDS_MAX = 24, /* of thread blocks that share groups: their parts take memory, */
+  ROUNDS = 24,     /* of thread blocks that share groups: more have to gain once more, */
+  ROUNDS_MAX = 80, /* and at most this: their parts take memory, */
   SUMS_MAX = 4,    /* at most so many times as much as the sum of dq */
   BLOCK_STEPS = 2, /* what a thread block takes beside its walk, in steps of it: K, V, dK and dV */
   PART_STEPS = 3,  /* and more where dK and dV are of a part, in fp32 */
   SUM_STEPS = 3,   /* what a call takes whose parts are added up, in the same steps: launches */
   GAIN_PERCENT = 2,
+  APART_HDIM_MIN = 129, /* of either; no call below gained */
+  APART_PERCENT = 40,   /* more that steps take where L2 holds nothing of what they walk over */
+  FEW_BLOCKS = 8,       /* of a head's keys: a row comes from DRAM once in any case */
+  KEPT_BYTES = 64 << 20 /* of it that cost nothing: what L2 holds, and a little */
 };
+
+/** Percents that a causal step takes beside 100. Walks are of different lengths, so thread blocks that
+ * walk over several heads are soon at different ones, and rows that one has read and added to are no
+ * longer in L2 when the next comes to them. */
+static int64_t percents_apart(const ap_problem *p, int64_t slots, int64_t key_blocks,
+                              int32_t parts) {
+  const int64_t heads = ceil_div(p->heads_q / p->heads_kv, parts);
+  const int64_t units = (int64_t)p->heads_kv * p->batch * parts;
+  const int64_t at_once = smaller(units, ceil_div(slots, key_blocks));
+  const int64_t row_bytes = 6 * p->hdim + 2 * p->hdim_v; /* Q, dO and the sum of dq */
+  const double bytes = (double)(heads * at_once * p->seqlen_q) * (double)row_bytes;
+  if (p->mask != AP_ATTENTION_MASK_CAUSAL || heads == 1 || bytes <= KEPT_BYTES ||
+      (p->hdim < APART_HDIM_MIN && p->hdim_v < APART_HDIM_MIN))
+    return 0;
+  const double again = key_blocks > FEW_BLOCKS ? 1 - (double)FEW_BLOCKS / (double)key_blocks : 0;
+  return (int64_t)(APART_PERCENT * again * (1 - KEPT_BYTES / bytes));
+}
 
 /** Steps of a call's walks that pass until the last thread block has ended, by a model: blocks of one
  * length in rounds; causal ones evenly, and then half of one of the longest. */
@@ -240,7 +262,8 @@ static int64_t steps_of_call(const ap_problem *p, int64_t slots, int64_t key_blo
   const int64_t all = key_blocks * p->heads_kv * p->batch * group * row_blocks;
   const int64_t walks = all - (int64_t)((double)all * (double)half / (double)p->seqlen_k);
   const int64_t evenly = (walks + blocks * beside) / slots + longest / 2;
-  return call + (evenly > longest ? evenly : longest);
+  const int64_t steps = call + (evenly > longest ? evenly : longest);
+  return steps + steps * percents_apart(p, slots, key_blocks, parts) / 100;
 }
 
 /** Whether thread blocks of a kernel may share a group: those of dense calls on 9.0. Under a window
@@ -270,11 +293,11 @@ static int32_t choose_parts(const ap_problem *p, const ap_launch *launch, int64_
   int32_t best = 1;
   if (most <= 1)
     return best;
-  const int64_t alone = steps_of_call(p, slots, key_blocks, row_blocks, 1);
-  int64_t least = alone - alone * GAIN_PERCENT / 100;
+  int64_t least = steps_of_call(p, slots, key_blocks, row_blocks, 1);
   for (int32_t parts = 2; parts <= most; ++parts) {
     const int64_t steps = steps_of_call(p, slots, key_blocks, row_blocks, parts);
-    if (steps < least) {
+    const int percent = best == 1 || parts * launch->grid > slots * ROUNDS ? GAIN_PERCENT : 0;
+    if (steps < least - least * percent / 100) {
       least = steps;
       best = parts;
     }
