@@ -84,3 +84,16 @@ def test_a_fault_that_nobody_sees_escapes(emulator, capsys):
     found = emulator("nothing like it")
     assert mutate.summary(outcomes_of(found), found.failing, 1.0) == 1
     assert "escaped: a fault" in capsys.readouterr().out
+
+
+def test_a_fault_is_where_its_text_begins_a_line():
+    """What is indented further is another place, which has a fault of its own."""
+    text = "if (x) {\n    wait();\n}\n  wait();\n"
+    fault = Mutation("it does not wait", "file", "  wait();\n", "")
+    assert fault.apply(text) == "if (x) {\n    wait();\n}\n"
+    assert (
+        Mutation("nor here", "file", "    wait();\n", "").apply(text) == "if (x) {\n}\n  wait();\n"
+    )
+    assert Mutation("nor anywhere", "file", "wait();", ";", 0).apply(text).count("wait") == 0
+    with pytest.raises(ValueError, match="is not in file: bring it up to date"):
+        Mutation("there is one", "file", "  wait();\n", "", 2).apply(text)
