@@ -3043,8 +3043,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    start_output(out, p, shared, stage.index);\n"
          "    finish_output(out);\n");
     if (shares_words) {
-      TEXT("    // The warp's lanes arrive and wait: the words have been read, and one arrival stands for all. Else\n"
-           "    // the vote on the next scores stands between.\n"
+      TEXT("    // The warp's lanes arrive and wait: they have read the words. Elsewhere the vote on the next\n"
+           "    // scores stands between.\n"
            "    __syncwarp();\n");
     }
     TEXT("    arrive_once(v_empty(shared, stage.index));\n");

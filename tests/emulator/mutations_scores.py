@@ -706,7 +706,7 @@ MUTATIONS = [
     Mutation(
         "keys' words are handed back by one lane",
         FWD_SM90,
-        "    // the vote on the next scores stands between.\n    __syncwarp();\n",
+        "    // scores stands between.\n    __syncwarp();\n",
         "",
     ),
     Mutation(
