@@ -71,6 +71,15 @@ def test_a_kernel_that_always_fails_catches_nothing(emulator, capsys):
     assert all(f"fails without a fault: {stem}, its own tile" in said for stem, _ in KERNELS)
 
 
+def test_kernels_without_a_fault(emulator, monkeypatch, capsys):
+    found = emulator("hdim72")
+    monkeypatch.setattr(sys, "argv", ["mutate.py", "--without", "--emulate", str(found.program)])
+    assert mutate.main() == 1
+    said = capsys.readouterr().out
+    assert said.startswith("2 kernels, 1 fail\n") and KERNELS[1][0] in said
+    assert KERNELS[0][0] not in said
+
+
 def test_the_next_kernel_is_asked_after_one_that_always_fails(emulator, capsys):
     """It still is an error: the fault may be one that the first should see."""
     found = emulator(KERNELS[0][0], "fault")
