@@ -394,8 +394,9 @@ static row table[ROWS_MAX];
 static int table_rows, next_row;
 
 static void add_row(row r) {
-  if (table_rows < ROWS_MAX)
-    table[table_rows++] = r;
+  if (table_rows == ROWS_MAX)
+    give_up("more rows than the table holds");
+  table[table_rows++] = r;
 }
 
 /* What is done to scores takes turns with the rest: on all head dims of the sm80 template, and on those
