@@ -1113,6 +1113,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     if (takes) {
       TEXT("  const int before = work->before.steps, end = before + work->steps;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  // Steps that have no sum go through the place of what the keys before may yet add: the first\n"
+             "  // lane's additions are read.\n"
+             "  if (is_direct(args)) {\n"
+             "    wait_for_additions(0);\n"
+             "    __syncwarp();\n"
+             "  }\n");
+      }
     }
     TEXT("  for (int n = ");
     STRING(takes ? "before" : "0");

@@ -3041,8 +3041,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    }\n");
   } else {
     TEXT("    start_output(out, p, shared, stage.index);\n"
-         "    finish_output(out);\n"
-         "    arrive_once(v_empty(shared, stage.index));\n");
+         "    finish_output(out);\n");
+    if (shares_words) {
+      TEXT("    // The warp's lanes arrive and wait: they have read the words. Elsewhere the vote on the next\n"
+           "    // scores stands between.\n"
+           "    __syncwarp();\n");
+    }
+    TEXT("    arrive_once(v_empty(shared, stage.index));\n");
   }
   TEXT("    stage = next_stage(stage, STAGES);\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {

@@ -98,7 +98,7 @@ def _add_axis(group: argparse._ArgumentGroup, axis: Axis) -> None:
     default = "" if axis.default is None else f" ({axis.print(axis.default)})"
     text = axis.help or ", ".join(axis.domain if axis.kind == "word" else map(str, axis.domain))
     kind = int if axis.kind == "number" and not axis.shown else str
-    metavar = axis.letter if axis.kind == "number" else None
+    metavar = axis.letter if axis.kind == "number" else axis.name.upper()
     group.add_argument(
         _option(axis), dest=_dest(axis), type=kind, nargs="+", metavar=metavar, help=text + default
     )

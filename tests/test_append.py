@@ -182,7 +182,7 @@ INT = np.zeros(2, np.int32)
             (K, None, CACHE, None),
             {"seqused_k": INT.astype(np.int64)},
             ValueError,
-            r"dtype int64; it must be \(2\) and int32",
+            r"dtype int64; it must be \(2,\) and int32",
         ),
         ((K, None, CACHE, None), {"slot_mapping": INT}, ValueError, r"must be \(2, 3\) and int64"),
         ((K, None, CACHE, None), {"cu_seqlens": INT}, ValueError, "ragged tensors are"),

@@ -230,6 +230,16 @@ static void test_empty(void **state) {
                   ? "flash_bwd_delta_hdim64_fp16_sm80 96; flash_bwd_dq_hdim64_fp16_sm80 48"
                   : "flash_bwd_delta_hdim64_fp16_sm80 96; flash_bwd_convert_hdim64_fp16_sm80 96");
   }
+  /* Keys alone, more blocks of them than SMs: nothing before bwd sets the counter that thread blocks
+   * would take them by. */
+  attnpress_backward_args many = args_for(64, 64, ATTNPRESS_BF16);
+  void *const data = (void *)0x10000;
+  many.q = many.dq = many.out = many.dout =
+      attnpress_tensor_bshd(data, BATCH, 0, HEADS, 64, ATTNPRESS_BF16);
+  many.k = many.dk = many.v = many.dv =
+      attnpress_tensor_bshd(data, BATCH, 128000, KV_HEADS, 64, ATTNPRESS_BF16);
+  say_plan(handle, &many, "sm_90", ATTNPRESS_ONE_CALL, text, sizeof text, NULL);
+  assert_string_equal(text, "flash_bwd_hdim64_bf16_sm90 4000");
   attnpress_destroy(handle);
 }
 

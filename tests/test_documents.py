@@ -3,6 +3,7 @@ is said of the tool between the lines is what it takes."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -152,6 +153,29 @@ def test_what_is_said_of_the_tool(name: str, build_dir: Path):
         options = {word.split("=")[0] for word in words if word.startswith("--")}
         unknown = options - known.get(command, set()) - {"--help"}
         assert not unknown, f"{name}: attnpress {code}: {unknown}"
+
+
+def shown_signatures() -> list[tuple[str, str]]:
+    """`attnpress.function(a, b, *, c)`, as tables of the documents have it: name, arguments."""
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
+    rows = "".join(re.findall(r"^\| .*\n", text, flags=re.MULTILINE))
+    return sorted(set(re.findall(r"`(attnpress(?:\.[a-z_0-9]+)+)\(([^`]*)\)`", rows)))
+
+
+@pytest.mark.parametrize(("name", "words"), shown_signatures())
+def test_shown_signature(name: str, words: str, build_dir: Path):
+    """Its arguments exist, and those before the * can be given by position, in this order."""
+    attnpress = pytest.importorskip("attnpress")
+    __import__(name.rpartition(".")[0])
+    function = attnpress
+    for part in name.split(".")[1:]:
+        function = getattr(function, part)
+    parameters = inspect.signature(function).parameters
+    positional = [n for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    shown = [word.strip().lstrip("*") for word in words.split(",") if word.strip() != "..."]
+    end = shown.index("") if "" in shown else len(shown)
+    assert shown[:end] == [n for n in positional if n in shown[:end]]
+    assert set(shown[end + 1 :]) <= set(parameters) - set(positional)
 
 
 def test_figures_without_rich(tmp_path: Path):

@@ -394,8 +394,9 @@ static row table[ROWS_MAX];
 static int table_rows, next_row;
 
 static void add_row(row r) {
-  if (table_rows < ROWS_MAX)
-    table[table_rows++] = r;
+  if (table_rows == ROWS_MAX)
+    give_up("more rows than the table holds");
+  table[table_rows++] = r;
 }
 
 /* What is done to scores takes turns with the rest: on all head dims of the sm80 template, and on those
@@ -497,6 +498,9 @@ static void make_table(void) {
   for (int i = 0; i < 6; ++i)
     add_row((row){40, 4, 1 + i % 2, 150, 700, taken[i], taken[i], 1 + i % 2, i / 2 % 2, 0, i % 3,
                   i % 2, i / 3, NULL});
+  /* And without queries, where nobody sets the counter that they would take them by. */
+  add_row((row){40, 4, 2, 0, 700, 64, 64, 2, 0, 0, 0, 0, 0, NULL});
+  add_row((row){40, 4, 4, 0, 700, 128, 128, 1, 1, 0, 0, 0, 0, NULL});
   add_scores();
   add_snippets();
 }

@@ -151,6 +151,7 @@ X, W = np.zeros((2, 3), np.float32), np.zeros(3, np.float32)
         ((X, W[:2]), ValueError, "weight has shape"),
         ((X, W, W.astype(np.float16)), ValueError, "weight has dtype float32 and bias float16"),
         ((X, [1, 1, 1]), TypeError, "weight is list"),
+        ((X, W, W, "x"), TypeError, "eps is 'x'; it must be a number"),
         ((X, W, W, 0.0), ValueError, "eps is 0"),
         ((X, W, W, -1.0), ValueError, "eps is -1"),
         ((X, W, W, float("nan")), ValueError, "eps is nan"),

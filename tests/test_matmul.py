@@ -66,7 +66,7 @@ X, W = np.zeros((2, 16), np.float16), np.zeros((16, 16), np.float16)
         (np.zeros((), np.float16), W, ValueError, "no dimensions"),
         (X, W[:8], ValueError, r"w has shape \(8, 16\)"),
         (X, W[:8, :8], ValueError, "w has shape"),
-        (X.astype(np.float32), W, ValueError, "dtype is 3"),
+        (X.astype(np.float32), W, ValueError, "x is float32; float16 and bfloat16 are"),
         (X, W.astype(np.float64), ValueError, "float64"),
         (X[:, :12], W[:12, :12], ValueError, "n is 12"),
         (np.zeros((2, 32), np.float16)[:, ::2], W, ValueError, "x has strides"),

@@ -116,6 +116,7 @@ X, L = np.zeros((2, 3, 4, 8), np.float32), np.zeros((2, 4, 3), np.float32)
         (([X], [L[:, :3]]), {}, ValueError, r"lses\[0\] has shape \(2, 3, 3\)"),
         (([X], [L]), {"out": X[:, ::-1]}, ValueError, "no negative strides"),
         (([X], [L]), {"out": X, "dtype": np.float16}, ValueError, "out and dtype"),
+        (([X], [L]), {"dtype": "f7"}, TypeError, "dtype is 'f7'; it must be a dtype of"),
         (([X], [L]), {"lse": L[..., ::-1]}, ValueError, "must not be negative"),
         (([np.ma.masked_array(X)], [L]), {}, TypeError, "masked"),
     ],

@@ -747,6 +747,13 @@ static void test_launches(void **state) {
   assert_string_equal(cuda->launch[14].symbol, "flash_bwd_sinks_hdim8_fp16_ragged_sm80");
   check_launch(&cuda->launch[15],
                &((attnpress_fwd_schedule_args *)(void *)cuda->launch[13].args)->order[0], 1, 3);
+
+  /* One sequence without rows, though the bound has some. */
+  args.sinks = NULL;
+  args.dsinks = NULL;
+  ragged.batch = 1;
+  ragged.max_seqlen_q = 20;
+  assert_ok(attnpress_backward(handle, &args, NULL));
   attnpress_destroy(handle);
 }
 

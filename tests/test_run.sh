@@ -144,6 +144,26 @@ wrong 'a function of the outer product' --mod "$mods/../../../tests/emulator/mod
 grep -q 'is not a function of the outer product' "$work/err" || fail "run outer --mod of a score"
 "$tool" run outer --mod-scalar a=1 2>"$work/err" && fail "--mod-scalar without --mod"
 grep -q 'is given without --mod' "$work/err" || fail "run outer --mod-scalar without --mod"
+wrong 'hdim needs a value, a whole number from 1' --hdim
+wrong 'dtype needs a value: it can be fp16' --dtype
+wrong '"gpu"; it can be cpu, cuda and emulated' --device gpu
+wrong '"conv" is neither a family nor an option' conv
+
+# emulated TEXT WORD...: status 2, and a sentence of the emulator's that says TEXT
+emulated() {
+  text=$1
+  shift
+  "$tool" run "$@" >"$work/out" 2>"$work/err"
+  [ $? -eq 2 ] && grep -q -- "$text" "$work/err" || fail "$* (does not say \"$text\")"
+}
+if [ -x "$tool-emulate" ]; then # it needs clang
+  emulated '"sm99"; it must be sm80, sm86 or sm90' --device emulated --arch sm99
+  emulated 'heads is 3 and --kv-heads 2; the first' --device emulated --heads 3 --kv-heads 2
+  emulated '"--frobnicate" is not an option of' --device emulated --frobnicate 3
+  emulated '"5"; it must be two whole numbers' --device emulated --window 5
+  emulated '"fp64"; it must be fp16, bf16 or fp32' softmax --device emulated --dtype fp64
+  emulated '"-1"; it must be a whole number from 0' softmax --device emulated --rows=-1
+fi
 wrong '10^15' --bias fp16 --seqlen-q 2147480000 --hdim 8
 wrong '10^15' --batch 2147483647 --seqlen-q 2147483647
 

@@ -84,7 +84,7 @@ def test_types_of_a_program(mypy, root, tmp_path):
         ("cache_dir=''", "InvalidArgumentError", "options.cache_dir is an empty text"),
         ("log='x'", "TypeError", "it must be callable"),
         ("cache_layers='/opt/x'", "TypeError", "must be a sequence"),
-        ("num_threads='2'", "TypeError", ""),
+        ("num_threads='2'", "TypeError", "num_threads is '2'; it must be a whole number"),
     ],
 )
 def test_settings_that_are_not_allowed(root, call: str, exception: str, says: str):

@@ -93,6 +93,7 @@ X = np.zeros((2, 3), np.float32)
         ((X.astype(np.float64),), ValueError, "float64"),
         ((X.astype(">f4"),), ValueError, "byte order"),
         ((np.zeros((), np.float32),), ValueError, "no dimensions"),
+        ((X, "x"), TypeError, "scale is 'x'; it must be a number"),
         ((X, 0.0), ValueError, "scale is 0"),
         ((X, 1e-60), ValueError, "scale is 1e-60"),
         ((X, float("nan")), ValueError, "scale is nan"),

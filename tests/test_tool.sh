@@ -246,7 +246,7 @@ echo '{"num_attention_heads": 10}' >"$folder/broken.json"
 check 1 compile --config "$folder/broken.json" --target sm_90
 complains "has neither head_dim nor hidden_size"
 check 1 compile --config "$folder/none.json" --target sm_90
-complains "No such file"
+complains "none.json: No such file"
 check 2 compile --hdim 72
 complains "--target is missing, and there is no GPU"
 ATTNPRESS_LIBCUDA=$build/libfake_cuda.so FAKE_CUDA_CAPABILITY=8.9 \

@@ -255,7 +255,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="calls with out"):
         attnpress.flash_attn_varlen_func(q, k, v, *LENGTHS, out=torch.empty_like(q))
     pages, table = torch.zeros(4, 16, 2, 40), torch.zeros(5, 1, dtype=torch.int32)
-    with pytest.raises(NotImplementedError, match="page_table"):
+    with pytest.raises(NotImplementedError, match="block_table"):
         attnpress.flash_attn_varlen_func(q, pages, pages, *LENGTHS, block_table=table)
     with pytest.raises(NotImplementedError, match="no gradient by alibi_slopes"):
         attnpress.flash_attn_varlen_func(

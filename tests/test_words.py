@@ -29,9 +29,17 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "SECURITY.md",
+    "bench/NOTES.md",
+    "bench/README.md",
+    "docs/backward.md",
+    "docs/conv2d.md",
+    "docs/families.md",
     "docs/hopper.md",
     "docs/python.md",
+    "docs/score-mods.md",
     "docs/sm80.md",
+    "generator/README.md",
+    "tests/emulator/README.md",
 )
 
 

@@ -25,11 +25,15 @@ static void print_help(void) {
          ATTNPRESS_VERSION_MAJOR, ATTNPRESS_VERSION_MINOR, ATTNPRESS_VERSION_PATCH);
   for (const tool_command *const *c = ap_tool_commands; *c != NULL; ++c)
     printf("  %-13s%s\n", (*c)->name, (*c)->summary);
-  printf("\nKernels are named\n  %s\n"
-         "with D and DV the head dims. `attnpress source NAME` prints one, or says what is "
+  printf("\nKernels are named\n");
+  for (const char *names = tool_grammar(), *next; names != NULL; names = next) {
+    next = strstr(names, " or ");
+    printf("  %.*s\n", next ? (int)(next - names) : (int)strlen(names), names);
+    next = next ? next + strlen(" or ") : NULL;
+  }
+  printf("with D and DV the head dims. `attnpress source NAME` prints one, or says what is "
          "allowed.\n\n"
-         "exit status: 0 success, 1 failure, 2 wrong arguments\n",
-         tool_grammar());
+         "exit status: 0 success, 1 failure, 2 wrong arguments\n");
 }
 
 int main(int argc, char **argv) {

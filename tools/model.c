@@ -104,7 +104,7 @@ static int tool_read_model(const char *command, const char *path, tool_shape *sh
   size_t wrong;
   char *text = read_file(path);
   if (text == NULL)
-    return fail(command, path, strerror(errno));
+    return fprintf(stderr, "attnpress %s: %s: %s\n", command, path, strerror(errno)), 0;
   int good = json_parse(text, &root, &wrong) && root.kind == JSON_OBJECT;
   if (!good) {
     fprintf(stderr, "attnpress %s: %s is no JSON object (byte %zu)\n", command, path, wrong);

@@ -1,7 +1,6 @@
 /* attnpress run: random inputs through the public API, timed, and checked against float64
  * (reference.h). */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,6 @@
 enum { REPEAT_MAX = 100000, SAMPLED_ROWS = 64 };
 
 static const char *const check_names[] = {"none", "sample", "full"};
-static const char *const device_names[] = {"any", "cpu", "cuda"};
 static const char *const layout_names[] = {"bshd", "bhsd"};
 static const char *const page_table_names[] = {"rows", "flat"};
 static const char *const rotary_names[] = {"none", "neox", "interleaved"};
@@ -58,31 +56,6 @@ typedef struct session {
 } session;
 
 /* ---- Words ---- */
-
-/* Parses a whole number; TOOL_USAGE with a sentence where it is none, or out of range. */
-static int parse_number(const char *option, const char *text, int64_t least, int64_t most,
-                        int64_t *value) {
-  char *end;
-  errno = 0;
-  const long long number = strtoll(text, &end, 10);
-  if (*text == '\0' || *end != '\0' || errno != 0 || number < least || number > most)
-    return tool_usage("run", "%s is \"%s\"; it must be a whole number from %" PRId64 " to %" PRId64,
-                      option, text, least, most);
-  *value = number;
-  return TOOL_OK;
-}
-
-static int parse_choice(const char *option, const char *text, const char *const *names, int first,
-                        int count, int *value) {
-  char allowed[128];
-  for (int i = first; i < count; ++i)
-    if (strcmp(text, names[i]) == 0) {
-      *value = i;
-      return TOOL_OK;
-    }
-  tool_join(allowed, sizeof allowed, names + first, (size_t)(count - first));
-  return tool_usage("run", "%s is \"%s\"; it can be %s", option, text, allowed);
-}
 
 /* What goes with --lengths; batch and lengths become those of the call. */
 static int check_lengths(run_options *o) {
@@ -134,7 +107,7 @@ static int parse_options(int argc, char **argv, run_options *o) {
   } choices[] = {
       {"--dtype", dtype_names, ATTNPRESS_FP16, 4, &o->dtype},
       {"--layout", layout_names, 0, 2, &o->layout},
-      {"--device", device_names, DEVICE_CPU, 3, &o->device},
+      {"--device", tool_device_names, TOOL_CPU, TOOL_DEVICES, &o->device},
       {"--check", check_names, 0, 3, &o->check},
       {"--page-tables", page_table_names, 0, 2, &o->lengths.flat},
       {"--rotary", rotary_names, 0, 3, &o->rotary},
@@ -175,17 +148,20 @@ static int parse_options(int argc, char **argv, run_options *o) {
     for (size_t n = 0; !known && n < sizeof numbers / sizeof *numbers; ++n)
       if ((value = tool_option(argc, argv, &i, numbers[n].name)) != NULL) {
         known = 1;
-        status = parse_number(numbers[n].name, value, numbers[n].least, numbers[n].most,
-                              numbers[n].value);
+        status = tool_parse_number("run", numbers[n].name, value, numbers[n].least, numbers[n].most,
+                                   numbers[n].value);
       }
     for (size_t n = 0; !known && n < sizeof choices / sizeof *choices; ++n)
       if ((value = tool_option(argc, argv, &i, choices[n].name)) != NULL) {
         known = 1;
-        status = parse_choice(choices[n].name, value, choices[n].names, choices[n].first,
-                              choices[n].count, choices[n].value);
+        status = tool_parse_choice("run", choices[n].name, value, choices[n].names,
+                                   choices[n].first, choices[n].count, choices[n].value);
       }
     if (!known)
-      return tool_usage("run", "\"%s\" is not an option", argv[i]);
+      return tool_usage("run",
+                        strncmp(argv[i], "--", 2) == 0 ? "\"%s\" is not an option"
+                                                       : "\"%s\" is neither a family nor an option",
+                        argv[i]);
     if (status != TOOL_OK)
       return status;
   }
@@ -233,8 +209,8 @@ static int open_device(session *s) {
   char why[512];
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
   attnpress_status status;
-  const int any = s->o.device == DEVICE_ANY;
-  if (s->o.device == DEVICE_CUDA || (any && s->o.dtype != ATTNPRESS_FP32)) {
+  const int any = s->o.device == TOOL_ANY_DEVICE;
+  if (s->o.device == TOOL_CUDA || (any && s->o.dtype != ATTNPRESS_FP32)) {
     if (cuda_device_open(&s->cuda, 0, why, sizeof why) == 0)
       s->on_cuda = !any || s->cuda.capability >= 80;
     else if (!any) {
@@ -814,7 +790,7 @@ static int run(session *s) {
 
 int run_time(const run_options *o, double *ms) {
   session s = {.o = *o};
-  s.o.device = DEVICE_CUDA;
+  s.o.device = TOOL_CUDA;
   int status = open_device(&s);
   if (status == TOOL_OK)
     status = describe_call(&s);

@@ -6,7 +6,6 @@
 #include "score_options.h"
 
 enum { CHECK_NONE, CHECK_SAMPLE, CHECK_FULL };
-enum { DEVICE_ANY, DEVICE_CPU, DEVICE_CUDA };
 enum { NOT_GIVEN = -1 };
 
 typedef struct run_options {

@@ -53,8 +53,8 @@ static attnpress_tensor *tensor_of(attnpress_backward_args *a, int which) {
 
 static int open_device(session *s) {
   char why[512];
-  const int any = s->o->device == DEVICE_ANY;
-  if (s->o->device == DEVICE_CUDA || (any && s->o->dtype != ATTNPRESS_FP32)) {
+  const int any = s->o->device == TOOL_ANY_DEVICE;
+  if (s->o->device == TOOL_CUDA || (any && s->o->dtype != ATTNPRESS_FP32)) {
     if (cuda_device_open(&s->cuda, 0, why, sizeof why) == 0)
       s->on_cuda = !any || s->cuda.capability >= 80;
     else if (!any) {

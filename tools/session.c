@@ -1,7 +1,6 @@
 /* Options, buffers and calls of `attnpress run FAMILY`. */
 #include "session.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +9,9 @@
 #include "cpu/isa.h"
 #include "tool.h"
 
-enum { DEVICE_ANY, DEVICE_CPU, DEVICE_CUDA };
 enum { NOT_GIVEN = -1, REPEAT_MAX = 100000, SAMPLED_ROWS = 64, ALIGNMENT = 64 };
 
 const char *const tool_dtype_names[] = {"any", "fp16", "bf16", "fp32"};
-static const char *const device_names[] = {"any", "cpu", "cuda"};
 static const char *const check_names[] = {"none", "sample", "full"};
 
 const tool_opt tool_session_options[] = {
@@ -28,29 +25,6 @@ const tool_opt tool_session_options[] = {
     {NULL, NULL, NULL}};
 
 /* ---- Options --------------------------------------------------------------------------------- */
-
-static int parse_number(const tool_session *s, const tool_number *n, const char *text) {
-  char *end;
-  errno = 0;
-  const long long number = strtoll(text, &end, 10);
-  if (*text == '\0' || *end != '\0' || errno != 0 || number < n->least || number > n->most)
-    return tool_usage(s->command,
-                      "%s is \"%s\"; it must be a whole number from %" PRId64 " to %" PRId64,
-                      n->name, text, n->least, n->most);
-  *n->value = number;
-  return TOOL_OK;
-}
-
-static int parse_choice(const tool_session *s, const tool_choice *c, const char *text) {
-  char allowed[64];
-  for (int i = c->first; i < c->count; ++i)
-    if (strcmp(text, c->names[i]) == 0) {
-      *c->value = i;
-      return TOOL_OK;
-    }
-  tool_join(allowed, sizeof allowed, c->names + c->first, (size_t)(c->count - c->first));
-  return tool_usage(s->command, "%s is \"%s\"; it can be %s", c->name, text, allowed);
-}
 
 static int parse_real(const tool_session *s, const tool_real *r, const char *text) {
   char *end;
@@ -78,10 +52,10 @@ static int parse_option(tool_session *s, const tool_options *o, int argc, char *
       return *f->value = 1, TOOL_OK;
   for (const tool_number *n = o->numbers; n != NULL && n->name != NULL; ++n)
     if ((value = tool_option(argc, argv, i, n->name)) != NULL)
-      return parse_number(s, n, value);
+      return tool_parse_number(s->command, n->name, value, n->least, n->most, n->value);
   for (const tool_choice *c = o->choices; c != NULL && c->name != NULL; ++c)
     if ((value = tool_option(argc, argv, i, c->name)) != NULL)
-      return parse_choice(s, c, value);
+      return tool_parse_choice(s->command, c->name, value, c->names, c->first, c->count, c->value);
   for (const tool_real *r = o->reals; r != NULL && r->name != NULL; ++r)
     if ((value = tool_option(argc, argv, i, r->name)) != NULL)
       return parse_real(s, r, value);
@@ -96,9 +70,10 @@ int tool_session_parse(tool_session *s, const char *command, const tool_options 
   const tool_number numbers[] = {{"--repeat", &s->repeat, 1, REPEAT_MAX},
                                  {"--threads", &s->threads, 0, INT32_MAX},
                                  {NULL, NULL, 0, 0}};
-  const tool_choice choices[] = {{"--device", device_names, DEVICE_CPU, 3, &s->device},
-                                 {"--check", check_names, TOOL_CHECK_NONE, 3, &s->check},
-                                 {NULL, NULL, 0, 0, NULL}};
+  const tool_choice choices[] = {
+      {"--device", tool_device_names, TOOL_CPU, TOOL_DEVICES, &s->device},
+      {"--check", check_names, TOOL_CHECK_NONE, 3, &s->check},
+      {NULL, NULL, 0, 0, NULL}};
   const tool_options own = {numbers, choices, NULL, NULL, NULL};
   s->command = command;
   s->check = TOOL_CHECK_SAMPLE;
@@ -146,8 +121,8 @@ const char *tool_origin(int32_t origin) {
 int tool_session_open(tool_session *s) {
   char why[512];
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
-  const int any = s->device == DEVICE_ANY;
-  if (s->device != DEVICE_CPU) {
+  const int any = s->device == TOOL_ANY_DEVICE;
+  if (s->device != TOOL_CPU) {
     if (cuda_device_open(&s->cuda, 0, why, sizeof why) == 0)
       s->on_cuda = !any || s->cuda.capability >= 80;
     else if (!any) {

@@ -106,6 +106,25 @@ typedef struct tool_call {
   void (*set_workspace)(void *args, void *workspace, size_t bytes); /* NULL: it needs none */
 } tool_call;
 
+/** plan_<name>() and run_<name>() of a tool_call, by a family's own functions, whose structs of
+ * arguments have types: attnpress_<function>() and attnpress_plan_<function>(). */
+#define TOOL_CALL_FUNCTIONS(name, function)                                                        \
+  static attnpress_status plan_##name(attnpress_handle *handle, const void *args,                  \
+                                      const attnpress_plan_options *options,                       \
+                                      attnpress_plan **plan) {                                     \
+    return attnpress_plan_##function(handle, args, options, plan);                                 \
+  }                                                                                                \
+  static attnpress_status run_##name(attnpress_handle *handle, const void *args, void *stream) {   \
+    return attnpress_##function(handle, args, stream);                                             \
+  }
+/** set_workspace() of one, by the type of its arguments. */
+#define TOOL_SET_WORKSPACE(arguments)                                                              \
+  static void set_workspace(void *args, void *workspace, size_t bytes) {                           \
+    arguments *a = args;                                                                           \
+    a->workspace = workspace;                                                                      \
+    a->workspace_bytes = bytes;                                                                    \
+  }
+
 /** What the result was found to be. */
 typedef struct tool_verdict {
   double ratio; /* of the error to what is allowed */

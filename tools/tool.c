@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "tool.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +34,35 @@ const char *tool_option(int argc, char **argv, int *i, const char *name) {
   if (argv[*i][length] != '\0')
     return NULL;
   return *i + 1 < argc ? argv[++*i] : "";
+}
+
+const char *const tool_device_names[TOOL_DEVICES] = {"any", "cpu", "cuda", "emulated"};
+
+int tool_parse_number(const char *command, const char *option, const char *text, int64_t least,
+                      int64_t most, int64_t *value) {
+  char *end;
+  errno = 0;
+  const long long number = strtoll(text, &end, 10);
+  if (*text == '\0' || *end != '\0' || errno != 0 || number < least || number > most)
+    return tool_usage(command, "%s %s%s%s a whole number from %" PRId64 " to %" PRId64, option,
+                      *text ? "is \"" : "needs a value,", text, *text ? "\"; it must be" : "",
+                      least, most);
+  *value = number;
+  return TOOL_OK;
+}
+
+int tool_parse_choice(const char *command, const char *option, const char *text,
+                      const char *const *names, int first, int count, int *value) {
+  char allowed[128];
+  for (int i = first; i < count; ++i)
+    if (strcmp(text, names[i]) == 0) {
+      *value = i;
+      return TOOL_OK;
+    }
+  tool_join(allowed, sizeof allowed, names + first, (size_t)(count - first));
+  if (*text == '\0')
+    return tool_usage(command, "%s needs a value: it can be %s", option, allowed);
+  return tool_usage(command, "%s is \"%s\"; it can be %s", option, text, allowed);
 }
 
 void tool_cell(tool_table *table, const char *format, ...) {

@@ -32,6 +32,17 @@ int tool_fail(const char *command, attnpress_status status);
  * argv[*i] is something else. *i then stands on the last word that was used. A value that is
  * missing is "". */
 const char *tool_option(int argc, char **argv, int *i, const char *name);
+/** Reads an option's value, a whole number. TOOL_USAGE, with a sentence, where it is none, or out of
+ * range. */
+int tool_parse_number(const char *command, const char *option, const char *text, int64_t least,
+                      int64_t most, int64_t *value);
+/** The same of one of `names`, from `first` up to `count`; *value: its place. */
+int tool_parse_choice(const char *command, const char *option, const char *text,
+                      const char *const *names, int first, int count, int *value);
+/** What tool_parse_choice() takes for --device. TOOL_EMULATED never comes there: tool_is_emulated()
+ * sees it before. */
+enum { TOOL_ANY_DEVICE, TOOL_CPU, TOOL_CUDA, TOOL_EMULATED, TOOL_DEVICES };
+extern const char *const tool_device_names[TOOL_DEVICES];
 /** Runs a small call on a device and compares it with the CPU's; `text` says how that went. 0: it did
  * not run, or the result is wrong. */
 int tool_check_device(int ordinal, char *text, size_t size);

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import operator
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import (
     POINTER,
     Structure,
@@ -27,6 +28,7 @@ from ctypes import (
     c_void_p,
 )
 from pathlib import Path
+from typing import Any
 
 VERSION = (0, 3)  # major and minor of the header that this file mirrors
 
@@ -464,6 +466,28 @@ def error_of(status: int) -> Error:
     """The exception of the calling thread's last failed call, which returned `status`."""
     message = library.attnpress_last_error().decode("utf-8", "replace")
     return _ERRORS.get(status, Error)(status, message)
+
+
+def real_number(name: str, value: Any) -> float:
+    """An argument as a float; TypeError with its name where it is no number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}; it must be a number") from None
+
+
+def whole_number(name: str, value: Any) -> int:
+    """An argument as an int; TypeError with its name where it is no whole number."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+
+
+def shape_text(shape: Sequence[int | None]) -> str:
+    """A shape as Python writes it; None: any extent."""
+    text = ", ".join("any" if extent is None else str(extent) for extent in shape)
+    return f"({text},)" if len(shape) == 1 else f"({text})"
 
 
 def check(status: int) -> None:

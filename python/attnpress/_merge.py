@@ -90,7 +90,12 @@ def merge(
         _give_lse(given, parts[i], f"lses[{i}]", part_lse, rows)
     given.refuse_grad(*outs, *lses, out, lse)
     if out is None:
-        out = library.empty(shape, first.dtype if dtype is None else dtype, first)
+        try:
+            out = library.empty(shape, first.dtype if dtype is None else dtype, first)
+        except TypeError:
+            raise TypeError(
+                f"dtype is {dtype!r}; it must be a dtype of the parts' library"
+            ) from None
     elif dtype is not None:
         raise ValueError("out and dtype are given; either says what is written")
     if lse is None:

@@ -99,10 +99,13 @@ def check_request(
             raise ValueError(
                 f"{name} has {len(shape)} dimensions; (batch, seqlen, heads, head_dim) is needed"
             )
-    if softmax_scale is not None and not softmax_scale > 0:
-        raise ValueError(
-            f"softmax_scale is {softmax_scale}; it must be positive, or None for 1 / sqrt(head_dim)"
-        )
+    allowed = "it must be positive, or None for 1 / sqrt(head_dim)"
+    try:
+        fits = softmax_scale is None or softmax_scale > 0
+    except TypeError:
+        raise TypeError(f"softmax_scale is {softmax_scale!r}; {allowed}") from None
+    if not fits:
+        raise ValueError(f"softmax_scale is {softmax_scale}; {allowed}")
 
 
 def strides_read(

@@ -22,6 +22,8 @@ class Ragged:
     max_seqlen_k: int = 0
     seqlen_k_new: int = 0
     arrays: dict[str, Any] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+    """What the caller calls the arrays, where that is another name."""
     before: Callable[[], Any] | None = None
     """What is done when the call has been checked, and before it: it writes to k and v."""
     key: tuple[Any, ...] | None = None
@@ -41,7 +43,11 @@ def checked_length(name: str, value: Any) -> int:
     """A bound of lengths: an int, or a tensor of one, whose value is fetched."""
     try:
         number = int(value)
-    except (TypeError, ValueError):
+        # Of a tensor the comparison would be another launch.
+        whole = not isinstance(value, (float, str)) or number == value
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
         raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
     if number < 0:
         raise ValueError(f"{name} is {number}; it must be 0 or more")
@@ -87,6 +93,7 @@ FIXED_SPLITS = -(2**31)  # num_splits of a batch-invariant call
 
 def splits_of(num_splits: int, batch_invariant: bool) -> int:
     """What stands for both; ValueError where they do not go together."""
+    num_splits = c.whole_number("num_splits", num_splits)
     if batch_invariant and num_splits not in (0, FIXED_SPLITS):
         raise ValueError(
             f"num_splits is {num_splits} with batch_invariant, which splits keys at fixed places; "
@@ -101,8 +108,7 @@ def check_array(name: str, shape: Sequence[int], allowed: Sequence[int | None]) 
         want in (None, have) for have, want in zip(shape, allowed)
     )
     if not fits:
-        said = ", ".join("any" if want is None else str(want) for want in allowed)
-        raise ValueError(f"{name} has shape {tuple(shape)}; it must be ({said})")
+        raise ValueError(f"{name} has shape {tuple(shape)}; it must be {c.shape_text(allowed)}")
 
 
 def check_in_place(*tensors: tuple[str, Any, Any]) -> None:

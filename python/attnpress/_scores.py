@@ -108,15 +108,17 @@ def mask_of(
 
 
 def softcap_of(softcap: float) -> float:
+    softcap = c.real_number("softcap", softcap)
     if not (softcap >= 0 and math.isfinite(softcap)):
         raise ValueError(f"softcap is {softcap}; it must be positive and finite, or 0 for none")
-    return float(softcap)
+    return softcap
 
 
 def probability_of(dropout_p: float) -> float:
+    dropout_p = c.real_number("dropout_p", dropout_p)
     if not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p is {dropout_p}; it must be 0 to less than 1")
-    return float(dropout_p)
+    return dropout_p
 
 
 # ---- Groups --------------------------------------------------------------------------------------

@@ -63,13 +63,13 @@ def configure(
         struct_size=ctypes.sizeof(c.Options),
         jit_off=int(jit_off),
         cache_off=int(cache_off),
-        num_threads=num_threads,
+        num_threads=c.whole_number("num_threads", num_threads),
         nvrtc_path=os.fsencode(nvrtc_path) if nvrtc_path is not None else None,
         cache_dir=os.fsencode(cache_dir) if cache_dir is not None else None,
         read_only_dirs=cast(array, POINTER(c_char_p)) if layers else None,
-        cache_max_bytes=cache_max_bytes,
+        cache_max_bytes=c.whole_number("cache_max_bytes", cache_max_bytes),
         log=cast(function, c_void_p) if function is not None else None,
-        arch_max=arch_max,
+        arch_max=c.whole_number("arch_max", arch_max),
         check=int(bool(check)),
     )
     _plan.set_options(options, (array, function))

@@ -108,8 +108,7 @@ class Arguments:
             want is None or have == want for have, want in zip(value.shape, shape)
         )
         if found != dtype or not fits:
-            wanted = ", ".join("any" if n is None else str(n) for n in shape)
             raise ValueError(
-                f"{name} has shape {tuple(value.shape)} and dtype {found}; it must be ({wanted}) "
-                f"and {dtype}"
+                f"{name} has shape {tuple(value.shape)} and dtype {found}; it must be "
+                f"{c.shape_text(shape)} and {dtype}"
             )

@@ -28,7 +28,11 @@ _dense: Any = flash_attn_func  # without its overloads, which tell what return_a
 
 
 def _dimensions(name: str, value: Any, count: int, wanted: str) -> None:
-    if getattr(value, "ndim", count) != count:
+    if not hasattr(value, "ndim"):
+        raise TypeError(
+            f"{name} is {type(value).__name__}; PyTorch tensors and NumPy arrays are supported"
+        )
+    if value.ndim != count:
         raise ValueError(f"{name} has {value.ndim} dimensions; {wanted} is needed")
 
 
@@ -84,6 +88,16 @@ def flash_attn_kvpacked_func(
     )  # fmt: skip
 
 
+# What the functions here call the library's arrays.
+TABLES = {"page_table": "block_table", "page_table_v": "block_table_v"}
+CACHE = {
+    **TABLES,
+    "seqused_k": "cache_seqlens",
+    "kv_batch_idx": "cache_batch_idx",
+    "leftpad_k": "cache_leftpad",
+}
+
+
 def _packed(cu_seqlens_q: Any, max_seqlen_q: Any, max_seqlen_k: Any, **arrays: Any) -> Ragged:
     """Sequences of a q in which they lie one after the other."""
     return Ragged(
@@ -91,14 +105,17 @@ def _packed(cu_seqlens_q: Any, max_seqlen_q: Any, max_seqlen_k: Any, **arrays: A
         max_seqlen_q=checked_length("max_seqlen_q", max_seqlen_q),
         max_seqlen_k=checked_length("max_seqlen_k", max_seqlen_k),
         arrays={"cu_seqlens_q": cu_seqlens_q, **arrays},
+        said=TABLES,
     )
 
 
 def _check_arrays(adapter: Any, q: Any, ragged: Ragged) -> None:
+    for name in ragged.names():
+        said = ragged.said.get(name, name)
+        ragged.arrays[name] = adapter.int32_array(said, ragged.arrays[name], q)
     shapes = shapes_of(ragged)
     for name in ragged.names():
-        value = ragged.arrays[name] = adapter.int32_array(name, ragged.arrays[name], q)
-        check_array(name, value.shape, shapes[name])
+        check_array(ragged.said.get(name, name), ragged.arrays[name].shape, shapes[name])
 
 
 def _forward(
@@ -115,7 +132,9 @@ def _forward(
     own = score_mod.tensors if isinstance(score_mod, ScoreMod) else ()
     records = adapter.needs_grad(q, k, v, s_aux, bias, *own)
     if deterministic is None or "page_table" in ragged.names() or out is not None:
-        names = ("out",) if out is not None and deterministic is not None else ragged.names()
+        names = tuple(ragged.said.get(name, name) for name in ragged.names())
+        if out is not None and deterministic is not None:
+            names = ("out",)
         adapter.refuse_grad(names or ("a cache",), q, k, v, alibi_slopes, bias, s_aux, *own)
     _check_arrays(adapter, q, ragged)
     causal, request = _request_of(
@@ -550,7 +569,7 @@ def flash_attn_with_kvcache(
         "page_indptr": page_indptr,
         "schedule": schedule,
     }
-    ragged = Ragged(batch=batch, arrays=arrays, key=key, is_plain=is_plain)
+    ragged = Ragged(batch=batch, arrays=arrays, said=CACHE, key=key, is_plain=is_plain)
     if packed and max_seqlen_q is not None:
         ragged.max_seqlen_q = checked_length("max_seqlen_q", max_seqlen_q)
     if k is None:

@@ -194,7 +194,7 @@ def forward(
     _check_parameters(library, x, weight, bias)
     _check_kinds(library, residual=residual, out=out)
     library.check(("x", "residual"), (x, x if residual is None else residual), out)
-    eps = float(eps)
+    eps = c.real_number("eps", eps)
     if not (math.isfinite(eps) and c_float(eps).value > 0.0):
         raise ValueError(f"eps is {eps}; it must be positive and finite in single precision")
     rows, columns = _extents(x)

@@ -14,6 +14,7 @@ import math
 from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
 from typing import Any, TypeVar
 
+from . import _library as c
 from ._rows import Library, declared, library_of, row_stride
 
 Array = TypeVar("Array")
@@ -118,6 +119,8 @@ def _run(library: Library, x: Any, w: Any, transposed: bool) -> Any:
     rows, n = math.prod(x.shape[:-1]), x.shape[-1]
     args = MatmulArgs(struct_size=sizeof(MatmulArgs), rows=rows, n=n)
     args.dtype, args.w_dtype = library.dtype(x), library.dtype(w)
+    if args.dtype not in (c.FP16, c.BF16):
+        raise ValueError(f"x is {x.dtype}; float16 and bfloat16 are supported")
     if rows == 0 or n == 0:
         return x
     if getattr(getattr(x, "flags", None), "writeable", True) is False:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from ctypes import Structure, c_float, c_int32, c_int64, c_size_t, c_void_p, sizeof
 from typing import Any, TypeVar
 
+from . import _library as c
 from ._rows import declared, library_of, readable, row_stride
 
 Array = TypeVar("Array")
@@ -106,7 +107,7 @@ def _call(
                 f"{name} is {type(value).__name__}; with {names[0]} it must be "
                 f"{library.kind.__name__}"
             )
-    scale = float(scale)
+    scale = c.real_number("scale", scale)
     if not math.isfinite(scale) or c_float(scale).value == 0.0:
         raise ValueError(f"scale is {scale}; it must be finite and not 0 in single precision")
     library.check(names, inputs, out)

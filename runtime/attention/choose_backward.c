@@ -440,12 +440,13 @@ static int32_t choose_zero_ahead(const ap_problem *p, const ap_device *device, i
 /* ---- Thread blocks that take key blocks, and launches that overlap ---------------------------- */
 
 /** Where a kernel can, and there are more key blocks than run at once, launches as many thread blocks
- * as do, which take them one after the other. */
-static void take_key_blocks(const ap_device *device, int main_kernel, ap_backward_plan *plan,
-                            ap_launches *launches) {
+ * as do, which take them one after the other by a counter; bwd_delta sets it, which comes before where
+ * there are rows. */
+static void take_key_blocks(const ap_problem *p, const ap_device *device, int main_kernel,
+                            ap_backward_plan *plan, ap_launches *launches) {
   ap_launch *launch = &launches->launch[main_kernel];
   plan->can_take = ap_can_take(&launch->variant);
-  plan->takes = plan->can_take && launch->grid > (uint32_t)device->sm_count;
+  plan->takes = plan->can_take && p->seqlen_q > 0 && launch->grid > (uint32_t)device->sm_count;
   if (plan->takes)
     launch->grid = (uint32_t)device->sm_count;
 }
@@ -587,7 +588,7 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
       else if (plan->can_zero_ahead)
         plan->zero_ahead = choose_zero_ahead(p, device, plan->blocks[main_kernel],
                                              plan->group_parts, plan->abreast[main_kernel]);
-      take_key_blocks(device, main_kernel, plan, launches);
+      take_key_blocks(p, device, main_kernel, plan, launches);
       overlap_launches(main_kernel, plan->has_sum && !passes_on, plan, launches);
     }
   } else {

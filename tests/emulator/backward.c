@@ -603,7 +603,8 @@ static int check_delta(const call *c, char *report) {
                (long long)i, (unsigned)zeroed[i]);
       return -1;
     }
-  if (*(const uint32_t *)c->tensors[TAKEN].data != 0) {
+  /* Without rows the kernel is not launched. */
+  if (c->rows > 0 && *(const uint32_t *)c->tensors[TAKEN].data != 0) {
     snprintf(report, EMULATED_REPORT_BYTES, "taken is not 0");
     return -1;
   }

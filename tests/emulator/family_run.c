@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WRONG_WORDS = 2, NOT_KNOWN = 1 };
+enum { WRONG_WORDS = 2 };
 
 const char *const run_dtype_names[] = {"any", "fp16", "bf16", "fp32", NULL};
 
@@ -17,38 +17,47 @@ const ap_device run_device = {.capability = 80,
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-static int parse_number(const run_number *n, const char *text) {
+/* What a value must be; NULL: it is that. */
+static const char *parse_number(const run_number *n, const char *text) {
+  static char allowed[64];
   char *end;
   errno = 0;
   *n->value = strtoll(text, &end, 10);
-  return *text != '\0' && *end == '\0' && errno == 0 && *n->value >= n->least ? 0 : -1;
+  snprintf(allowed, sizeof allowed, "a whole number from %lld", (long long)n->least);
+  return *text != '\0' && *end == '\0' && errno == 0 && *n->value >= n->least ? NULL : allowed;
 }
 
-static int parse_choice(const run_choice *c, const char *text) {
-  for (int i = c->first; c->names[i] != NULL; ++i)
+static const char *parse_choice(const run_choice *c, const char *text) {
+  static char allowed[128];
+  *allowed = '\0';
+  for (int i = c->first; c->names[i] != NULL; ++i) {
     if (strcmp(text, c->names[i]) == 0)
-      return *c->value = i, 0;
-  return -1;
+      return *c->value = i, NULL;
+    const size_t used = strlen(allowed);
+    const char *between = i == c->first ? "" : c->names[i + 1] == NULL ? " or " : ", ";
+    snprintf(allowed + used, sizeof allowed - used, "%s%s", between, c->names[i]);
+  }
+  return allowed;
 }
 
-static int parse_real(const run_real *r, const char *text) {
+static const char *parse_real(const run_real *r, const char *text) {
   char *end;
   *r->value = strtof(text, &end);
-  return *text != '\0' && *end == '\0' && *r->value != 0.0f ? 0 : -1;
+  return *text != '\0' && *end == '\0' && *r->value != 0.0f ? NULL : "a number, and not 0";
 }
 
-static int keep_text(const run_text *t, const char *text) {
+static const char *keep_text(const run_text *t, const char *text) {
   int count = 0;
   while (count < t->most && t->value[count] != NULL)
     ++count;
   if (count == t->most)
-    return -1;
+    return "given less often";
   t->value[count] = text;
-  return 0;
+  return NULL;
 }
 
-/* 0, or -1 where the name is not known or the value is none of its. */
-static int parse_value(const run_words *w, const char *name, const char *value) {
+/* NULL, or what the value must be; "": the name is not known. */
+static const char *parse_value(const run_words *w, const char *name, const char *value) {
   for (const run_number *n = w->numbers; n != NULL && n->name != NULL; ++n)
     if (strcmp(name, n->name) == 0)
       return parse_number(n, value);
@@ -62,10 +71,12 @@ static int parse_value(const run_words *w, const char *name, const char *value) 
     if (strcmp(name, t->name) == 0)
       return keep_text(t, value);
   if (strcmp(name, "--stem") == 0)
-    return w->kernel->stem = value, 0;
+    return w->kernel->stem = value, NULL;
   if (strcmp(name, "--source") == 0)
-    return w->kernel->source = value, 0;
-  return strcmp(name, "--device") == 0 && strcmp(value, "emulated") == 0 ? 0 : -1;
+    return w->kernel->source = value, NULL;
+  if (strcmp(name, "--device") == 0)
+    return strcmp(value, "emulated") == 0 ? NULL : "emulated, as another word says";
+  return "";
 }
 
 static int parse_flag(const run_words *w, const char *word) {
@@ -74,7 +85,7 @@ static int parse_flag(const run_words *w, const char *word) {
       return *f->value = 1, 0;
   if (strcmp(word, "--templates") == 0)
     return w->kernel->templates = 1, 0;
-  return NOT_KNOWN;
+  return -1;
 }
 
 int run_parse(const run_words *words, int argc, char **argv) {
@@ -86,20 +97,21 @@ int run_parse(const run_words *words, int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     char name[32];
     const char *equals = strchr(argv[i], '=');
-    int status = parse_flag(words, argv[i]);
-    if (status == NOT_KNOWN && equals != NULL && equals - argv[i] < (int)sizeof name) {
-      snprintf(name, sizeof name, "%.*s", (int)(equals - argv[i]), argv[i]);
-      status = parse_value(words, name, equals + 1);
-    } else if (status == NOT_KNOWN) {
-      status = i + 1 == argc ? -1 : parse_value(words, argv[i], argv[i + 1]);
-      ++i;
-    }
-    if (status != 0) {
-      fprintf(stderr,
-              "attnpress run %s: \"%s\" is not understood; --device emulated --help says more\n",
-              words->family, argv[i < argc ? i : argc - 1]);
-      return WRONG_WORDS;
-    }
+    if (parse_flag(words, argv[i]) == 0)
+      continue;
+    const int size = equals != NULL ? (int)(equals - argv[i]) : (int)strlen(argv[i]);
+    snprintf(name, sizeof name, "%.*s", size, argv[i]);
+    const char *value = equals != NULL ? equals + 1 : i + 1 < argc ? argv[++i] : "";
+    const char *allowed = parse_value(words, name, value);
+    if (allowed == NULL)
+      continue;
+    fprintf(stderr, "attnpress run %s: ", words->family);
+    if (*allowed == '\0')
+      fprintf(stderr, "\"%s\" is not an option of --device emulated", name);
+    else
+      fprintf(stderr, "%s is \"%s\"; it must be %s", name, value, allowed);
+    fputs("; --device emulated --help says more\n", stderr);
+    return WRONG_WORDS;
   }
   return RUN_GOES_ON;
 }

@@ -2,8 +2,9 @@
 headers, and runs a few kernels of each: `python tests/emulator/mutate.py`, after a build.
 
 Each mutated text is expanded by the generator and run by attnpress-emulate over its table of
-shapes, until a kernel fails. Prints what each fault was caught by, and those that escape; exit
-status 1 where more than 5% of the faults that can be seen escape, or a fault no longer fits."""
+shapes, until a kernel fails that passes without the fault. Prints what each fault was caught by,
+and those that escape; exit status 1 where more than 5% of the faults that can be seen escape, a
+fault no longer fits, or a kernel fails without any fault, so that it sees none."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,19 +59,19 @@ that do not, one and several warps a row, overlapping ones, warps with keys of t
 registers, a head dim that is no multiple of 16, an output wider than Q, copies that are spread over
 the products, row sums that wait in shared memory; of sm90, one to three consumers, rings of two and
 three stages, one and several slabs."""
-FIRST: dict[str, int] = {}
-"""The place in KERNELS of a mutation's own kernels, with which its run begins, by its name."""
+FIRST: dict[Mutation, int] = {}
+"""The place in KERNELS of a mutation's own kernels, with which its run begins."""
 # Those of other families, and of features: mutations_<name>.py.
 for path in sorted(Path(__file__).parent.glob("mutations_*.py")):
     other = importlib.import_module(path.stem)
-    FIRST |= {mutation.name: len(KERNELS) for mutation in other.MUTATIONS}
+    FIRST |= {mutation: len(KERNELS) for mutation in other.MUTATIONS}
     KERNELS += other.KERNELS
     MUTATIONS += other.MUTATIONS
 
 HEADERS = "include/attnpress/device/"
 
 ESCAPES_ALLOWED = 0.05
-KERNEL_SECONDS = 30
+KERNEL_SECONDS = 120  # two to three times the longest without a fault
 
 
 def render(templates: Path) -> dict[str, str]:
@@ -130,10 +132,43 @@ def classify(report: str) -> str:
     return next((kind for pattern, kind in kinds if re.search(pattern, report)), "failure")
 
 
-def run_mutation(
-    mutation: Mutation, emulate: Path, originals: dict[str, str], kernel_seconds: int
-) -> Outcome:
-    """Runs the kernels that the mutation changes, one by one, until one fails."""
+class Emulator:
+    """Runs kernels. Whether one passes without a fault is found out once, when first asked."""
+
+    def __init__(self, program: Path, kernel_seconds: int) -> None:
+        self.program = program
+        self.kernel_seconds = kernel_seconds  # that a kernel may take
+        self.failing: dict[str, str] = {}  # reports of kernels that fail without a fault, by path
+        self._results: dict[str, str] = {}  # the same of all that were asked for, by source
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def failure(self, folder: Path, path: str, text: str, include: Path | None = None) -> str:
+        """The report of a kernel that fails, with the headers of `include`; "" if it passes."""
+        kernel = folder / path
+        kernel.parent.mkdir(exist_ok=True)
+        kernel.write_text(text)
+        command = [self.program, "sources", kernel, "--jobs", "1"]
+        command += ["--seconds", str(self.kernel_seconds)]
+        command += ["--include", include] if include else []
+        result = subprocess.run(command, capture_output=True, text=True)
+        return (result.stdout or "no report") if result.returncode != 0 else ""
+
+    def passes(self, path: str, original: str) -> bool:
+        """Whether the kernel without a fault passes; if not, it is among the failing."""
+        with self._lock:
+            lock = self._locks.setdefault(original, threading.Lock())
+        with lock:
+            if original not in self._results:
+                with tempfile.TemporaryDirectory(prefix="attnpress-original-") as name:
+                    self._results[original] = self.failure(Path(name), path, original)
+            if self._results[original]:
+                self.failing[path] = self._results[original]
+            return not self._results[original]
+
+
+def run_mutation(mutation: Mutation, emulator: Emulator, originals: dict[str, str]) -> Outcome:
+    """Runs the kernels that the mutation changes, until one fails that passes without it."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attnpress-mutation-") as name:
         folder = Path(name)
@@ -142,24 +177,17 @@ def run_mutation(
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(mutation.apply((ROOT / mutation.file).read_text()))
         texts = render(folder / "templates")
-        first = FIRST.get(mutation.name, 0)
+        first = FIRST.get(mutation, 0)
         for path, text in sorted(texts.items(), key=lambda item: place_of(item[0]) < first):
             if mutation.file.startswith(HEADERS):
                 if Path(mutation.file).name not in text:
                     continue
             elif text == originals[path]:
                 continue
-            kernel = folder / path
-            kernel.parent.mkdir(exist_ok=True)
-            kernel.write_text(text)
-            command = [emulate, "sources", kernel, "--jobs", "1", "--seconds", str(kernel_seconds)]
-            result = subprocess.run(
-                [*command, "--include", folder / "include"], capture_output=True, text=True
-            )
-            if result.returncode != 0:
-                kind = classify(result.stdout)
+            failure = emulator.failure(folder, path, text, folder / "include")
+            if failure and emulator.passes(path, originals[path]):
                 seconds = time.monotonic() - begin
-                return Outcome(mutation, kind, kernel.stem, result.stdout, seconds)
+                return Outcome(mutation, classify(failure), Path(path).stem, failure, seconds)
     return Outcome(mutation, "", "", "", time.monotonic() - begin)
 
 
@@ -172,6 +200,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=int, default=KERNEL_SECONDS, help="that a kernel may take"
     )
+    parser.add_argument(
+        "--without", action="store_true", help="the kernels alone, each once, without a fault"
+    )
     parser.add_argument("--verbose", action="store_true", help="the emulator's reports too")
     return parser.parse_args()
 
@@ -181,7 +212,7 @@ def main() -> int:
     if not options.emulate.is_file():
         print(f"{options.emulate} is missing: build first, or say --emulate PATH", file=sys.stderr)
         return 2
-    emulate = options.emulate.resolve()
+    emulator = Emulator(options.emulate.resolve(), options.seconds)
     mutations = [m for m in MUTATIONS if options.only in m.name]
     if options.sample is not None:
         mutations = random.Random(1).sample(mutations, min(options.sample, len(mutations)))
@@ -193,16 +224,32 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     originals = render(ROOT / "templates")
+    if options.without:
+        return run_without(emulator, originals, options)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         outcomes = list(
             pool.map(
-                lambda m: report(
-                    run_mutation(m, emulate, originals, options.seconds), options.verbose
-                ),
-                mutations,
+                lambda m: report(run_mutation(m, emulator, originals), options.verbose), mutations
             )
         )
-    return summary(outcomes, time.monotonic() - begin)
+    return summary(outcomes, emulator.failing, time.monotonic() - begin)
+
+
+def run_without(emulator: Emulator, originals: dict[str, str], options: argparse.Namespace) -> int:
+    """Runs the kernels as they are; the exit status."""
+    kernels = {text: path for path, text in originals.items() if options.only in path}
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(lambda item: emulator.passes(item[1], item[0]), kernels.items()))
+    print(f"{len(kernels)} kernels, {len(emulator.failing)} fail")
+    print_failing(emulator.failing)
+    return 1 if emulator.failing else 0
+
+
+def print_failing(failing: dict[str, str]) -> None:
+    """Of kernels that fail without a fault, by path, with the emulator's reports."""
+    for path, failure in sorted(failing.items()):
+        tile = KERNELS[place_of(path)][1] or "its own tile"
+        print(f"  fails without a fault: {Path(path).stem}, {tile}\n{failure}")
 
 
 def report(outcome: Outcome, verbose: bool) -> Outcome:
@@ -217,8 +264,8 @@ def report(outcome: Outcome, verbose: bool) -> Outcome:
     return outcome
 
 
-def summary(outcomes: list[Outcome], seconds: float) -> int:
-    """Prints the count, and gives the exit status."""
+def summary(outcomes: list[Outcome], failing: dict[str, str], seconds: float) -> int:
+    """Prints the count, and gives the exit status. `failing`: as of an Emulator."""
     uncompiled = [o for o in outcomes if o.caught_by == "the compiler"]
     visible = [
         o for o in outcomes if o not in uncompiled and (o.caught_by or not o.mutation.harmless)
@@ -232,7 +279,8 @@ def summary(outcomes: list[Outcome], seconds: float) -> int:
         print(f"  escaped: {outcome.mutation.name}")
     for outcome in uncompiled:
         print(f"  does not compile, which is no test: {outcome.mutation.name}\n{outcome.report}")
-    return 1 if uncompiled or len(escaped) > ESCAPES_ALLOWED * len(visible) else 0
+    print_failing(failing)
+    return 1 if uncompiled or failing or len(escaped) > ESCAPES_ALLOWED * len(visible) else 0
 
 
 if __name__ == "__main__":

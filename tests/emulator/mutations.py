@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 FWD = "templates/attention/flash_fwd_sm80.cu.j2"
@@ -23,7 +24,8 @@ EPILOGUE = "include/attnpress/device/epilogue.cuh"
 @dataclass(frozen=True)
 class Mutation:
     """One fault. `old` is replaced where it occurs for the `place`-th time, counted from 1; with
-    place 0, everywhere. `harmless`: why no test can see it, if none can."""
+    place 0, everywhere. If it begins with two spaces, it begins a line: what is indented further is
+    something else. `harmless`: why no test can see it, if none can."""
 
     name: str
     file: str
@@ -34,15 +36,15 @@ class Mutation:
 
     def apply(self, text: str) -> str:
         """The text with the fault; ValueError where there is nothing to replace."""
-        if text.count(self.old) < max(self.place, 1):
+        pattern = ("^" if self.old.startswith("  ") else "") + re.escape(self.old)
+        found = list(re.finditer(pattern, text, re.MULTILINE))
+        if len(found) < max(self.place, 1):
             raise ValueError(
                 f"{self.name}: {self.old!r} is not in {self.file}: bring it up to date"
             )
-        if self.place == 0:
-            return text.replace(self.old, self.new)
-        pieces = text.split(self.old)
-        head, tail = pieces[: self.place], pieces[self.place :]
-        return self.old.join(head) + self.new + self.old.join(tail)
+        for match in reversed(found if self.place == 0 else [found[self.place - 1]]):
+            text = text[: match.start()] + self.new + text[match.end() :]
+        return text
 
 
 BARRIER_OF_SLAB = """\

@@ -16,6 +16,11 @@ PRODUCT = "include/attnpress/device/product.cuh"
 
 KEYS_PARITY = '${ "work->before.keys % 2" if takes else "0" }'
 
+LEFT_OUT = (
+    "it reads nothing of the step, whose Q has come, and the other consumer, some of whose keys a"
+    " row of each step sees, waits for dO before it hands the place back"
+)
+
 KERNELS = [
     ("flash_bwd_delta_hdim72_bf16_sm80", ""),
     ("flash_bwd_delta_hdim136_bf16_sm80", ""),
@@ -203,6 +208,21 @@ MUTATIONS = [
         "",
     ),
     Mutation(
+        "bwd sm90: dO of a step that is left out is not waited for",
+        SM90,
+        "      wait_for_phase(do_full(shared, stage.index), stage.parity);\n",
+        "",
+        harmless=LEFT_OUT,
+    ),
+    Mutation(
+        "bwd sm90: dO of a consumer without keys is not waited for",
+        SM90,
+        "      wait_for_phase(do_full(shared, stage.index), stage.parity);\n",
+        "",
+        2,
+        LEFT_OUT,
+    ),
+    Mutation(
         "bwd sm90: V is not waited for",
         SM90,
         "      wait_for_phase(v_full(shared), " + KEYS_PARITY + ");",
@@ -212,6 +232,19 @@ MUTATIONS = [
         "bwd sm90: the dS of all is not waited for",
         SM90,
         "  wait_for_phase(ds_full(shared, turn), parity);\n",
+        "",
+    ),
+    Mutation(
+        "bwd sm90: V of a consumer without keys is not waited for",
+        SM90,
+        "        wait_for_phase(v_full(shared), " + KEYS_PARITY + ");\n",
+        "        ;\n",
+        harmless="it reads none, and K of its next keys comes after the others have waited for V",
+    ),
+    Mutation(
+        "bwd sm90: the place of the zeros of a step that is left out is not waited for",
+        SM90,
+        "      wait_for_phase(ds_empty(shared, turn), turn_parity ^ 1);\n",
         "",
     ),
     Mutation(

@@ -121,7 +121,6 @@ MUTATIONS = [
         "the third dV begins before P is there",
         "    wait_for_scores(p_full(shared), n % 2);\n",
         "",
-        2,
     ),
     of(
         "the third dV begins before dO is there",

@@ -168,6 +168,18 @@ MUTATIONS = [
         "step.head),",
     ),
     Mutation(
+        "direct dq: additions of the keys before are not waited for",
+        SM90,
+        "  if (is_direct(args)) {\n    wait_for_additions(0);\n",
+        "  if (is_direct(args)) {\n",
+    ),
+    Mutation(
+        "direct dq: other lanes do not wait for the additions before",
+        SM90,
+        "  if (is_direct(args)) {\n    wait_for_additions(0);\n    __syncwarp();\n",
+        "  if (is_direct(args)) {\n    wait_for_additions(0);\n",
+    ),
+    Mutation(
         "direct dq: wgmma, no unseen rows",
         SM90,
         "work->row_begin, work->row_end, HEAD_DIM,",

@@ -52,6 +52,12 @@ MUTATIONS = [
         "next = unit_of_one(args, number + gridDim.x - 1);",
     ),
     Mutation(
+        "few rows: of one sequence a place is taken before it is free",
+        PRODUCER,
+        "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n    Unit",
+        "    Unit",
+    ),
+    Mutation(
         "few rows: of one sequence the last split is left out",
         PRODUCER,
         "next.split > 0 && next.split * split_keys >= keys.count",

@@ -496,8 +496,8 @@ MUTATIONS = [
     Mutation(
         "ragged sm90: a place is taken before it is free",
         PRODUCER,
-        "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n",
-        "",
+        "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n//% if split\n",
+        "//% if split\n",
     ),
     Mutation(
         "ragged sm90: a place is handed back before all lanes have read",

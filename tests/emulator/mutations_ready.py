@@ -51,6 +51,12 @@ MUTATIONS = [
         "const bool there = named < batch;",
     ),
     Mutation(
+        "ready: a place is taken before it is free",
+        PRODUCER,
+        "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n    int next",
+        "    int next",
+    ),
+    Mutation(
         "ready: a place past the last",
         UNITS_OF,
         "0 <= place && place < batch && ready",

@@ -704,6 +704,12 @@ MUTATIONS = [
         "mbarrier_init(v_full(shared, stage), 1)",
     ),
     Mutation(
+        "keys' words are handed back by one lane",
+        FWD_SM90,
+        "    // scores stands between.\n    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
         "keys' words of the block's first 16",
         ROUNDED,
         "keys[tile * 2 + 4 + lane % 4]",

@@ -1345,7 +1345,8 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
                {2, 3, {0, 9}},
                {1, 2, {3 * block_n}},
                {1, 1, {5}},
-               {3, 2, {block_n, 7, 2 * block_n + 9}}};
+               {3, 2, {block_n, 7, 2 * block_n + 9}},
+               {1, 1, {11 * block_n + 5}}}; /* more units of a thread block than places for them */
   for (int i = 0; i < COUNT(calls); ++i) {
     const int queries[3] = {calls[i].queries, calls[i].queries, calls[i].queries};
     const batch_row row = {.count = calls[i].count,

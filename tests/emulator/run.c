@@ -1,6 +1,7 @@
 /* One kernel and one shape. */
 #include "run.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,9 +51,13 @@ typedef struct run_options {
   score_options scores;
 } run_options;
 
-static int wrong(const char *word) {
-  fprintf(stderr, "attnpress run: \"%s\" is not understood; --device emulated --help says more\n",
-          word);
+static int wrong(const char *format, ...) {
+  va_list values;
+  fputs("attnpress run: ", stderr);
+  va_start(values, format);
+  vfprintf(stderr, format, values);
+  va_end(values);
+  fputs("; --device emulated --help says more\n", stderr);
   return WRONG_WORDS;
 }
 
@@ -64,9 +69,13 @@ static int choice(const char *word, const char *const *names) {
   return -1;
 }
 
-static int parse_value(run_options *o, const char *name, const char *value) {
+/* NULL, or what the value must be; "": the name is not known. */
+static const char *parse_value(run_options *o, const char *name, const char *value) {
   static const char *const layouts[] = {"bshd", "bhsd", "gaps", "far-rows", "far-heads", NULL};
   static const char *const dtypes[] = {"any", "fp16", "bf16", NULL};
+  static const char *const tables[] = {"rows", "flat", NULL};
+  static const char *const archs[] = {"sm80", "sm86", "sm90", NULL};
+  static const int arch_numbers[] = {80, 86, 90};
   const struct {
     const char *name;
     int *value;
@@ -76,43 +85,50 @@ static int parse_value(run_options *o, const char *name, const char *value) {
                  {"--hdim-v", &o->hdim_v},     {"--splits", &o->splits},
                  {"--seed", &o->seed},         {"--page-size", &o->page_size}};
   if (strcmp(name, "--page-tables") == 0) {
-    o->flat_pages = strcmp(value, "flat") == 0;
-    return o->flat_pages || strcmp(value, "rows") == 0 ? 0 : -1;
+    o->flat_pages = choice(value, tables);
+    return o->flat_pages >= 0 ? NULL : "rows or flat";
   }
-  if (strcmp(name, "--lengths") == 0)
-    return o->lengths == NULL && lengths_parse(value, &o->lengths, &o->length_count) == NULL &&
-                   o->length_count <= RAGGED_SEQUENCES_MAX
-               ? 0
-               : -1;
+  if (strcmp(name, "--lengths") == 0) {
+    const char *allowed =
+        o->lengths != NULL ? "given once" : lengths_parse(value, &o->lengths, &o->length_count);
+    return allowed != NULL || o->length_count <= RAGGED_SEQUENCES_MAX
+               ? allowed
+               : "64 lengths at most where it is emulated";
+  }
   for (int n = 0; score_option_names[n] != NULL; ++n)
     if (strcmp(name, score_option_names[n]) == 0)
-      return score_options_value(&o->scores, name, value) == NULL ? 0 : -1;
+      return score_options_value(&o->scores, name, value);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
     if (strcmp(name, numbers[i].name) == 0) {
       char *end;
-      *numbers[i].value = (int)strtol(value, &end, 10);
-      return *value != '\0' && *end == '\0' && *numbers[i].value >= 0 ? 0 : -1;
+      const long number = strtol(value, &end, 10);
+      *numbers[i].value = (int)number;
+      return *value != '\0' && *end == '\0' && number >= 0 && number <= INT32_MAX
+                 ? NULL
+                 : "a whole number from 0 to 2147483647";
     }
   if (strcmp(name, "--stem") == 0)
-    o->stem = value;
-  else if (strcmp(name, "--source") == 0)
-    o->source = value;
-  else if (strcmp(name, "--arch") == 0)
-    o->arch = strcmp(value, "sm80") == 0   ? 80
-              : strcmp(value, "sm86") == 0 ? 86
-              : strcmp(value, "sm90") == 0 ? 90
-                                           : 0;
-  else if (strcmp(name, "--layout") == 0)
+    return o->stem = value, NULL;
+  if (strcmp(name, "--source") == 0)
+    return o->source = value, NULL;
+  if (strcmp(name, "--arch") == 0) {
+    const int arch = choice(value, archs);
+    o->arch = arch < 0 ? 0 : arch_numbers[arch];
+    return arch >= 0 ? NULL : "sm80, sm86 or sm90";
+  }
+  if (strcmp(name, "--layout") == 0) {
     o->layout = choice(value, layouts);
-  else if (strcmp(name, "--dtype") == 0)
+    return o->layout >= 0 ? NULL : "bshd, bhsd, gaps, far-rows or far-heads";
+  }
+  if (strcmp(name, "--dtype") == 0) {
     o->dtype = choice(value, dtypes);
-  else if (strcmp(name, "--device") == 0)
-    return strcmp(value, "emulated") == 0 ? 0 : -1;
-  else if (strcmp(name, "--check") == 0) /* every row, whether asked for or not */
-    return strcmp(value, "full") == 0 ? 0 : -1;
-  else
-    return -1;
-  return o->arch != 0 && o->layout >= 0 && o->dtype >= ATTNPRESS_FP16 ? 0 : -1;
+    return o->dtype >= ATTNPRESS_FP16 ? NULL : "fp16 or bf16 where it is emulated";
+  }
+  if (strcmp(name, "--device") == 0)
+    return strcmp(value, "emulated") == 0 ? NULL : "emulated, as another word says";
+  if (strcmp(name, "--check") == 0) /* every row, whether asked for or not */
+    return strcmp(value, "full") == 0 ? NULL : "full, as all rows are checked";
+  return "";
 }
 
 static int parse(run_options *o, int argc, char **argv) {
@@ -127,29 +143,33 @@ static int parse(run_options *o, int argc, char **argv) {
       o->templates = 1;
     else if (score_options_flag(&o->scores, argv[i]))
       continue;
-    else if (equals != NULL && equals - argv[i] < (int)sizeof name) {
-      snprintf(name, sizeof name, "%.*s", (int)(equals - argv[i]), argv[i]);
-      if (parse_value(o, name, equals + 1) != 0)
-        return wrong(argv[i]);
-    } else {
-      if (i + 1 == argc || parse_value(o, argv[i], argv[i + 1]) != 0)
-        return wrong(argv[i]);
-      ++i;
+    else {
+      const int size = equals != NULL ? (int)(equals - argv[i]) : (int)strlen(argv[i]);
+      snprintf(name, sizeof name, "%.*s", size, argv[i]);
+      const char *value = equals != NULL ? equals + 1 : i + 1 < argc ? argv[++i] : "";
+      const char *allowed = parse_value(o, name, value);
+      if (allowed != NULL && *allowed == '\0')
+        return wrong("\"%s\" is not an option of --device emulated", name);
+      if (allowed != NULL)
+        return wrong("%s is \"%s\"; it must be %s", name, value, allowed);
     }
   }
   if (o->seqlen_q == NOT_GIVEN && o->lengths == NULL)
     o->seqlen_q = 256;
   if (o->page_size > 0 && o->lengths == NULL)
-    return wrong("--page-size");
+    return wrong("--page-size is of --lengths, which is not given");
   if (o->flat_pages && o->page_size == 0)
-    return wrong("--page-tables");
+    return wrong("--page-tables is of --page-size, which is not given");
   if (o->seqlen_k == NOT_GIVEN)
     o->seqlen_k = o->seqlen_q;
   if (o->kv_heads == NOT_GIVEN)
     o->kv_heads = o->heads;
   if (o->hdim_v == NOT_GIVEN)
     o->hdim_v = o->hdim;
-  return o->kv_heads > 0 && o->heads % o->kv_heads == 0 ? 0 : wrong("--kv-heads");
+  if (o->kv_heads < 1 || o->heads % o->kv_heads != 0)
+    return wrong("--heads is %d and --kv-heads %d; the first must be a multiple of the second",
+                 o->heads, o->kv_heads);
+  return 0;
 }
 
 /* What a kernel whose name has the features is given. */

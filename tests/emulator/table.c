@@ -460,6 +460,8 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_bwd_dbias_hdim136_fp16_biasbf16_ragged_sm80",
       "flash_bwd_dbias_hdim24_bf16_window_softcap_alibi_biasfp32_dropout_ragged_sm80",
       "flash_bwd_hdim64_fp16_window_ragged_sm90",
+      "flash_bwd_hdim32_bf16_ragged_sm90",
+      "flash_bwd_hdim64_bf16_ragged_sm90",
       "flash_bwd_hdim112_bf16_causal_alibi_ragged_sm90",
       "flash_bwd_hdim192v128_bf16_causal_ragged_sm90",
       "flash_fwd_hdim128_bf16_ragged_sm90",

@@ -23,15 +23,7 @@ static const char *const layout_names[] = {"bshd", "bhsd", "odd"};
 static const char *const place_names[] = {"dense", "batch-idx", "pages", "slots", "picked", "flat"};
 static const char *const style_names[] = {"none", "neox", "interleaved"};
 
-static attnpress_status plan_call(attnpress_handle *handle, const void *args,
-                                  const attnpress_plan_options *options, attnpress_plan **plan) {
-  return attnpress_plan_append(handle, args, options, plan);
-}
-
-static attnpress_status run_call(attnpress_handle *handle, const void *args, void *stream) {
-  return attnpress_append(handle, args, stream);
-}
-
+TOOL_CALL_FUNCTIONS(call, append)
 /* Buffers with random tokens, three times: where the call is made, in host memory, and a copy
  * there. */
 static int make_problem(run_state *s, uint64_t seed) {

@@ -85,30 +85,9 @@ static const void *host(const run_state *s, int which) {
   return tool_session_host(&s->session, s->buffer[which]);
 }
 
-static attnpress_status plan_forward(attnpress_handle *handle, const void *args,
-                                     const attnpress_plan_options *options, attnpress_plan **plan) {
-  return attnpress_plan_conv2d(handle, args, options, plan);
-}
-
-static attnpress_status run_forward(attnpress_handle *handle, const void *args, void *stream) {
-  return attnpress_conv2d(handle, args, stream);
-}
-
-static attnpress_status plan_backward(attnpress_handle *handle, const void *args,
-                                      const attnpress_plan_options *options,
-                                      attnpress_plan **plan) {
-  return attnpress_plan_conv2d_backward(handle, args, options, plan);
-}
-
-static attnpress_status run_backward(attnpress_handle *handle, const void *args, void *stream) {
-  return attnpress_conv2d_backward(handle, args, stream);
-}
-
-static void set_workspace(void *args, void *workspace, size_t bytes) {
-  attnpress_conv2d_backward_args *a = args;
-  a->workspace = workspace;
-  a->workspace_bytes = bytes;
-}
+TOOL_CALL_FUNCTIONS(forward, conv2d)
+TOOL_CALL_FUNCTIONS(backward, conv2d_backward)
+TOOL_SET_WORKSPACE(attnpress_conv2d_backward_args)
 
 static attnpress_conv2d_choice choice_of(const run_options *o) {
   return (attnpress_conv2d_choice){.copies = o->copies,

@@ -1,6 +1,5 @@
 /* attnpress run dropout: the mask of what dropout keeps, through the public API; every byte is
  * compared with the host's decision. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,19 +16,6 @@ typedef struct run_options {
   int on_cpu, on_cuda; /* neither: a GPU where there is one */
 } run_options;
 
-static int parse_number(const char *name, const char *text, int64_t least, int64_t most,
-                        int64_t *value) {
-  char *end;
-  errno = 0;
-  const long long number = strtoll(text, &end, 10);
-  if (*text == '\0' || *end != '\0' || errno != 0 || number < least || number > most)
-    return tool_usage("run dropout",
-                      "%s is \"%s\"; it must be a whole number from %" PRId64 " to %" PRId64, name,
-                      text, least, most);
-  *value = number;
-  return TOOL_OK;
-}
-
 static int parse_option(run_options *o, int argc, char **argv, int *i) {
   const struct {
     const char *name;
@@ -41,8 +27,8 @@ static int parse_option(run_options *o, int argc, char **argv, int *i) {
   const char *value;
   for (size_t n = 0; n < sizeof numbers / sizeof *numbers; ++n)
     if ((value = tool_option(argc, argv, i, numbers[n].name)) != NULL)
-      return parse_number(numbers[n].name, value, numbers[n].least, numbers[n].most,
-                          numbers[n].value);
+      return tool_parse_number("run dropout", numbers[n].name, value, numbers[n].least,
+                               numbers[n].most, numbers[n].value);
   if ((value = tool_option(argc, argv, i, "--probability")) != NULL) {
     char *end;
     o->probability = strtof(value, &end);
@@ -51,12 +37,12 @@ static int parse_option(run_options *o, int argc, char **argv, int *i) {
                : tool_usage("run dropout", "--probability is \"%s\"; it must be a number", value);
   }
   if ((value = tool_option(argc, argv, i, "--device")) != NULL) {
-    o->on_cpu = strcmp(value, "cpu") == 0;
-    o->on_cuda = strcmp(value, "cuda") == 0;
-    return o->on_cpu || o->on_cuda
-               ? TOOL_OK
-               : tool_usage("run dropout", "--device is \"%s\"; it can be cpu, cuda or emulated",
-                            value);
+    int device = TOOL_ANY_DEVICE;
+    const int status = tool_parse_choice("run dropout", "--device", value, tool_device_names,
+                                         TOOL_CPU, TOOL_DEVICES, &device);
+    o->on_cpu = device == TOOL_CPU;
+    o->on_cuda = device == TOOL_CUDA;
+    return status;
   }
   return tool_usage("run dropout", "\"%s\" is not an option", argv[*i]);
 }

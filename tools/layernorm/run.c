@@ -134,30 +134,9 @@ static int fill(run_state *s) {
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-static attnpress_status plan_forward(attnpress_handle *handle, const void *args,
-                                     const attnpress_plan_options *options, attnpress_plan **plan) {
-  return attnpress_plan_layernorm(handle, args, options, plan);
-}
-
-static attnpress_status run_forward(attnpress_handle *handle, const void *args, void *stream) {
-  return attnpress_layernorm(handle, args, stream);
-}
-
-static attnpress_status plan_backward(attnpress_handle *handle, const void *args,
-                                      const attnpress_plan_options *options,
-                                      attnpress_plan **plan) {
-  return attnpress_plan_layernorm_backward(handle, args, options, plan);
-}
-
-static attnpress_status run_backward(attnpress_handle *handle, const void *args, void *stream) {
-  return attnpress_layernorm_backward(handle, args, stream);
-}
-
-static void set_workspace(void *args, void *workspace, size_t bytes) {
-  attnpress_layernorm_backward_args *a = args;
-  a->workspace = workspace;
-  a->workspace_bytes = bytes;
-}
+TOOL_CALL_FUNCTIONS(forward, layernorm)
+TOOL_CALL_FUNCTIONS(backward, layernorm_backward)
+TOOL_SET_WORKSPACE(attnpress_layernorm_backward_args)
 
 static tool_call call_of(run_state *s) {
   const run_options *o = &s->o;

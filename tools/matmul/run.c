@@ -24,14 +24,7 @@ typedef struct run_state {
   attnpress_matmul_args args;
 } run_state;
 
-static attnpress_status plan(attnpress_handle *handle, const void *args,
-                             const attnpress_plan_options *options, attnpress_plan **made) {
-  return attnpress_plan_matmul(handle, args, options, made);
-}
-
-static attnpress_status run_once(attnpress_handle *handle, const void *args, void *stream) {
-  return attnpress_matmul(handle, args, stream);
-}
+TOOL_CALL_FUNCTIONS(call, matmul)
 
 /* W keeps the size of what it multiplies, so that x, which each call writes, stays finite. */
 static int add_buffers(run_state *s) {
@@ -66,7 +59,7 @@ static tool_call call_of(run_state *s) {
                                     .dtype = o->dtype,
                                     .w_dtype = o->w_dtype,
                                     .transposed = o->transposed};
-  return (tool_call){&s->args, plan, run_once, NULL};
+  return (tool_call){&s->args, plan_call, run_call, NULL};
 }
 
 static void check_row(void *context, int64_t row) {

@@ -20,15 +20,7 @@ typedef struct run_state {
 
 static const char *const layout_names[] = {"bshd", "bhsd", "odd"};
 
-static attnpress_status plan_call(attnpress_handle *handle, const void *args,
-                                  const attnpress_plan_options *options, attnpress_plan **plan) {
-  return attnpress_plan_merge(handle, args, options, plan);
-}
-
-static attnpress_status run_call(attnpress_handle *handle, const void *args, void *stream) {
-  return attnpress_merge(handle, args, stream);
-}
-
+TOOL_CALL_FUNCTIONS(call, merge)
 /* Buffers with random parts; the call in the memory that it is made in, and in host memory. */
 static int make_problem(run_state *s, uint64_t seed) {
   void *host[MERGE_BUFFERS], *data[MERGE_BUFFERS], *before[MERGE_BUFFERS];

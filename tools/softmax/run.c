@@ -75,25 +75,8 @@ static int fill(run_state *s) {
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-static attnpress_status plan_forward(attnpress_handle *handle, const void *args,
-                                     const attnpress_plan_options *options, attnpress_plan **plan) {
-  return attnpress_plan_softmax(handle, args, options, plan);
-}
-
-static attnpress_status run_forward(attnpress_handle *handle, const void *args, void *stream) {
-  return attnpress_softmax(handle, args, stream);
-}
-
-static attnpress_status plan_backward(attnpress_handle *handle, const void *args,
-                                      const attnpress_plan_options *options,
-                                      attnpress_plan **plan) {
-  return attnpress_plan_softmax_backward(handle, args, options, plan);
-}
-
-static attnpress_status run_backward(attnpress_handle *handle, const void *args, void *stream) {
-  return attnpress_softmax_backward(handle, args, stream);
-}
-
+TOOL_CALL_FUNCTIONS(forward, softmax)
+TOOL_CALL_FUNCTIONS(backward, softmax_backward)
 static tool_call call_of(run_state *s) {
   const run_options *o = &s->o;
   void *t[TENSORS_MAX] = {NULL};
