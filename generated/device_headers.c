@@ -1998,6 +1998,28 @@ const ap_device_header ap_device_headers[] = {
      "  return multiply_add_once(sum.next, next, sum.so_far * so_far);\n"
      "}\n"
      "\n"
+     "// The same of parts that are not normalised on the way: the greatest lse, in units of log2, and the\n"
+     "// sum of 2^(lse - max). What a part counts then depends on the lses alone and not on sums, so that\n"
+     "// all factors may be found at once. No parts, or none with a key: -inf and 0.\n"
+     "struct WeightedParts {\n"
+     "  float max, weights;\n"
+     "};\n"
+     "\n"
+     "// Returns what the sum so far counts, and what the next part does. One without a key counts nothing,\n"
+     "// and its values are finite.\n"
+     "__device__ __forceinline__ float2 weigh_part(WeightedParts *parts, float lse_next) {\n"
+     "  const float next = multiply_add_once(lse_next, LOG2_E, 0.0f);\n"
+     "  const float max = fmaxf(parts->max, next), base = finite_base(max);\n"
+     "  const float2 factors = {exp2_approx(parts->max - base), exp2_approx(next - base)};\n"
+     "  parts->weights = multiply_add_once(factors.x, parts->weights, factors.y);\n"
+     "  parts->max = max;\n"
+     "  return factors;\n"
+     "}\n"
+     "\n"
+     "__device__ __forceinline__ float add_weighted(float2 factors, float so_far, float next) {\n"
+     "  return multiply_add_once(factors.y, next, factors.x * so_far);\n"
+     "}\n"
+     "\n"
      "// Adds tiles `first` to `tiles` - 1 of row `half` of O, normalised, to what this thread has stored of\n"
      "// the splits before; as store_partial_row().\n"
      "__device__ __forceinline__ void add_partial_row(float *out_row, const float *out, int first,\n"
@@ -16296,4 +16318,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "efa742dfdf312b45c2a23f7b7fcd47aa96529297b806763e0087b2ac80c36588";
+    "656370b39f8ab6a17ef54a897da010ec787b06829ff5d3c3c01f689ea9561de6";

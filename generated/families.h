@@ -9,7 +9,7 @@ enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, 
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_long]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_long]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -27,9 +27,10 @@ enum { /* axes */
   AP_ATTENTION_SEQUENCES = 13,
   AP_ATTENTION_READY = 14,
   AP_ATTENTION_DECODE = 15,
-  AP_ATTENTION_LONG_ROWS = 16,
-  AP_ATTENTION_ARCH = 17,
-  AP_ATTENTION_AXIS_COUNT = 18,
+  AP_ATTENTION_SHARED = 16,
+  AP_ATTENTION_LONG_ROWS = 17,
+  AP_ATTENTION_ARCH = 18,
+  AP_ATTENTION_AXIS_COUNT = 19,
 };
 enum { /* pass */
   AP_ATTENTION_PASS_FWD = 0,
@@ -102,6 +103,8 @@ enum { /* fields of a tile */
 enum { /* limits */
   AP_ATTENTION_DECODE_ROWS = 16,
   AP_ATTENTION_FEW_ROWS = 8,
+  AP_ATTENTION_SHARED_BLOCKS = 4,
+  AP_ATTENTION_SHORT_SPLIT_KEYS = 512,
   AP_ATTENTION_WARPGROUP_ROWS = 64,
   AP_ATTENTION_PRODUCER_THREADS = 128,
   AP_ATTENTION_KEPT_COLUMNS = 128,

@@ -2346,8 +2346,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// Drops probabilities of the walk's key block");
     STRING(shares_words ? ", whose V is in `stage`" : "");
     TEXT(".\n"
-         "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk, ");
-    STRING(shares_words ? "int stage," : "");
+         "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk,");
+    STRING(shares_words ? " int stage," : "");
     TEXT("\n"
          "                                           const attnpress_fwd_args *fwd) {\n");
     if (shares_words) {
@@ -2376,41 +2376,44 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("// What a thread keeps of the splits that it has added up of its row.\n"
            "struct Kept {\n"
            "  float out[O_TILES * 2];\n"
-           "  float lse;\n"
+           "  WeightedParts parts;\n"
            "};\n"
            "\n"
            "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
-           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns lse of the row.\n"
+           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns the row's maximum and\n"
+           "// weights.\n"
            "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], Kept *kept,\n"
            "                                            const RowEnd ends[2], bool first, bool last) {\n"
-           "  const PartSum sum = add_part(first ? -INF : kept->lse, ends[0].lse);\n"
-           "  kept->lse = sum.lse;\n"
+           "  if (first)\n"
+           "    kept->parts = {-INF, 0.0f};\n"
+           "  const float2 factors = weigh_part(&kept->parts, ends[0].lse);\n"
            "#pragma unroll\n"
            "  for (int i = 0; i < O_TILES * 2; ++i) {\n"
            "    float *o = out + i / 2 * 4 + i % 2;\n"
-           "    *o = add_part_values(sum, kept->out[i], *o * ends[0].normalize);\n"
+           "    *o = add_weighted(factors, kept->out[i], *o * ends[0].normalize);\n"
            "    kept->out[i] = last ? 0.0f : *o; // 0 before the first: no other row's, which may be NaN\n"
            "  }\n"
-           "  return {sum.lse, 0.0f, 0.0f, 0.0f};\n"
+           "  return {kept->parts.max, 0.0f, kept->parts.weights, 0.0f};\n"
            "}\n"
            "\n");
     } else if (keeps_here) {
-      TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and in shared memory\n"
-           "// 16 bytes a tile of O, by (tile, thread). No other thread reads it.\n"
+      TEXT("// What a thread keeps of the splits that it has added up of its two rows: weights, and in shared\n"
+           "// memory 16 bytes a tile of O, by (tile, thread). No other thread reads it.\n"
            "struct Kept {\n"
            "  float4 *tiles;\n"
-           "  float lse[2];\n"
+           "  WeightedParts parts[2];\n"
            "};\n"
            "constexpr int KEPT_THREADS = 128 * CONSUMERS;\n"
            "\n"
            "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
-           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns lse of both rows.\n"
+           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns maxima of both rows, and\n"
+           "// their weights.\n"
            "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], Kept *kept,\n"
            "                                            const RowEnd ends[2], bool first, bool last) {\n"
-           "  const PartSum sums[2] = {add_part(first ? -INF : kept->lse[0], ends[0].lse),\n"
-           "                           add_part(first ? -INF : kept->lse[1], ends[1].lse)};\n"
-           "  kept->lse[0] = sums[0].lse;\n"
-           "  kept->lse[1] = sums[1].lse;\n"
+           "  if (first)\n"
+           "    kept->parts[0] = kept->parts[1] = {-INF, 0.0f};\n"
+           "  const float2 factors[2] = {weigh_part(&kept->parts[0], ends[0].lse),\n"
+           "                             weigh_part(&kept->parts[1], ends[1].lse)};\n"
            "#pragma unroll\n"
            "  for (int tile = 0; tile < O_TILES; ++tile) {\n");
       if (block_m == 192) {
@@ -2422,21 +2425,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    if (!first)\n"
            "      before = kept->tiles[tile * KEPT_THREADS];\n"
            "    float *o = out + tile * 4;\n"
-           "    o[0] = add_part_values(sums[0], before.x, o[0] * ends[0].normalize);\n"
-           "    o[1] = add_part_values(sums[0], before.y, o[1] * ends[0].normalize);\n"
-           "    o[2] = add_part_values(sums[1], before.z, o[2] * ends[1].normalize);\n"
-           "    o[3] = add_part_values(sums[1], before.w, o[3] * ends[1].normalize);\n"
+           "    o[0] = add_weighted(factors[0], before.x, o[0] * ends[0].normalize);\n"
+           "    o[1] = add_weighted(factors[0], before.y, o[1] * ends[0].normalize);\n"
+           "    o[2] = add_weighted(factors[1], before.z, o[2] * ends[1].normalize);\n"
+           "    o[3] = add_weighted(factors[1], before.w, o[3] * ends[1].normalize);\n"
            "    const float4 sum = {o[0], o[1], o[2], o[3]};\n"
            "    if (!last)\n"
            "      kept->tiles[tile * KEPT_THREADS] = sum;\n"
            "  }\n"
-           "  return {sums[0].lse, sums[1].lse, 0.0f, 0.0f};\n"
+           "  return {kept->parts[0].max, kept->parts[1].max, kept->parts[0].weights, kept->parts[1].weights};\n"
            "}\n"
            "\n");
     } else {
-      TEXT("// What a thread keeps of the splits that it has added up of its two rows: lse, and 16 bytes a tile\n"
-           "// of O. No other thread reads it. All units' are in the same place, which stays in the L2 cache:\n"
-           "// lse by (thread block, thread), O by (group, thread block, tile, thread). A load that waits for\n"
+      TEXT("// What a thread keeps of the splits that it has added up of its two rows: maxima and weights, and 16\n"
+           "// bytes a tile of O. No other thread reads it. All units' are in the same place, which stays in the L2\n"
+           "// cache: the former by (thread block, thread), O by (group, thread block, tile, thread). A load that waits for\n"
            "// another costs a trip there, so that as many are on their way at once as there are registers for.\n"
            "constexpr int KEPT_TILES = 8; // of a group\n"
            "constexpr int LOADED_TILES = ");
@@ -2444,21 +2447,30 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("; // at once\n"
            "constexpr int KEPT_THREADS = 128 * CONSUMERS;\n"
            "\n"
+           "// weigh_part() of both rows, whose maxima and weights are `rows`.\n"
+           "__device__ __forceinline__ void weigh_rows(float2 factors[2], float4 *rows, const RowEnd ends[2],\n"
+           "                                           bool first) {\n"
+           "  WeightedParts parts[2] = {{first ? -INF : rows->x, rows->z}, {first ? -INF : rows->y, rows->w}};\n"
+           "  factors[0] = weigh_part(&parts[0], ends[0].lse);\n"
+           "  factors[1] = weigh_part(&parts[1], ends[1].lse);\n"
+           "  *rows = {parts[0].max, parts[1].max, parts[0].weights, parts[1].weights};\n"
+           "}\n"
+           "\n"
            "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
-           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns lse of both rows.\n"
+           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns maxima of both rows, and\n"
+           "// their weights.\n"
            "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], float *workspace,\n"
            "                                            const RowEnd ends[2], bool first, bool last) {\n"
-           "  const uint32_t no_lse = __builtin_bit_cast(uint32_t, -INF);\n"
            "  const int thread = threadIdx.x - 128;\n"
            "  float4 *kept = (float4 *)workspace + blockIdx.x * KEPT_THREADS + thread;\n"
-           "  float4 lse = __builtin_bit_cast(float4, load_16_if(!first, kept, no_lse));\n");
+           "  float4 rows = __builtin_bit_cast(float4, load_16_if(!first, kept, 0));\n");
       if ((block_m == 192) || (hdim_v > 128)) {
-        TEXT("  const PartSum sums[2] = {add_part(lse.x, ends[0].lse), add_part(lse.y, ends[1].lse)};\n"
-             "  lse = {sums[0].lse, sums[1].lse, 0.0f, 0.0f};\n"
-             "  store_16_if(!last, kept, __builtin_bit_cast(uint4, lse));\n");
+        TEXT("  float2 factors[2];\n"
+             "  weigh_rows(factors, &rows, ends, first);\n"
+             "  store_16_if(!last, kept, __builtin_bit_cast(uint4, rows));\n");
       } else {
-        TEXT("  float4 *const kept_lse = kept;\n"
-             "  PartSum sums[2];\n");
+        TEXT("  float4 *const kept_rows = kept;\n"
+             "  float2 factors[2];\n");
       }
       TEXT("  const int blocks = gridDim.x;\n"
            "  const int group = blocks * KEPT_TILES * KEPT_THREADS; // from one to the next\n"
@@ -2473,36 +2485,31 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "          float4,\n"
            "          load_16_if(!first, (i < KEPT_TILES ? kept : also) + i % KEPT_TILES * KEPT_THREADS, 0));\n");
       if ((block_m < 192) && (hdim_v <= 128)) {
-        TEXT("    sums[0] = add_part(lse.x, ends[0].lse);\n"
-             "    sums[1] = add_part(lse.y, ends[1].lse);\n"
-             "    lse = {sums[0].lse, sums[1].lse, 0.0f, 0.0f};\n"
-             "    store_16_if(!last, kept_lse, __builtin_bit_cast(uint4, lse));\n");
+        TEXT("    weigh_rows(factors, &rows, ends, first);\n"
+             "    store_16_if(!last, kept_rows, __builtin_bit_cast(uint4, rows));\n");
       }
       TEXT("#pragma unroll\n"
            "    for (int i = 0; i < min_int(LOADED_TILES, O_TILES - begin); ++i) {\n"
            "      float *o = out + (begin + i) * 4;\n"
-           "      o[0] = add_part_values(sums[0], before[i].x, o[0] * ends[0].normalize);\n"
-           "      o[1] = add_part_values(sums[0], before[i].y, o[1] * ends[0].normalize);\n"
-           "      o[2] = add_part_values(sums[1], before[i].z, o[2] * ends[1].normalize);\n"
-           "      o[3] = add_part_values(sums[1], before[i].w, o[3] * ends[1].normalize);\n"
+           "      o[0] = add_weighted(factors[0], before[i].x, o[0] * ends[0].normalize);\n"
+           "      o[1] = add_weighted(factors[0], before[i].y, o[1] * ends[0].normalize);\n"
+           "      o[2] = add_weighted(factors[1], before[i].z, o[2] * ends[1].normalize);\n"
+           "      o[3] = add_weighted(factors[1], before[i].w, o[3] * ends[1].normalize);\n"
            "      const float4 sum = {o[0], o[1], o[2], o[3]};\n"
            "      store_16_if(!last, (i < KEPT_TILES ? kept : also) + i % KEPT_TILES * KEPT_THREADS,\n"
            "                  __builtin_bit_cast(uint4, sum));\n"
            "    }\n"
            "    kept += LOADED_TILES / KEPT_TILES * group;\n"
            "  }\n"
-           "  return lse;\n"
+           "  return rows;\n"
            "}\n"
            "\n");
     }
-    TEXT("// The end of a row whose splits have been added up, to `lse` in all: as flash_fwd_combine ends it.\n"
-         "__device__ __forceinline__ RowEnd end_added_row(float lse, const attnpress_score_args *args,\n"
-         "                                                int heads, int head) {\n"
-         "  const float lse_log2 = multiply_add_once(lse, LOG2_E, 0.0f), sum = lse > -INF ? 1.0f : 0.0f;\n"
-         "  if (args->sinks == nullptr)\n"
-         "    return {normalizer(sum), natural_lse(lse_log2, sum)};\n"
-         "  return end_row_with_sink(\n"
-         "      lse_log2, sum, load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, heads));\n"
+    TEXT("// The end of a row whose splits have been added up: as flash_fwd_combine ends it.\n"
+         "__device__ __forceinline__ RowEnd end_added_row(WeightedParts parts,\n"
+         "                                                const attnpress_score_args *args, int heads,\n"
+         "                                                int head) {\n"
+         "  return end_row(parts.max, parts.weights, args, heads, head, false, false);\n"
          "}\n"
          "\n"
          "// A row of a unit.\n"
@@ -2553,7 +2560,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "    return;\n"
          "  }\n"
-         "  const float4 lse =\n"
+         "  const float4 rows =\n"
          "      add_split(out, ");
     STRING(keeps_split ? "kept" : "fwd->out_partial");
     TEXT(", ends, unit->ends & FIRST_SPLIT,\n"
@@ -2566,7 +2573,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("; ++half) {\n"
          "    const UnitRow row = unit_row(args, unit, consumer, half);\n"
          "    const RowEnd end =\n"
-         "        end_added_row(half == 0 ? lse.x : lse.y, &fwd->score, fwd->heads_q, row.head);\n"
+         "        end_added_row({half == 0 ? rows.x : rows.y, half == 0 ? rows.z : rows.w}, &fwd->score,\n"
+         "                      fwd->heads_q, row.head);\n"
          "    if (fwd->lse && row.valid && lane % 4 == 0)\n"
          "      fwd->lse[lse_of_unit(args, unit, row.head, row.position)] =\n"
          "          stored_lse(&ragged_args(args)->ragged, end.lse);\n"
@@ -2680,12 +2688,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (keeps_here) {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, unsigned char *smem,\n"
          "                                        uint32_t shared, int consumer) {\n"
-         "  Kept kept = {(float4 *)(smem + KEPT_OFFSET) + (threadIdx.x - 128), {-INF, -INF}};\n");
+         "  Kept kept = {(float4 *)(smem + KEPT_OFFSET) + (threadIdx.x - 128), {}};\n");
   } else {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
          "                                        int consumer) {\n");
     if (keeps_split) {
-      TEXT("  Kept kept = {{}, -INF};\n");
+      TEXT("  Kept kept = {};\n");
     }
   }
   if (((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) || mod_score) || mod_mask) {

@@ -84,8 +84,21 @@ def test_every_variant_has_a_legal_tile() -> None:
             assert registers(variant, tile) <= register_budget(tile) <= 255
             assert (tile.block_m == (8 if variant.arch == 90 else 16)) == variant.decode
             if variant.decode and variant.arch == 90:  # the same bits, and so the same key blocks
-                assert tile.block_n == tile_of(variant.replace(decode=False)).block_n
+                more = variant.replace(decode=False, shared=False)
+                assert tile.block_n == tile_of(more).block_n
         assert problems(variant, fill(variant)) == [], f"by the rule: {variant.stem}"
+
+
+def test_shared_splits_have_the_key_blocks_of_others() -> None:
+    """With sequences as they come, which rows of tiles name."""
+    for hdim, mask, sequences in itertools.product(
+        (64, 128), ("full", "causal"), ("ragged", "paged")
+    ):
+        variant = make_variant("fwd", hdim, hdim, "bf16", mask, True, True, 90)
+        variant = variant.replace(sequences=sequences)
+        shared = tile_of(variant.replace(shared=True))
+        assert shared.block_n == tile_of(variant).block_n
+        assert shared.stages * shared.block_n >= 512 > (shared.stages - 1) * shared.block_n
 
 
 def test_tile_names_are_inverses() -> None:

@@ -1260,6 +1260,68 @@ static void test_batch_invariant_refusals(void **state) {
 }
 
 /** A range has the kernels that any of its batch-invariant calls may choose, and their workspace. */
+/** Few splits of few rows, whose keys fit the thread blocks that share one: a cluster has them all, and no
+ * kernel runs before or behind. */
+static void test_hopper_shared_splits(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  static const struct {
+    int hdim, pages, batch, cluster; /* cluster 0: splits are units, or the thread block's own */
+    const char *stem;
+  } calls[] = {
+      {128, 35, 1, 4, "flash_fwd_split_hdim128_bf16_causal_paged_decode_shared_sm90"},
+      {128, 64, 1, 8, "flash_fwd_split_hdim128_bf16_causal_paged_decode_shared_sm90"},
+      {128, 71, 1, 0, "flash_fwd_split_hdim128_bf16_causal_paged_ready_decode_sm90"},
+      {64, 32, 1, 4, "flash_fwd_split_hdim64_bf16_causal_paged_decode_shared_sm90"},
+      {64, 64, 5, 8, "flash_fwd_split_hdim64_bf16_causal_paged_decode_shared_sm90"},
+      {64, 64, 6, 0, "flash_fwd_split_hdim64_bf16_causal_paged_ready_decode_sm90"},
+      {96, 64, 1, 0, "flash_fwd_split_hdim96_bf16_causal_paged_ready_decode_sm90"},
+  };
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
+    attnpress_forward_args args = invariant_args();
+    attnpress_fwd_sm90_ragged_args given;
+    const int64_t hdim = calls[i].hdim;
+    ragged.batch = calls[i].batch;
+    ragged.page_table_pages = calls[i].pages;
+    args.q = attnpress_tensor_bshd((void *)0x10000, 1, 40, HEADS_Q, hdim, ATTNPRESS_BF16);
+    args.out = attnpress_tensor_bshd((void *)0x40000, 1, 40, HEADS_Q, hdim, ATTNPRESS_BF16);
+    args.k = attnpress_tensor_bshd((void *)0x20000, 40, 16, HEADS_KV, hdim, ATTNPRESS_BF16);
+    args.v = attnpress_tensor_bshd((void *)0x30000, 40, 16, HEADS_KV, hdim, ATTNPRESS_BF16);
+    const int before = cuda->launches;
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    const fake_launch *launch = &cuda->launch[before];
+    assert_string_equal(launch->symbol, calls[i].stem);
+    assert_int_equal(launch->cluster, calls[i].cluster);
+    if (calls[i].cluster == 0)
+      continue;
+    assert_int_equal(cuda->launches, before + 1);
+    assert_int_equal(launch->grid, calls[i].cluster * calls[i].batch * HEADS_KV);
+    assert_int_equal(launch->overlaps, 1);
+    memcpy(&given, launch->args, sizeof given);
+    assert_int_equal(given.sm90.fwd.num_splits, calls[i].cluster / 4);
+    assert_ptr_equal(given.sm90.fwd.k, args.k.data);
+    assert_int_equal(given.ragged.fixed_split_blocks, hdim == 128 ? 7 : 4);
+
+    /* Keys in a row: the same key blocks. */
+    args.k = attnpress_tensor_bshd((void *)0x20000, 1, 16 * calls[i].pages, HEADS_KV, hdim,
+                                   ATTNPRESS_BF16);
+    args.v = attnpress_tensor_bshd((void *)0x30000, 1, 16 * calls[i].pages, HEADS_KV, hdim,
+                                   ATTNPRESS_BF16);
+    ragged.page_table = NULL;
+    ragged.page_table_pages = 0;
+    ragged.seqused_k = NULL;
+    ragged.cu_seqlens_k = some;
+    const unsigned smem_bytes = launch->smem_bytes;
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    launch = &cuda->launch[before + 1];
+    assert_non_null(strstr(launch->symbol, "_ragged_decode_shared_sm90"));
+    assert_int_equal(launch->smem_bytes, smem_bytes);
+    memcpy(&given, launch->args, sizeof given);
+    assert_int_equal(given.ragged.fixed_split_blocks, hdim == 128 ? 7 : 4);
+  }
+  attnpress_destroy(handle);
+}
+
 static void check_batch_invariant_range(int capability) {
   cuda->capability = capability;
   attnpress_handle *handle = make_handle();
@@ -1868,6 +1930,7 @@ int main(void) {
       TEST(test_batch_invariant),
       TEST(test_hopper_batch_invariant),
       TEST(test_hopper_batch_invariant_choices),
+      TEST(test_hopper_shared_splits),
       TEST(test_batch_invariant_refusals),
       TEST(test_batch_invariant_range),
       TEST(test_hopper_pages),

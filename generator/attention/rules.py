@@ -56,6 +56,8 @@ KEPT_COLUMNS = family().constants["kept_columns"]
 PRODUCER_THREADS = family().constants["producer_threads"]
 DECODE_ROWS = family().constants["decode_rows"]
 FEW_ROWS = family().constants["few_rows"]
+SHARED_BLOCKS = family().constants["shared_blocks"]
+SHORT_SPLIT_KEYS = family().constants["short_split_keys"]
 
 
 # Passes of the backward template, and those of them whose thread blocks own keys.
@@ -213,6 +215,8 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
         return _backward_smem_bytes(variant, tile)
     if is_wide(variant) and tile.producer:
         return _wide_smem_bytes(variant, tile)
+    if variant.shared:
+        return _shared_smem_bytes(variant, tile)
     if tile.producer:
         return _producer_smem_bytes(variant, tile)
     q_bytes = tile.block_m * row_bytes(variant.hdim)
@@ -253,6 +257,15 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     place_bytes = tile.block_m * _ceil_div(tile.block_n, SLAB_COLUMNS) * row_bytes_ + 16
     two = bytes_ + 2 * place_bytes
     return two if two <= _producer_smem_limit(variant, tile) else two - place_bytes
+
+
+def _shared_smem_bytes(variant: Variant, tile: Tile) -> int:
+    """Q, own key blocks of K, own columns of V and, of all keys of a split, scores and P."""
+    own_keys = _ceil_div(tile.stages, SHARED_BLOCKS) * tile.block_n
+    split_keys = tile.stages * tile.block_n
+    k_bytes = (FEW_ROWS + own_keys) * row_bytes(variant.hdim)
+    v_bytes = split_keys * row_bytes(variant.hdim_v // SHARED_BLOCKS)
+    return k_bytes + v_bytes + split_keys // 8 * 32 * (8 + 4)
 
 
 def _producer_smem_limit(variant: Variant, tile: Tile) -> int:
@@ -953,6 +966,9 @@ def _producer_fill(variant: Variant) -> Tile:
             if variant.hdim_v <= columns
         ]
         return next(tile for tile in tiles if not problems(variant, tile))
+    if variant.shared:  # all key blocks of a split
+        keys = tile_of(variant.replace(shared=False)).block_n
+        return producer_tile(variant, FEW_ROWS, keys, _ceil_div(SHORT_SPLIT_KEYS, keys))
     if variant.decode:  # the same keys as the kernel of more rows has
         keys = tile_of(variant.replace(decode=False)).block_n
         tiles = [producer_tile(variant, FEW_ROWS, keys, stages) for stages in FEW_ROWS_STAGES]

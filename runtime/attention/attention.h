@@ -243,7 +243,17 @@ static inline int ap_is_scheduled(const ap_plan *plan) {
 /** 1 where each unit of scheduled work is one split at a fixed place; else its thread block adds up all
  * splits of its rows. */
 static inline int ap_schedules_splits(const ap_plan *plan) {
-  return ap_is_scheduled(plan) && plan->num_splits > 1;
+  return ap_is_scheduled(plan) && plan->num_splits > 1 && !plan->variant.axis[AP_ATTENTION_SHARED];
+}
+/** 1 where a batch-invariant call's kernel has one beside it whose clusters share splits; makes a plan
+ * of it. */
+int ap_may_share_splits(const ap_variant *variant);
+attnpress_status ap_share_splits(ap_plan *plan);
+/** Thread blocks of a cluster; 0: each by itself. */
+static inline uint32_t ap_shared_cluster(const ap_plan *plan) {
+  return plan->variant.axis[AP_ATTENTION_SHARED]
+             ? AP_ATTENTION_SHARED_BLOCKS * (uint32_t)plan->num_splits
+             : 0;
 }
 /** 1 where the combine kernel runs after the forward kernel. */
 static inline int ap_needs_combine(const ap_plan *plan) {

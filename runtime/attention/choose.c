@@ -25,6 +25,8 @@ int ap_partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, size_
 static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
   const size_t rows = (size_t)problem->batch * (size_t)problem->heads_q * (size_t)problem->seqlen_q;
   size_t all;
+  if (plan->variant.axis[AP_ATTENTION_SHARED])
+    return ATTNPRESS_OK;
   if (ap_is_scheduled(plan) && !ap_schedules_splits(plan)) {
     plan->out_partial_offset_bytes = ap_align_workspace(plan->workspace_bytes);
     plan->workspace_bytes =
@@ -169,7 +171,8 @@ static int finds_units(const ap_problem *problem, const ap_plan *plan, int64_t u
 /** With a schedule of the call's own, or with none: the ticket, and of splits what the forward kernel
  * leaves to the combine kernel. Units that are no more than thread blocks need no ticket. */
 static void plan_ready(const ap_problem *problem, int64_t units, ap_plan *plan) {
-  plan->ready = plan->variant.axis[AP_ATTENTION_READY] = 1;
+  plan->ready = 1;
+  plan->variant.axis[AP_ATTENTION_READY] = !plan->variant.axis[AP_ATTENTION_SHARED];
   plan->variant_key = ap_variant_key(&plan->variant); /* whose tile is the same */
   plan->tickets = problem->ready && units > plan->grid;
   plan->sequence_splits_offset_bytes = plan->tickets ? AP_WORKSPACE_ALIGNMENT : 0;
@@ -210,7 +213,9 @@ static attnpress_status plan_grid(const ap_problem *problem, const ap_device *de
   *units -= (int64_t)plan->whole_row_blocks * (plan->num_splits - 1);
   plan->row_blocks = (int32_t)ap_count_row_blocks(problem, &plan->tile, plan->heads_per_tile);
   plan->grid = (unsigned)*units;
-  if (persistent && *units > device->sm_count)
+  if (plan->variant.axis[AP_ATTENTION_SHARED])
+    plan->grid *= AP_ATTENTION_SHARED_BLOCKS;
+  else if (persistent && *units > device->sm_count)
     plan->grid = (unsigned)device->sm_count;
   return ATTNPRESS_OK;
 }

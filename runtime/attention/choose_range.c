@@ -95,11 +95,26 @@ static attnpress_status add_finding(const ap_problem *problem, const ap_device *
                     problem->mod_score || problem->mod_mask, range);
 }
 
+/** Adds the kernel whose clusters share splits, where there is one, and has `plan` be of the one beside
+ * it. */
+static attnpress_status add_shared(ap_plan *plan, ap_launches *range) {
+  if (!ap_may_share_splits(&plan->variant))
+    return ATTNPRESS_OK;
+  ap_plan other = *plan;
+  FORWARD_IF(ap_share_splits(&other));
+  FORWARD_IF(add_launch(&other.variant, other.variant_key, &other.tile, other.target, 0, range));
+  plan->variant.axis[AP_ATTENTION_SHARED] = 0;
+  plan->variant.axis[AP_ATTENTION_READY] = plan->ready;
+  plan->variant_key = ap_variant_key(&plan->variant);
+  return ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile);
+}
+
 /** Adds what one problem launches. */
 static attnpress_status add_choice(const ap_problem *problem, const ap_problem *maxima,
                                    const ap_device *device, ap_launches *range) {
   ap_plan plan;
   FORWARD_IF(ap_choose(problem, device, &plan));
+  FORWARD_IF(add_shared(&plan, range));
   const int chosen = maxima->num_splits == 0 && maxima->seqlen_k > 0;
   if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen && !maxima->batch_invariant &&
       ceil_div(maxima->seqlen_k, plan.tile.field[AP_ATTENTION_TILE_BLOCK_N]) <

@@ -32,8 +32,8 @@ enum {
    * cache, so that wide rows have longer splits, unless it fits shared memory: at 128 columns, with
    * two stages. Bytes of all parts, at most. */
   SCHEDULED_SPLIT_KEYS = 1024,
-  SHORT_SPLIT_KEYS = 512,
   SHORT_SPLIT_COLUMNS_MAX = 64,
+  SHARED_SPLITS_MAX = 2, /* of a cluster */
   SCHEDULED_PART_BYTES_MAX = 256 * 1024 * 1024
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
@@ -658,7 +658,7 @@ static int64_t scheduled_split_keys(const ap_problem *problem) {
   const int kept = problem->mask != ATTNPRESS_WINDOW &&
                    problem->hdim == AP_ATTENTION_KEPT_COLUMNS &&
                    problem->hdim_v == AP_ATTENTION_KEPT_COLUMNS;
-  return kept || problem->hdim_v <= SHORT_SPLIT_COLUMNS_MAX ? SHORT_SPLIT_KEYS
+  return kept || problem->hdim_v <= SHORT_SPLIT_COLUMNS_MAX ? AP_ATTENTION_SHORT_SPLIT_KEYS
                                                             : SCHEDULED_SPLIT_KEYS;
 }
 
@@ -682,6 +682,36 @@ static int schedules_splits(const ap_problem *problem, const ap_device *device, 
                   : tiles * 2 <= device->sm_count;
 }
 
+int ap_may_share_splits(const ap_variant *variant) {
+  ap_variant shared = *variant;
+  shared.axis[AP_ATTENTION_READY] = 0;
+  shared.axis[AP_ATTENTION_SHARED] = 1;
+  return variant->axis[AP_ATTENTION_DECODE] && ap_variant_is_legal(&shared);
+}
+
+attnpress_status ap_share_splits(ap_plan *plan) {
+  const int32_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  plan->variant.axis[AP_ATTENTION_READY] = 0;
+  plan->variant.axis[AP_ATTENTION_SHARED] = 1;
+  plan->variant_key = ap_variant_key(&plan->variant);
+  FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
+  RETURN_IF(plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] != block_n ||
+                plan->tile.field[AP_ATTENTION_TILE_STAGES] < plan->fixed_split_blocks,
+            ATTNPRESS_NOT_SUPPORTED, "shared splits have key blocks of %d keys, others of %d",
+            (int)plan->tile.field[AP_ATTENTION_TILE_BLOCK_N], (int)block_n);
+  return ATTNPRESS_OK;
+}
+
+/** Whether clusters share the splits of so many row blocks: where these are few, and all clusters find
+ * room at once. */
+static int shares_splits(const ap_device *device, const ap_plan *plan, int64_t row_blocks,
+                         int64_t splits) {
+  const int64_t slots = (int64_t)device->sm_count *
+                        (plan->variant.axis[AP_ATTENTION_HDIM] <= SHORT_SPLIT_COLUMNS_MAX ? 2 : 1);
+  return ap_may_share_splits(&plan->variant) && splits >= 1 && splits <= SHARED_SPLITS_MAX &&
+         row_blocks * splits * AP_ATTENTION_SHARED_BLOCKS <= slots / 2;
+}
+
 /** Batch-invariant calls: every kernel is a split one, and splits are of as many keys, whatever their
  * number. Few thread blocks compute one each; many compute all splits of their rows, which takes a
  * workspace of one, or of what runs at once. */
@@ -702,9 +732,10 @@ static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_
   const int64_t slots = (int64_t)device->sm_count * ap_blocks_per_sm(&plan->tile, device);
   const int few_rows = ap_count_row_blocks(problem, &plan->tile, plan->heads_per_tile) <= 1;
   if (scheduled) {
+    const int shares = shares_splits(device, plan, tiles, splits);
     plan->num_splits =
-        schedules_splits(problem, device, tiles, few_rows, splits) ? (int32_t)splits : 1;
-    return ATTNPRESS_OK;
+        shares || schedules_splits(problem, device, tiles, few_rows, splits) ? (int32_t)splits : 1;
+    return shares ? ap_share_splits(plan) : ATTNPRESS_OK;
   }
   const int64_t most = (few_rows ? FIXED_SPLIT_WAVES_MAX : SPLIT_WAVES_MAX) * slots;
   plan->num_splits =

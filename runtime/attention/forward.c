@@ -93,6 +93,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                     .tile = how->tile,
                                                     .target = how->target,
                                                     .grid = how->grid,
+                                                    .cluster = ap_shared_cluster(how),
                                                     .overlaps = how->overlaps && !clears,
                                                     .smem_bytes = how->launch_smem_bytes,
                                                     .clears = clears,

@@ -7,6 +7,7 @@ from mutations import Mutation
 SPLITS = "templates/attention/parts/fixed_splits_sm90.cu.j2"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 SOFTMAX = "include/attnpress/device/softmax_row.cuh"
+EPILOGUE = "include/attnpress/device/epilogue.cuh"
 
 KERNELS = [
     ("flash_fwd_split_hdim64_bf16_paged_ready_decode_sm90", "m8n48s2"),
@@ -22,22 +23,22 @@ MUTATIONS = [
         "kept->out[i] = *o;",
     ),
     Mutation(
-        "few rows: the sum of the splits before is forgotten",
+        "few rows: the weights of the splits before are forgotten",
         SPLITS,
-        "add_part(first ? -INF : kept->lse, ends[0].lse)",
-        "add_part(-INF, ends[0].lse)",
+        "  if (first)\n    kept->parts = {-INF, 0.0f};\n",
+        "  kept->parts = {-INF, 0.0f};\n",
     ),
     Mutation(
-        "few rows: the lse of the splits before is forgotten",
-        SPLITS,
-        "  kept->lse = sum.lse;\n",
-        "  kept->lse = ends[0].lse;\n",
+        "few rows: weights are not brought to the present maximum",
+        EPILOGUE,
+        "multiply_add_once(factors.x, parts->weights, factors.y)",
+        "parts->weights + factors.y",
     ),
     Mutation(
         "few rows: parts are not normalised before they are added up",
         SPLITS,
-        "add_part_values(sum, kept->out[i], *o * ends[0].normalize)",
-        "add_part_values(sum, kept->out[i], *o)",
+        "add_weighted(factors, kept->out[i], *o * ends[0].normalize)",
+        "add_weighted(factors, kept->out[i], *o)",
     ),
     Mutation(
         "few rows: the reference is not taken off",

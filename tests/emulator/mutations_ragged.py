@@ -380,8 +380,27 @@ MUTATIONS = [
     Mutation(
         "fixed splits: the combine kernel leaves the last out",
         COMBINE,
-        "min(args->num_splits - begin, ORDERED) : 0",
-        "min(args->num_splits - begin, ORDERED) - 1 : 0",
+        "min(num_splits - begin, ORDERED);",
+        "min(num_splits - begin, ORDERED) - 1;",
+    ),
+    Mutation(
+        "fixed splits: the combine kernel adds parts of no split",
+        COMBINE,
+        "begin + split < num_splits);",
+        "true);",
+        harmless="those are behind the count of the parts that are added",
+    ),
+    Mutation(
+        "fixed splits: the combine kernel weighs a part by the greatest of all",
+        COMBINE,
+        "{__shfl_sync(0xffffffff, greatest, max(lane - 1, 0)), 0.0f};",
+        "{last, 0.0f};",
+    ),
+    Mutation(
+        "fixed splits: the combine kernel's first part has one before it",
+        COMBINE,
+        "  if (lane == 0)\n    before.max = sum->weighted.max;\n",
+        "",
     ),
     Mutation(
         "fixed splits: the combine kernel's first group does not wait for the others",
@@ -937,16 +956,16 @@ MUTATIONS = [
         "before = kept->tiles[0];",
     ),
     Mutation(
-        "fixed splits sm90: lse of the unit before is added to",
+        "fixed splits sm90: weights of the unit before are added to",
         FIXED,
-        "add_part(first ? -INF : kept->lse[0], ends[0].lse)",
-        "add_part(kept->lse[0], ends[0].lse)",
+        "  if (first)\n    kept->parts[0] = kept->parts[1] = {-INF, 0.0f};\n",
+        "",
     ),
     Mutation(
-        "fixed splits sm90: lse in registers is that of the split",
+        "fixed splits sm90: weights in registers are those of the split",
         FIXED,
-        "kept->lse[1] = sums[1].lse;",
-        "kept->lse[1] = ends[1].lse;",
+        "weigh_part(&kept->parts[1], ends[1].lse)};",
+        "weigh_part(&kept->parts[0], ends[1].lse)};",
     ),
     Mutation(
         "fixed splits sm90: O of those before is forgotten",
@@ -955,16 +974,16 @@ MUTATIONS = [
         "load_16_if(false, (i < KEPT_TILES",
     ),
     Mutation(
-        "fixed splits sm90: lse of those before is forgotten",
+        "fixed splits sm90: weights of those before are forgotten",
         FIXED,
-        "load_16_if(!first, kept, no_lse)",
-        "load_16_if(false, kept, no_lse)",
+        "load_16_if(!first, kept, 0)",
+        "load_16_if(false, kept, 0)",
     ),
     Mutation(
-        "fixed splits sm90: lse of the split is kept",
+        "fixed splits sm90: rows exchange their weights",
         FIXED,
-        "lse = {sums[0].lse, sums[1].lse, 0.0f, 0.0f};",
-        "lse = {ends[0].lse, ends[1].lse, 0.0f, 0.0f};",
+        "{parts[0].max, parts[1].max, parts[0].weights, parts[1].weights}",
+        "{parts[0].max, parts[1].max, parts[1].weights, parts[0].weights}",
     ),
     Mutation(
         "fixed splits sm90: rows exchange their sums",
@@ -1050,8 +1069,8 @@ MUTATIONS = [
     Mutation(
         "fixed splits sm90: sinks are left out",
         FIXED,
-        "  if (args->sinks == nullptr)\n    return {normalizer(sum), natural_lse(lse_log2, sum)};",
-        "  if (true)\n    return {normalizer(sum), natural_lse(lse_log2, sum)};",
+        "return end_row(parts.max, parts.weights, args, heads, head, false, false);",
+        "return end_row(parts.max, parts.weights, args, heads, head, false, true);",
     ),
     Mutation(
         "schedule: the last split has no units",
@@ -1068,7 +1087,7 @@ MUTATIONS = [
     Mutation(
         "combine: as many splits as the longest sequence has",
         COMBINE,
-        "    args.num_splits = batch_args.sequence_splits[place.batch];",
-        "    ;",
+        "      num_splits = *splits;",
+        "      ;",
     ),
 ]

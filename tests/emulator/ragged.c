@@ -770,11 +770,23 @@ static attnpress_fwd_ragged_args fwd_args(const call *c, const batch_row *row) {
   return args;
 }
 
+/* A kernel whose clusters share splits: of its rows' splits, which are few. */
+static int shares_splits(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_SHARED];
+}
+
+enum { SHARED_SPLITS = 2 };
+
+static unsigned shared_cluster(const call *c) {
+  return AP_ATTENTION_SHARED_BLOCKS * (unsigned)c->splits;
+}
+
 static int launch(const kernel *k, unsigned blocks, const void *args,
                   void (*typed_call)(void (*)(void), const void *), const call *c, char *report) {
   const emulated_launch l = {.module = k->module,
                              .blocks = blocks,
                              .threads = (unsigned)k->tile.threads,
+                             .cluster = shares_splits(k) ? shared_cluster(c) : 0,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = args,
                              .call = typed_call,
@@ -941,7 +953,9 @@ static int make_ready(const kernel *schedule, call *c, const attnpress_fwd_sched
 /* As runtime/attention/forward.c fills them. The pointers that the kernel leaves alone are not there,
  * and the numbers of units mean nothing. */
 static int launch_sm90(const companions *others, call *c, const batch_row *row, char *report) {
-  const int split_units = c->splits > 1, ready = c->kernel->variant.axis[AP_ATTENTION_READY];
+  const int shares = shares_splits(c->kernel);
+  const int split_units = c->splits > 1 && !shares;
+  const int ready = c->kernel->variant.axis[AP_ATTENTION_READY] || shares;
   const attnpress_fwd_ragged_args plain = fwd_args(c, row);
   const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
                             .get_error_name = no_words,
@@ -963,6 +977,7 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
     args->sequences = add_memory(c, ORDER, (size_t)c->count * sizeof *args->sequences);
   }
   args->sm90.tile_heads = ap_divisor(tile_heads);
+  args->sm90.num_splits = ap_divisor(c->splits > 0 ? c->splits : 1);
   args->sm90.heads_per_tile = ap_divisor(heads);
   args->sm90.warpgroup_positions = ap_consumer_rows(&c->kernel->tile) / heads;
   if (c->ragged.page_table != NULL) {
@@ -996,13 +1011,19 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
       .window = split_units && c->args.mask == ATTNPRESS_WINDOW,
       .score = fwd->score,
   };
-  fwd->q = fwd->k = fwd->v = NULL;
-  fwd->q_batch_stride = fwd->q_row_stride = fwd->q_head_stride = -1;
-  fwd->k_batch_stride = fwd->k_row_stride = fwd->k_head_stride = -1;
-  fwd->v_batch_stride = fwd->v_row_stride = fwd->v_head_stride = -1;
+  if (shares) {
+    fwd->row_blocks = ceil_div(fwd->seqlen_q, positions);
+  } else {
+    fwd->q = fwd->k = fwd->v = NULL;
+    fwd->q_batch_stride = fwd->q_row_stride = fwd->q_head_stride = -1;
+    fwd->k_batch_stride = fwd->k_row_stride = fwd->k_head_stride = -1;
+    fwd->v_batch_stride = fwd->v_row_stride = fwd->v_head_stride = -1;
+  }
   c->whole = 1;
   c->given_count = 0;
-  if (ready) {
+  if (shares) { /* whose units have no order */
+    args->ticket = NULL;
+  } else if (ready) {
     if (make_ready(&others->schedule, c, &orders, row->contents, report) != 0)
       return -1;
     args->ready = row->contents == READY_NONE ? NULL : orders.ready;
@@ -1024,7 +1045,7 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
       return -1;
   }
   give_all(c, split_units ? c->splits : 0, ATTENDS);
-  if (c->splits == 1)
+  if (c->splits == 1 && !shares)
     give_written(c, "what is kept", OUT_PARTIAL, 1);
   if (ready) {
     give_written(c, "the schedule", READY, 0);
@@ -1035,7 +1056,10 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
     give_written(c, "the sequences' order", ORDER, 0);
   }
   give_written(c, "the ticket", TICKET, 1);
-  const int status = launch(c->kernel, scheduled_blocks(row), &with_mod,
+  const unsigned blocks =
+      shares ? (unsigned)(tile_heads * fwd->row_blocks * c->count) * shared_cluster(c)
+             : scheduled_blocks(row);
+  const int status = launch(c->kernel, blocks, &with_mod,
                             c->kernel->mod != NULL ? call_sm90_mod : call_sm90, c, report);
   if (status != 0 || !split_units)
     return status;
@@ -1159,6 +1183,12 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
   c.splits = split ? row->splits : 0;
   c.split_blocks = row->split_blocks;
   c.fixed_blocks = split ? row->fixed_blocks : 0;
+  if (shares_splits(k)) {
+    const int blocks =
+        ceil_div(longest(keys, row->count), k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+    c.fixed_blocks = blocks > SHARED_SPLITS ? ceil_div(blocks, SHARED_SPLITS) : 1;
+    c.splits = blocks > 1 ? SHARED_SPLITS : 1;
+  }
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   c.args.mask = k->variant.axis[AP_ATTENTION_MASK];
@@ -1176,9 +1206,10 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
   spoil(&c, row);
   scores_open(&c.scores, &k->variant, scores, k->mod, &c.args, seed + 7);
   fill(&c, of, seed);
-  if (split && k->tile.field[AP_ATTENTION_TILE_PRODUCER] && c.splits == 1) {
+  const int parts = split && !shares_splits(k);
+  if (parts && k->tile.field[AP_ATTENTION_TILE_PRODUCER] && c.splits == 1) {
     add_memory(&c, OUT_PARTIAL, kept_bytes(k, row));
-  } else if (split) {
+  } else if (parts) {
     const size_t rows =
         (size_t)(c.splits * c.count) * (size_t)(c.args.q.shape[2] * ap_ragged_queries(&c.args));
     add_memory(&c, OUT_PARTIAL, rows * (size_t)c.args.out.shape[3] * sizeof(float));

@@ -75,6 +75,28 @@ __device__ __forceinline__ float add_part_values(PartSum sum, float so_far, floa
   return multiply_add_once(sum.next, next, sum.so_far * so_far);
 }
 
+// The same of parts that are not normalised on the way: the greatest lse, in units of log2, and the
+// sum of 2^(lse - max). What a part counts then depends on the lses alone and not on sums, so that
+// all factors may be found at once. No parts, or none with a key: -inf and 0.
+struct WeightedParts {
+  float max, weights;
+};
+
+// Returns what the sum so far counts, and what the next part does. One without a key counts nothing,
+// and its values are finite.
+__device__ __forceinline__ float2 weigh_part(WeightedParts *parts, float lse_next) {
+  const float next = multiply_add_once(lse_next, LOG2_E, 0.0f);
+  const float max = fmaxf(parts->max, next), base = finite_base(max);
+  const float2 factors = {exp2_approx(parts->max - base), exp2_approx(next - base)};
+  parts->weights = multiply_add_once(factors.x, parts->weights, factors.y);
+  parts->max = max;
+  return factors;
+}
+
+__device__ __forceinline__ float add_weighted(float2 factors, float so_far, float next) {
+  return multiply_add_once(factors.y, next, factors.x * so_far);
+}
+
 // Adds tiles `first` to `tiles` - 1 of row `half` of O, normalised, to what this thread has stored of
 // the splits before; as store_partial_row().
 __device__ __forceinline__ void add_partial_row(float *out_row, const float *out, int first,
