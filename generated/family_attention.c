@@ -68,57 +68,59 @@ static const ap_set where_43[] = {{18, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, val
 static const ap_set where_44[] = {{16, 0, 0, 1, values_12, 1}};
 static const int32_t values_45[] = {64, 128};
 static const ap_set where_46[] = {{17, 0, 0, 1, values_12, 1}};
-static const ap_set where_47[] = {{17, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
-static const ap_set where_48[] = {{17, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
-static const ap_set where_49[] = {{0, 0, 0, 1, values_26, 2}, {18, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
-static const ap_set where_50[] = {{18, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_51[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
-static const int32_t values_52[] = {0, 2, 3};
-static const ap_set where_53[] = {{18, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
-static const ap_set where_54[] = {{18, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
-static const ap_set where_55[] = {{18, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
-static const int32_t pairs_56[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_57[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
-static const ap_tile_part parts_58[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_59[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_60[] = {6};
-static const ap_set where_61[] = {{0, 0, 0, 1, values_60, 1}};
-static const int32_t values_62[] = {5};
+static const int32_t values_47[] = {64};
+static const ap_set where_48[] = {{17, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_47, 1}};
+static const ap_set where_49[] = {{17, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
+static const ap_set where_50[] = {{17, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
+static const ap_set where_51[] = {{0, 0, 0, 1, values_26, 2}, {18, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
+static const ap_set where_52[] = {{18, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_53[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
+static const int32_t values_54[] = {0, 2, 3};
+static const ap_set where_55[] = {{18, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
+static const ap_set where_56[] = {{18, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
+static const ap_set where_57[] = {{18, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
+static const int32_t pairs_58[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_59[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
+static const ap_tile_part parts_60[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_61[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_62[] = {6};
 static const ap_set where_63[] = {{0, 0, 0, 1, values_62, 1}};
-static const int32_t values_64[] = {4};
-static const ap_set where_65[] = {{0, 0, 0, 1, values_64, 1}, {18, 0, 0, 1, values_22, 1}};
-static const ap_set where_66[] = {{0, 0, 0, 1, values_26, 2}, {18, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}};
-static const ap_set where_67[] = {{0, 0, 0, 1, values_33, 3}, {18, 0, 0, 1, values_28, 2}};
-static const ap_set where_68[] = {{0, 0, 0, 1, values_26, 2}, {18, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_69[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_70[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
-static const ap_set where_71[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
-static const ap_set where_72[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}};
-static const ap_set where_73[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_74[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_75[] = {{0, 0, 0, 1, values_74, 7}};
-static const int32_t values_76[] = {1, 2, 3};
-static const ap_set where_77[] = {{8, 0, 0, 1, values_76, 3}, {13, 0, 0, 1, values_4, 2}};
-static const int32_t values_78[] = {3};
-static const ap_set where_79[] = {{8, 0, 0, 1, values_78, 1}};
-static const ap_set where_80[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_81[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_82[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_83[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_84[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_85[] = {{13, 0, 0, 1, values_17, 1}};
-static const int32_t values_86[] = {128};
-static const ap_set where_87[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_86, 1}, {3, 72, 120, 8, 0, 0}};
-static const ap_set where_88[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_86, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
-static const ap_set where_89[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
-static const ap_set where_90[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
-static const ap_set where_91[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}};
-static const ap_set where_92[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_93[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_86, 1}, {3, 8, 120, 8, 0, 0}};
-static const ap_set where_94[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_86, 1}};
-static const ap_set where_95[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_96[] = {{0, 0, 0, 1, values_17, 1}, {18, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
-static const ap_set where_97[] = {{0, 0, 0, 1, values_17, 1}, {18, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
+static const int32_t values_64[] = {5};
+static const ap_set where_65[] = {{0, 0, 0, 1, values_64, 1}};
+static const int32_t values_66[] = {4};
+static const ap_set where_67[] = {{0, 0, 0, 1, values_66, 1}, {18, 0, 0, 1, values_22, 1}};
+static const ap_set where_68[] = {{0, 0, 0, 1, values_26, 2}, {18, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}};
+static const ap_set where_69[] = {{0, 0, 0, 1, values_33, 3}, {18, 0, 0, 1, values_28, 2}};
+static const ap_set where_70[] = {{0, 0, 0, 1, values_26, 2}, {18, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_71[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_72[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
+static const ap_set where_73[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
+static const ap_set where_74[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}};
+static const ap_set where_75[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_76[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_77[] = {{0, 0, 0, 1, values_76, 7}};
+static const int32_t values_78[] = {1, 2, 3};
+static const ap_set where_79[] = {{8, 0, 0, 1, values_78, 3}, {13, 0, 0, 1, values_4, 2}};
+static const int32_t values_80[] = {3};
+static const ap_set where_81[] = {{8, 0, 0, 1, values_80, 1}};
+static const ap_set where_82[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_83[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_84[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_85[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_86[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_87[] = {{13, 0, 0, 1, values_17, 1}};
+static const int32_t values_88[] = {128};
+static const ap_set where_89[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_88, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_90[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_88, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
+static const ap_set where_91[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_92[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_93[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_28, 2}};
+static const ap_set where_94[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_95[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_88, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_96[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_88, 1}};
+static const ap_set where_97[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_98[] = {{0, 0, 0, 1, values_17, 1}, {18, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_99[] = {{0, 0, 0, 1, values_17, 1}, {18, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -263,7 +265,7 @@ static const ap_rule rules[] = {
     {where_36, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_46, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_46, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_46, 1, {2, 128, 128, 8, 0, 0}, -1, 0, 0},
+    {where_46, 1, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
     {where_46, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_46, 1, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_46, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -273,29 +275,31 @@ static const ap_rule rules[] = {
     {where_46, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_46, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_46, 1, {18, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_47, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_47, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_47, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_48, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_48, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
-    {where_50, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_51, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_51, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_53, 2, {0, 0, 0, 1, values_52, 3}, -1, 0, 0},
-    {where_54, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_54, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_56, 6},
+    {where_48, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_48, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_50, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_50, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_51, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
+    {where_52, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_53, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_53, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_55, 2, {0, 0, 0, 1, values_54, 3}, -1, 0, 0},
+    {where_56, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_56, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_58, 6},
 };
 static const char *const fields[] = {
     "block_m",
@@ -318,37 +322,37 @@ static const char *const fields[] = {
     "v_in_regs",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_57, 7},
-    {13, 0, parts_58, 12},
-    {-1, 0, parts_59, 11},
+    {11, 1, parts_59, 7},
+    {13, 0, parts_60, 12},
+    {-1, 0, parts_61, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_77, 2, 6},
-    {where_79, 1, 5},
+    {where_79, 2, 6},
+    {where_81, 1, 5},
     {where_27, 1, 5},
-    {where_80, 2, 4},
-    {where_81, 1, 3},
-    {where_82, 1, 2},
+    {where_82, 2, 4},
+    {where_83, 1, 3},
+    {where_84, 1, 2},
     {where_24, 1, 2},
     {where_25, 1, 2},
-    {where_83, 1, 1},
-    {where_84, 1, 1},
     {where_85, 1, 1},
+    {where_86, 1, 1},
+    {where_87, 1, 1},
 };
 static const ap_stand_in stand_ins[] = {
-    {where_87, 5, 2, 3, 136, 136},
-    {where_88, 9, 2, 3, 64, 128},
-    {where_89, 5, 2, 3, 168, 168},
-    {where_90, 5, 2, 3, 264, 264},
-    {where_91, 2, 2, 3, 0, 0},
-    {where_92, 3, 2, 3, 0, 0},
-    {where_93, 5, 2, 3, 136, 136},
-    {where_94, 5, 2, 3, 136, 136},
-    {where_95, 4, 2, 3, 0, 0},
-    {where_51, 3, 2, 3, 0, 0},
-    {where_96, 3, 2, 3, 240, 240},
-    {where_97, 3, 2, 3, 240, 240},
-    {where_67, 2, 2, 3, 0, 0},
+    {where_89, 5, 2, 3, 136, 136},
+    {where_90, 9, 2, 3, 64, 128},
+    {where_91, 5, 2, 3, 168, 168},
+    {where_92, 5, 2, 3, 264, 264},
+    {where_93, 2, 2, 3, 0, 0},
+    {where_94, 3, 2, 3, 0, 0},
+    {where_95, 5, 2, 3, 136, 136},
+    {where_96, 5, 2, 3, 136, 136},
+    {where_97, 4, 2, 3, 0, 0},
+    {where_53, 3, 2, 3, 0, 0},
+    {where_98, 3, 2, 3, 240, 240},
+    {where_99, 3, 2, 3, 240, 240},
+    {where_69, 2, 2, 3, 0, 0},
     {where_38, 1, 2, 3, 0, 0},
 };
 static const ap_snippet_rule snippets[] = {
@@ -359,34 +363,34 @@ static const ap_snippet_rule snippets[] = {
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_61, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_convert.cu.j2", where_63, 1, ap_render_flash_bwd_convert},
     {"attention/flash_bwd_dbias.cu.j2", where_38, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_63, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_65, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_66, 3, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_delta.cu.j2", where_65, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_67, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_68, 3, ap_render_flash_bwd_exchange_sm90},
     {"attention/flash_bwd_sinks.cu.j2", where_32, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_67, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_68, 3, ap_render_flash_bwd_sm90},
+    {"attention/flash_bwd_sm80.cu.j2", where_69, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_70, 3, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_69, 3, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_71, 3, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_shared_sm90.cu.j2", where_70, 3, ap_render_flash_fwd_shared_sm90},
-    {"attention/flash_fwd_sm80.cu.j2", where_71, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_72, 4, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_51, 3, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_shared_sm90.cu.j2", where_72, 3, ap_render_flash_fwd_shared_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_73, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_74, 4, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_53, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_73, 1, 9, 80, 80, 80, "sm_80"},
-    {where_73, 1, 8, 86, 86, 86, "sm_86"},
-    {where_73, 1, 7, 87, 87, 80, "sm_80"},
-    {where_73, 1, 6, 88, 89, 86, "sm_86"},
-    {where_73, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_73, 1, 4, 90, 90, 80, "sm_90"},
-    {where_73, 1, 3, 100, 109, 80, "sm_100"},
-    {where_73, 1, 2, 110, 119, 80, "sm_110"},
-    {where_73, 1, 1, 120, 129, 86, "sm_120"},
+    {where_75, 1, 9, 80, 80, 80, "sm_80"},
+    {where_75, 1, 8, 86, 86, 86, "sm_86"},
+    {where_75, 1, 7, 87, 87, 80, "sm_80"},
+    {where_75, 1, 6, 88, 89, 86, "sm_86"},
+    {where_75, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_75, 1, 4, 90, 90, 80, "sm_90"},
+    {where_75, 1, 3, 100, 109, 80, "sm_100"},
+    {where_75, 1, 2, 110, 119, 80, "sm_110"},
+    {where_75, 1, 1, 120, 129, 86, "sm_120"},
     {where_34, 1, 9, 80, 80, 80, "sm_80"},
     {where_34, 1, 8, 86, 86, 86, "sm_86"},
     {where_34, 1, 7, 87, 87, 80, "sm_80"},
@@ -396,14 +400,14 @@ static const ap_route routes[] = {
     {where_34, 1, 3, 100, 109, 80, "sm_100"},
     {where_34, 1, 2, 110, 119, 80, "sm_110"},
     {where_34, 1, 1, 120, 129, 86, "sm_120"},
-    {where_75, 1, 8, 80, 80, 80, "sm_80"},
-    {where_75, 1, 7, 86, 86, 80, "sm_86"},
-    {where_75, 1, 6, 87, 87, 80, "sm_80"},
-    {where_75, 1, 5, 88, 89, 80, "sm_86"},
-    {where_75, 1, 4, 90, 90, 80, "sm_90"},
-    {where_75, 1, 3, 100, 109, 80, "sm_100"},
-    {where_75, 1, 2, 110, 119, 80, "sm_110"},
-    {where_75, 1, 1, 120, 129, 80, "sm_120"},
+    {where_77, 1, 8, 80, 80, 80, "sm_80"},
+    {where_77, 1, 7, 86, 86, 80, "sm_86"},
+    {where_77, 1, 6, 87, 87, 80, "sm_80"},
+    {where_77, 1, 5, 88, 89, 80, "sm_86"},
+    {where_77, 1, 4, 90, 90, 80, "sm_90"},
+    {where_77, 1, 3, 100, 109, 80, "sm_100"},
+    {where_77, 1, 2, 110, 119, 80, "sm_110"},
+    {where_77, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
@@ -414,7 +418,7 @@ const ap_family ap_family_attention = {
     0x4000000000000,
     {0x400000000000, 0x200000000000, 0x800000000, 0x2000000, 0x800000, 0x200000, 0x100000, 0x80000, 0x20000, 0x10000, 0x8000, 0x4000, 0x2000, 0x800, 0x400, 0x200, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu, ~0u},
-    rules, 133,
+    rules, 135,
     18, fields, forms, 3,
     tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
     templates, 16, routes, 26,

@@ -47,10 +47,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t shares_words = (((dropout && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !has_map) && !alibi) ? 1 : 0;
   int32_t bias_map = ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 1 : 0;
   int32_t plain = ((!((((((softcap || alibi) || dropout) || mod_score) || mod_mask) || split) || q_in_regs) && (bias == AP_ATTENTION_BIAS_NONE)) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
-  int32_t behind_by_columns = (((hdim >= 64) && (hdim <= 96)) && (block_m == 192)) ? 1 : 0;
+  int32_t behind_by_columns = (((hdim >= 64) && (hdim <= 96)) && (block_m >= 192)) ? 1 : 0;
   int32_t behind_of_ragged = ((((hdim == 128) && (hdim_v == 128)) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !(long_rows && (mask == AP_ATTENTION_MASK_FULL))) ? 1 : 0;
   int32_t behind = (plain && (behind_by_columns || behind_of_ragged)) ? 1 : 0;
-  int32_t values_apart = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (long_rows || split))) ? 1 : 0;
+  int32_t skips_rows = (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && !split) && ((long_rows && (hdim == 128)) || (block_m == 256))) ? 1 : 0;
+  int32_t values_apart = (((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && split)) || skips_rows) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -238,10 +239,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER(decode ? 56 : ((block_m == 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24)));
+  INTEGER(decode ? 56 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24)));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
-  INTEGER(decode ? 240 : ((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240)));
+  INTEGER(decode ? 240 : ((block_m == 256) ? 112 : ((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240))));
   TEXT(";\n"
        "\n");
   if (decode) {
@@ -983,14 +984,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
          "                                       int parity, const Unit *unit) {\n"
          "  const int positions = args->warpgroup_positions;\n");
-    if (long_rows) {
+    if (skips_rows) {
       TEXT("#pragma unroll 1 // registers are few\n");
     }
     TEXT("  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
          "    // The consumer's warps arrived after their last product with the Q that was here.\n"
          "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
          "    const uint32_t full = q_full(shared, consumer);\n");
-    if (long_rows) {
+    if (skips_rows) {
       TEXT("    if (unit->position_begin + consumer * positions >= unit->seqlen_q) {\n"
            "      mbarrier_arrive(full); // the consumer has no rows, and asks for no products\n"
            "      continue;\n"

@@ -191,7 +191,7 @@ def random_tile(rng: random.Random, variant: Variant) -> Tile:
         return tile_of(variant)
     for _ in range(50):
         if variant.arch == 90:
-            block_m, block_n = rng.choice((64, 128, 192)), 16 * rng.randint(1, 16)
+            block_m, block_n = rng.choice((64, 128, 192, 256)), 16 * rng.randint(1, 16)
             tile = producer_tile(variant, block_m, block_n, rng.randint(2, 4))
             tile = tile.replace(q_in_regs=rng.randint(0, 1))
             if not problems(variant, tile):

@@ -962,6 +962,55 @@ static void test_long_rows_of_sequences(void **state) {
   }
 }
 
+/** Of head dim 64 by the mean length: below, four consumers of 64 keys. Dense calls have one tile. */
+static void test_mean_rows_of_sequences(void **state) {
+  (void)state;
+  static const struct {
+    int batch, bound, bound_k;
+    int64_t rows, rows_k;
+    int mask, ready, sequences, want;
+  } rows[] = {
+      {256, 1398, 1398, 256 * 205, 256 * 205, 0, 0, 1, 0},
+      {256, 1398, 1398, 256 * 205, 256 * 205, 1, 1, 1, 0},
+      {512, 128, 128, 512 * 128, 512 * 128, 0, 0, 1, 0},
+      {64, 4096, 4096, 64 * 964, 64 * 964, 0, 0, 1, 0},
+      {64, 1024, 1024, 64 * 1024, 64 * 1024, 0, 0, 1, 1},
+      {64, 1024, 1024, 64 * 1024, 64 * 1024, 1, 0, 1, 0},
+      {16, 4096, 4096, 16 * 4096, 16 * 4096, 0, 1, 1, 1},
+      {16, 4096, 4096, 16 * 4096, 16 * 4096, 1, 0, 1, 0},
+      {1, 32768, 32768, 32768, 32768, 1, 0, 1, 1},
+      {64, 256, 8192, 64 * 200, 64 * 8192, 1, 0, 1, 1},
+      {32, 4096, 4096, 32 * 4096, 32 * 4096, 0, 0, 0, 0},
+      {16, 4096, 4096, 16 * 4096, 16 * 4096, ATTNPRESS_WINDOW, 0, 1, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem = make_problem(rows[i].batch, 64, 8, rows[i].bound, rows[i].bound_k, 64);
+    ap_plan plan;
+    problem.sequences = rows[i].sequences;
+    problem.rows_q = rows[i].rows;
+    problem.rows_k = rows[i].rows_k;
+    problem.mask = rows[i].mask;
+    problem.window_left = 100;
+    problem.ready = rows[i].ready;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    if (plan.variant.axis[AP_ATTENTION_LONG_ROWS] != rows[i].want)
+      fail_msg("row %zu: %d", i, plan.variant.axis[AP_ATTENTION_LONG_ROWS]);
+    assert_true(ap_variant_is_legal(&plan.variant));
+    assert_int_equal(plan.variant_key, ap_variant_key(&plan.variant));
+    const int four = rows[i].sequences && !rows[i].want && rows[i].mask != ATTNPRESS_WINDOW;
+    assert_int_equal(plan.tile.field[AP_ATTENTION_TILE_BLOCK_M], four ? 256 : 192);
+    ap_launches range;
+    int found[2] = {0, 0};
+    assert_ok(ap_choose_range(&problem, &h200, &range));
+    for (int n = 0; n < range.count; ++n)
+      if (range.launch[n].variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD &&
+          range.launch[n].variant.axis[AP_ATTENTION_ARCH] == 90)
+        found[range.launch[n].variant.axis[AP_ATTENTION_LONG_ROWS]] = 1;
+    assert_int_equal(found[0], 1);
+    assert_int_equal(found[1], rows[i].sequences);
+  }
+}
+
 /** Long queries over few keys: parts would take longer than what splits even out. */
 static void test_splits_that_do_not_pay(void **state) {
   (void)state;
@@ -1496,6 +1545,7 @@ int main(void) {
       cmocka_unit_test(test_hopper_splits),
       cmocka_unit_test(test_long_rows),
       cmocka_unit_test(test_long_rows_of_sequences),
+      cmocka_unit_test(test_mean_rows_of_sequences),
       cmocka_unit_test(test_splits_that_do_not_pay),
       cmocka_unit_test(test_split_plan),
       cmocka_unit_test(test_combine_rows),

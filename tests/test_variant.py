@@ -136,7 +136,7 @@ def test_every_variant_is_there_once() -> None:
     # head dims above 256 have two masks.
     forward = head_dims * 2 * 2 * 3 * 2 * 2 + head_dims_sm90 * 2 * 2 * 3 + 64 * 2
     forward += (32 + wide_pairs) * 2 * 2 * 2
-    forward += 2 * 2  # dtypes and masks of the row block for long sequences
+    forward += 2 * 2 * 2  # head dims, dtypes and masks of the row block for long sequences
     # And of few rows on sm90, up to head dim 128.
     forward += (16 + sum(max(pair) <= 128 for pair in PAIRS)) * 2 * 2
     forward += 2 * 2 * 2  # with shared splits

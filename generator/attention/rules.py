@@ -26,7 +26,7 @@ CONSUMER_FEATURE_REGISTERS = (0, 0, 32, 32, 48, 48, 48)
 NARROW_CLASS, NARROW_KEYS = 2, 32
 
 # The sm90 template: a warpgroup that copies, the producer, and one for each 64 rows, the consumers.
-CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread, by the number of consumers
+CONSUMER_REGISTERS = {1: 240, 2: 240, 3: 160, 4: 112}  # of a thread, by the number of consumers
 BACKWARD_OTHER_REGISTERS = 40  # as OTHER_REGISTERS, of the backward template, at the least
 # Beside softcap's derivative, by tile class.
 BACKWARD_FEATURE_REGISTERS = (0, 8, 24, 64, 64, 64, 64)
@@ -556,6 +556,12 @@ def _has_q_fragments(variant: Variant) -> bool:
     return variant.sequences == "dense" and family().tile_class(variant.values) == 0
 
 
+def _has_four_consumers(variant: Variant) -> bool:
+    """Whether the sm90 template can have four consumers, whose registers leave no room for more
+    than masks."""
+    return not variant.split and family().tile_class(variant.values) == 0
+
+
 def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     """problems() of the sm90 template's tiles."""
     if not tile.producer:
@@ -568,7 +574,7 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     if not variant.decode and tile.block_m not in (
         CONSUMER_ROWS * count for count in CONSUMER_REGISTERS
     ):
-        return [f"block_m {tile.block_m} is none of 64, 128, 192: 1 to 3 consumers of 64 rows"]
+        return [f"block_m {tile.block_m} is none of 64, 128, 192, 256: consumers of 64 rows"]
     plain = producer_tile(
         variant, tile.block_m, tile.block_n, tile.stages, q_in_regs=tile.q_in_regs
     )
@@ -584,6 +590,10 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
         (
             not tile.q_in_regs or (_has_q_fragments(variant) and not wide),
             "Q in registers is of dense sequences without features, head dims up to 256",
+        ),
+        (
+            consumers(tile) < 4 or _has_four_consumers(variant),
+            "four consumers are of kernels without features and splits",
         ),
         (tile == plain, f"{tile.name} has other fields than {plain}"),
         (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes of shared memory are over {limit}"),

@@ -372,8 +372,9 @@ static int find_counterpart(const ap_plan *plan, uint64_t *key, ap_tile *tile) {
 int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile) {
   ap_variant with = plan->variant;
   with.axis[AP_ATTENTION_LONG_ROWS] = 1;
-  return with.axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_HDIM && ap_variant_is_legal(&with) &&
-         find_counterpart(plan, key, tile);
+  return (with.axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_HDIM ||
+          with.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE) &&
+         ap_variant_is_legal(&with) && find_counterpart(plan, key, tile);
 }
 
 /** Orders the plan's units with a tile and no splits; 0: they are so many that no order is looked at. */
@@ -436,6 +437,10 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
 enum { LONG_FULL = 112, LONG_CAUSAL_PACKED = 106, LONG_CAUSAL = 104 };
 enum { LONG_ROUNDS = 5 }; /* of units of the other, at the least: few are less even */
 
+/* The same of head dim 64, where the other kernel has more consumers and smaller key blocks: the mean
+ * length above which the one for long sequences takes less time. */
+enum { LONG_MEAN_FULL = 1000, LONG_MEAN_CAUSAL = 6000 };
+
 /** Positions that the row blocks of a sequence of mean length have room for. Where lengths differ the
  * last is half empty, in the mean. */
 static int64_t mean_positions(const ap_problem *problem, const ap_tile *tile,
@@ -447,14 +452,31 @@ static int64_t mean_positions(const ap_problem *problem, const ap_tile *tile,
              : mean + block / 2;
 }
 
+/** By the mean length of queries or keys, whichever are more. */
+static void choose_long_mean(const ap_problem *problem, ap_plan *plan) {
+  uint64_t long_key;
+  ap_tile tile;
+  const int64_t rows = problem->rows_q > problem->rows_k ? problem->rows_q : problem->rows_k;
+  const int64_t most = plan->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_FULL
+                           ? LONG_MEAN_FULL
+                           : LONG_MEAN_CAUSAL;
+  if (rows > most * problem->batch && ap_find_long(plan, &long_key, &tile))
+    take_long(plan, long_key, &tile, long_packing(problem, plan, &tile));
+}
+
 /** The same of sequences of which the sum of rows alone is known. */
 static void choose_long_sequences(const ap_problem *problem, const ap_device *device,
                                   ap_plan *plan) {
   uint64_t long_key;
   ap_tile tile;
   const int64_t round = (int64_t)device->sm_count * plan->tile.field[AP_ATTENTION_TILE_BLOCK_M];
-  if (plan->variant.axis[AP_ATTENTION_HDIM] != AP_ATTENTION_LONG_HDIM || problem->batch == 0 ||
-      problem->rows_q * problem->heads_q < LONG_ROUNDS * round ||
+  if (problem->batch == 0)
+    return;
+  if (plan->variant.axis[AP_ATTENTION_HDIM] != AP_ATTENTION_LONG_HDIM) {
+    choose_long_mean(problem, plan);
+    return;
+  }
+  if (problem->rows_q * problem->heads_q < LONG_ROUNDS * round ||
       !ap_find_long(plan, &long_key, &tile))
     return;
   const int32_t heads_per_tile = long_packing(problem, plan, &tile);

@@ -29,7 +29,7 @@ KERNELS = [
     ("flash_fwd_hdim264_bf16_paged_decode_sm80", ""),
     ("flash_fwd_combine_hdim40_bf16_ragged_sm80", ""),
     ("flash_fwd_schedule_hdim8_bf16_sm80", ""),
-    ("flash_fwd_hdim64_bf16_causal_ragged_sm90", ""),
+    ("flash_fwd_hdim64_bf16_causal_ragged_sm90", "m192n128s3"),
     ("flash_fwd_hdim128_fp16_window_ragged_sm90", "m128n80s2"),
     ("flash_fwd_hdim40_bf16_ragged_sm90", "m64n48s3"),
     ("flash_fwd_hdim72_bf16_causal_paged_sm90", "m64n112s2"),

@@ -10,9 +10,10 @@ PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 KERNELS = [
     ("flash_fwd_hdim128_bf16_causal_ragged_long_sm90", ""),
     ("flash_fwd_hdim64_bf16_sm90", ""),
+    ("flash_fwd_hdim64_bf16_causal_ragged_sm90", ""),
 ]
 """V loaded by a thread of its own, and consumers whose Q is not; P behind the wait, of ragged and
-dense calls."""
+dense calls; the last has four consumers."""
 
 MUTATIONS = [
     Mutation(
@@ -45,6 +46,18 @@ MUTATIONS = [
         FWD_SM90,
         "${ 3 if values_apart else 2 }",
         '${ 3 if sequences == "paged" else 2 }',
+    ),
+    Mutation(
+        "four consumers: the last one gets no turn",
+        FWD_SM90,
+        "  named_barrier_arrive(1 + (consumer + 1) % CONSUMERS, 256);",
+        "  named_barrier_arrive(1 + (consumer + 1) % min(CONSUMERS, 3), 256);",
+    ),
+    Mutation(
+        "four consumers: more registers than there are",
+        FWD_SM90,
+        "112 if block_m == 256",
+        "160 if block_m == 256",
     ),
     Mutation(
         "P behind the wait is left out",

@@ -466,6 +466,7 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_bwd_hdim192v128_bf16_causal_ragged_sm90",
       "flash_fwd_hdim128_bf16_ragged_sm90",
       "flash_fwd_hdim64_fp16_causal_ragged_sm90",
+      "flash_fwd_hdim64_bf16_ragged_long_sm90",
       "flash_fwd_hdim192v128_bf16_window_ragged_sm90",
       "flash_fwd_hdim72_bf16_causal_ragged_sm90",
       "flash_fwd_hdim128_bf16_causal_paged_sm90",
