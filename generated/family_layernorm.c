@@ -82,7 +82,7 @@ static const int32_t values_62[] = {320, 384, 448, 512, 640, 768, 896, 1024, 128
 static const ap_set where_63[] = {{2, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, values_18, 1}};
 static const int32_t values_64[] = {4};
 static const ap_set where_65[] = {{2, 0, 0, 1, values_64, 1}};
-static const int32_t values_66[] = {3072, 6144, 10240, 12288, 14336, 24576, 28672, 32768};
+static const int32_t values_66[] = {3072, 10240, 12288, 14336, 24576, 28672, 32768};
 static const ap_set where_67[] = {{0, 0, 0, 1, values_18, 1}};
 static const ap_set where_68[] = {{0, 0, 0, 1, values_64, 1}};
 static const ap_tile_part parts_69[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"m", 8, 1, -1}, {"p", 9, 1, -1}, {"n", 10, 0, 0}, {"r", 12, 0, 0}};
@@ -156,7 +156,7 @@ static const ap_rule rules[] = {
     {where_61, 2, {3, 0, 0, 1, values_60, 37}, -1, 0, 0},
     {where_63, 2, {3, 0, 0, 1, values_62, 32}, -1, 0, 0},
     {where_65, 1, {4, 0, 0, 1, values_15, 2}, -1, 0, 0},
-    {where_65, 1, {3, 0, 0, 1, values_66, 8}, -1, 0, 0},
+    {where_65, 1, {3, 0, 0, 1, values_66, 7}, -1, 0, 0},
     {where_67, 1, {5, 0, 0, 1, values_18, 1}, -1, 0, 0},
     {where_68, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_68, 1, {4, 0, 0, 1, values_18, 1}, -1, 0, 0},

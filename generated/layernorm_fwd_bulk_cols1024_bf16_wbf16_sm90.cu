@@ -1,6 +1,6 @@
 // layernorm_fwd_bulk_cols1024_bf16_wbf16_sm90
 //
-// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS - EDGES columns,
+// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS columns,
 // rstd = 1 / sqrt(variance + eps).
 // bf16, parameters bf16, fp32 inside. The copy engine brings rows to shared memory,
 // where each warp has a ring for its part of them.
@@ -37,7 +37,6 @@ constexpr int ROW_THREADS = 32;
 constexpr int SLOTS = 7;        // of a warp
 constexpr int PREFETCHED = 4;   // of them, to the L2 cache at first
 constexpr int ELEMENTS = 16 / SIZE;      // of a vector
-constexpr int EDGES = 0; // before a row, in its first vector
 constexpr int WARPS = THREADS / 32;
 constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row
 constexpr int ROWS = 32 / LANES;                           // of a warp at a time

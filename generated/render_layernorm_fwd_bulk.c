@@ -31,10 +31,14 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "//\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS - EDGES columns,\n"
+    TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS");
+    STRING(cut ? " - 7" : "");
+    TEXT(" columns,\n"
          "// rstd = 1 / sqrt(variance + eps).\n");
   } else {
-    TEXT("// y = x rstd weight + bias over the rows of a matrix of at most COLUMNS - EDGES columns, rstd =\n"
+    TEXT("// y = x rstd weight + bias over the rows of a matrix of at most COLUMNS");
+    STRING(cut ? " - 7" : "");
+    TEXT(" columns, rstd =\n"
          "// 1 / sqrt(mean square + eps).\n");
   }
   TEXT("// ");
@@ -126,9 +130,6 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   INTEGER((slots < 4) ? slots : 4);
   TEXT(";   // of them, to the L2 cache at first\n"
        "constexpr int ELEMENTS = 16 / SIZE;      // of a vector\n"
-       "constexpr int EDGES = ");
-  STRING(cut ? "ELEMENTS - 1" : "0");
-  TEXT("; // before a row, in its first vector\n"
        "constexpr int WARPS = THREADS / 32;\n"
        "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
        "constexpr int ROWS = 32 / LANES;                           // of a warp at a time\n"
