@@ -1095,7 +1095,9 @@ MUTATIONS = [
     Mutation(
         "a vector that a thread has not", FWD_BULK, "part.vectors > lane + FULL * LANES", "true"
     ),
-    Mutation("rows of a warp past the end are written", FWD_BULK, "if (has)\n", "if (true)\n"),
+    Mutation(
+        "rows of a warp past the end are told of", FWD_BULK, "thread == 0 && has", "thread == 0"
+    ),
     Mutation(
         "rows with gaps as one piece", FWD_BULK, "args->x_row_stride == args->columns", "true"
     ),
