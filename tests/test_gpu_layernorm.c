@@ -20,6 +20,7 @@ typedef struct shape {
   int64_t rows, columns;
   int32_t dtype, param_dtype;
   int backward, rms, more, mixed, in_place; /* more: residual or dsum; mixed: rows begin anywhere */
+  int apart;                                /* whole vectors lie between rows */
 } shape;
 
 typedef struct memory {
@@ -137,7 +138,7 @@ static void open_call(call *k, const shape *s) {
   for (int i = 0; i < MATRICES; ++i) {
     if (!is_there(s, i) || place_of(k, i) != i)
       continue;
-    k->stride[i] = s->columns + (s->mixed ? 5 + i : 0);
+    k->stride[i] = s->columns + (s->mixed ? 5 + i : s->apart ? 8 + 8 * i : 0);
     open_memory(&k->matrix[i], rows_span_bytes(s->rows, s->columns, k->stride[i], s->dtype) +
                                    (OFFSET + i) * k->size);
     if (!is_output(s, i))
@@ -337,6 +338,31 @@ static void test_packed_rows(void) {
       }
 }
 
+/* Rows that come to a ring of each warp, where the device's kernels have such: of each class the least and
+ * the most columns, of whole vectors, with and without gaps, in place and not, and cut; more of them
+ * than are on their way, and few. */
+static void test_rows_in_rings(void) {
+  static const int64_t classes[] = {
+      96,    128,   160,   192,   224,   256,   320,   384,   448,   512,   640,   768,  896,
+      1024,  1280,  1536,  1792,  2048,  2560,  3072,  3584,  4096,  5120,  6144,  7168, 8192,
+      10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
+  const int count = (int)(sizeof classes / sizeof *classes);
+  for (int n = 0; n < 4 * count; ++n) {
+    const int most = n & 1, cut = n >> 1 & 1, class = n / 4, few = (class + most + cut) % 2;
+    const int64_t c =
+        most ? classes[class] - 7 * cut : (class ? classes[class - 1] : 64) + 8 - 7 * cut;
+    const int dtype = ATTNPRESS_FP16 + (class + few) % 3;
+    const shape s = {.rows = few ? 1 + n % 9 : 3 + 1000000 / c,
+                     .columns = c,
+                     .dtype = dtype,
+                     .param_dtype = (n + class) % 3 ? dtype : 1 + (dtype + n) % 3,
+                     .rms = (most + class) % 2,
+                     .in_place = !cut && (class + few + most) % 3 == 0,
+                     .apart = !cut && (class + most) % 2};
+    test_shape(&s, "rows in rings");
+  }
+}
+
 /* Rows that a cluster shares where the device has some, more of them than clusters have at a time. */
 static void test_long_rows(void) {
   static const shape shapes[] = {
@@ -490,6 +516,7 @@ static void tests(void) {
   run_part("table", test_table);
   run_part("odd", test_odd_rows);
   run_part("packed", test_packed_rows);
+  run_part("rings", test_rows_in_rings);
   run_part("long", test_long_rows);
   run_part("side_stream", test_side_streams);
   run_part("repeats", test_all_repeats);

@@ -434,16 +434,16 @@ static void test_launch_odd_rows(void **state) {
     int32_t dtype;
     const char *symbol;
   } rows[] = {
-      {1000, 1000, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_cols1024_bf16_wbf16_sm80"},
-      {1000, 1008, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_cols1024_bf16_wbf16_sm80"},
+      {1000, 1000, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_bulk_cols1024_bf16_wbf16_sm90"},
+      {1000, 1008, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_bulk_cols1024_bf16_wbf16_sm90"},
       {1000, 1004, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {1000, 1000, 0x10002, ATTNPRESS_BF16, "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {1001, 1008, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols1024_fp16_wfp16_sm80"},
       {100, 104, 0x10002, ATTNPRESS_FP16, "layernorm_fwd_odd_cols96_fp16_wfp16_sm80"},
-      {8191, 8191, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols8192_fp16_wfp16_sm80"},
+      {8185, 8185, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols8192_fp16_wfp16_sm80"},
       {1031, 1031, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols1024_fp16_wfp16_sm80"},
       {1033, 1033, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols1280_fp16_wfp16_sm80"},
-      {8199, 8199, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols8192_fp16_wfp16_sm80"},
+      {8199, 8201, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_odd_cols8192_fp16_wfp16_sm80"},
       {8201, 8203, 0x10000, ATTNPRESS_FP16, "layernorm_fwd_cols10240_fp16_wfp16_sm80"},
       {1001, 1001, 0x10004, ATTNPRESS_FP32, "layernorm_fwd_cols1024_fp32_wfp32_sm80"},
   };
@@ -483,13 +483,14 @@ static void test_launch_packed_rows(void **state) {
       {100, 100, 0x10000, 0x2000002, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
       {100, 100, 0x10000, 0x10000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
       {100, 100, 0x10000, 0x2000000, ATTNPRESS_BF16, 1, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
-      {104, 104, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, "layernorm_fwd_cols128_bf16_wbf16_sm80"},
+      {104, 104, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
+       "layernorm_fwd_bulk_cols128_bf16_wbf16_sm90"},
       {1001, 1001, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
        "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {9001, 9001, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
-       "layernorm_fwd_packed_cols10240_bf16_wbf16_sm90"},
+       "layernorm_fwd_cut_cols10240_bf16_wbf16_sm90"},
       {24583, 24583, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
-       "layernorm_fwd_packed_cols24576_bf16_wbf16_sm90"},
+       "layernorm_fwd_cut_cols28672_bf16_wbf16_sm90"},
       {5001, 5001, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
        "layernorm_fwd_packed_cols5120_fp32_wfp32_sm90"},
       {5001, 5001, 0x10004, 0x2000000, ATTNPRESS_FP32, 0, "layernorm_fwd_cols6144_fp32_wfp32_sm80"},
@@ -514,10 +515,57 @@ static void test_launch_packed_rows(void **state) {
   attnpress_destroy(handle);
 }
 
+/* Rows of whole vectors have kernels whose warps have rings, where nothing is added to them. */
+static void test_launch_rows_in_rings(void **state) {
+  static const struct {
+    int64_t columns, stride;
+    uintptr_t x, y;
+    int32_t dtype, param_dtype, residual;
+    const char *symbol;
+  } rows[] = {
+      {1024, 1024, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 0,
+       "layernorm_fwd_bulk_cols1024_bf16_wbf16_sm90"},
+      {1032, 1032, 0x10000, 0x10000, ATTNPRESS_FP16, ATTNPRESS_BF16, 0,
+       "layernorm_fwd_bulk_cols1280_fp16_wbf16_sm90"},
+      {1024, 1032, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 0,
+       "layernorm_fwd_bulk_cols1024_bf16_wbf16_sm90"},
+      {1024, 1024, 0x10000, 0x2000000, ATTNPRESS_BF16, ATTNPRESS_FP32, 0,
+       "layernorm_fwd_cols1024_bf16_wfp32_sm80"},
+      {1024, 1024, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 1,
+       "layernorm_fwd_cols1024_bf16_wbf16_sm80"},
+      {57352, 57352, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 0,
+       "layernorm_fwd_bulk_cols65536_bf16_wbf16_sm90"},
+      {57344, 57344, 0x10000, 0x2000000, ATTNPRESS_FP32, 0, 0,
+       "layernorm_fwd_bulk_cols57344_fp32_wfp32_sm90"},
+      {16388, 16388, 0x10000, 0x2000000, ATTNPRESS_FP32, ATTNPRESS_FP16, 0,
+       "layernorm_fwd_bulk_cols20480_fp32_wfp16_sm90"},
+      {12281, 12281, 0x10000, 0x2000000, ATTNPRESS_FP16, 0, 0,
+       "layernorm_fwd_cut_cols12288_fp16_wfp16_sm90"},
+      {12282, 12282, 0x10000, 0x2000000, ATTNPRESS_FP16, 0, 0,
+       "layernorm_fwd_cut_cols14336_fp16_wfp16_sm90"},
+  };
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_layernorm_args args = legal_forward();
+    args.columns = rows[i].columns;
+    args.dtype = rows[i].dtype;
+    args.param_dtype = rows[i].param_dtype;
+    args.residual = rows[i].residual ? (const void *)0x4000000 : NULL;
+    args.sum = rows[i].residual ? (void *)0x6000000 : NULL;
+    args.x = (const void *)rows[i].x;
+    args.y = (void *)rows[i].y;
+    args.x_row_stride = args.y_row_stride = rows[i].stride;
+    assert_ok(attnpress_layernorm(handle, &args, NULL));
+    assert_string_equal(cuda->launch[i].symbol, rows[i].symbol);
+  }
+  attnpress_destroy(handle);
+}
+
 /* What walks over packed rows goes on by an even number of rows, or has one round of them, so that they
- * begin at the same element of a word; every one has room for its columns. */
+ * begin at the same element of a word, and over cut rows, by eight, of a vector; every one has room for its columns. */
 static void test_packed_steps(void **state) {
-  int packed = 0;
+  int packed = 0, cut = 0;
   (void)state;
   for (int i = 0; i < 20000; ++i) {
     const int64_t rows = 1 + i * 7919 % 90000, columns = 1 + i * 37 % 26000;
@@ -535,14 +583,20 @@ static void test_packed_steps(void **state) {
     device.sm_count = 1 + i % 150;
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
     const ap_launch *l = &plan.base.launch[0];
+    const int32_t cols = l->variant.axis[AP_LAYERNORM_COLS];
+    const int64_t step = l->grid * ap_layernorm_block_rows(&l->tile);
+    if (l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_CUT) {
+      assert_true(step % 8 == 0 || step >= rows);
+      assert_true(columns + 7 <= cols && columns + 7 > cols * 3 / 4);
+      ++cut;
+    }
     if (l->variant.axis[AP_LAYERNORM_ROWS] != AP_LAYERNORM_ROWS_PACKED)
       continue;
-    const int64_t step = l->grid * ap_layernorm_block_rows(&l->tile);
     assert_true(step % 2 == 0 || step >= rows);
-    assert_true(columns <= l->variant.axis[AP_LAYERNORM_COLS] + (i % 3 == 2 ? 0 : 7));
+    assert_true(columns <= cols + (i % 3 == 2 ? 0 : 7));
     ++packed;
   }
-  assert_true(packed > 1000);
+  assert_true(packed > 1000 && cut > 100);
 }
 
 /* Blocks that walk over odd rows go on by a multiple of eight rows, or have one round of them. */
@@ -902,6 +956,7 @@ int main(void) {
       TEST(test_launch_forward),
       TEST(test_launch_odd_rows),
       TEST(test_launch_packed_rows),
+      TEST(test_launch_rows_in_rings),
       TEST(test_packed_steps),
       TEST(test_odd_steps),
       TEST(test_rounds),

@@ -24,6 +24,11 @@ PACKED_EDGES = 7  # columns of rows without gaps, of 16 bits, beyond those of th
 PLACE_BYTES = 128  # of which a piece's place is a multiple
 PACKED_WORDS = 13  # the most of the rule's tiles, of a thread of less than a warp
 BLOCK_SMEM_BYTES = 1024  # of an SM's shared memory that a block takes beside its own
+BULK_WARPS = 16  # of a block, whose threads have half of an SM's registers then
+BULK_VECTORS, BULK_SHORT_VECTORS = 8, 6  # of a thread in a row, and in rows of less than
+BULK_SHORT_ROW_VECTORS = 384  # so many
+BULK_LONG_ROW_VECTORS = 1280  # rows of more have two places
+BULK_SLOTS = 8  # places of a ring, at the most
 CLUSTER_ARCH = 90
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
 CLUSTER_SPARE = 28  # registers that the rule leaves
@@ -62,7 +67,7 @@ def is_held(variant: Variant) -> bool:
 
 def is_shared(variant: Variant) -> bool:
     """Whether the thread blocks of a cluster share a row."""
-    return variant.arch == CLUSTER_ARCH and not is_packed(variant)
+    return variant.arch == CLUSTER_ARCH and variant.rows == "aligned"
 
 
 def threads(tile: Tile) -> int:
@@ -85,10 +90,33 @@ def is_packed(variant: Variant) -> bool:
     return variant.rows == "packed"
 
 
+def is_bulk(variant: Variant) -> bool:
+    """Whether the copy engine brings rows to a ring of each warp."""
+    return variant.rows in ("bulk", "cut")
+
+
+def bulk_warps(tile: Tile) -> int:
+    """Warps that share a row which comes to their rings."""
+    return max(tile.row_threads // WARP, 1)
+
+
+def bulk_vectors(variant: Variant, tile: Tile) -> int:
+    """Vectors of a row that a warp has, or as many lanes as share it."""
+    return -(-row_vectors(variant) // bulk_warps(tile))
+
+
+def _bulk_smem_bytes(variant: Variant, tile: Tile) -> int:
+    rows = WARP // min(tile.row_threads, WARP)  # of a warp at a time
+    ring = tile.slots * rows * bulk_vectors(variant, tile) * VECTOR_BYTES
+    return tile.warps * (-(-ring // PLACE_BYTES) * PLACE_BYTES)
+
+
 def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
     if not tile.row_threads:
         return 0
+    if is_bulk(variant):
+        return _bulk_smem_bytes(variant, tile)
     if is_packed(variant):
         return teams(tile) * tile.slots * _place_bytes(variant, tile)
     if is_odd(variant):
@@ -142,6 +170,11 @@ def _odd_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 def held_registers(variant: Variant, tile: Tile) -> int:
     """Registers that hold a thread's part of its rows, and what is kept from row to row."""
+    if is_bulk(variant):
+        elements = VECTOR_BYTES // element_bytes(variant)
+        words = elements * (4 if variant.params == "fp32" else 2) // 4
+        each = -(-bulk_vectors(variant, tile) // min(tile.row_threads, WARP))
+        return each * (4 + 2 * words)
     if is_packed(variant):
         elements = 4 // element_bytes(variant)
         parameter = max(elements * (4 if variant.params == "fp32" else 2) // 4, 1)
@@ -186,6 +219,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return ["each thread block of the backward pass has parts of the sums: no more than fit"]
     if is_packed(variant):
         return _packed_problems(variant, tile)
+    if is_bulk(variant):
+        return _bulk_problems(variant, tile)
     if tile.piece:
         return ["pieces of rows without gaps are the copy engine's"]
     if is_odd(variant):
@@ -289,6 +324,49 @@ def _packed_problems(variant: Variant, tile: Tile) -> list[str]:
         (
             not _has_fields_of_aligned_rows(tile),
             "rows without gaps keep their parameters in any case",
+        ),
+        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
+        (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
+        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _bulk_problems(variant: Variant, tile: Tile) -> list[str]:
+    needed = smem_bytes(variant, tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes
+    warps, blocks = bulk_warps(tile), cluster(tile)
+    told = (
+        tile.warps * tile.slots * 8 + 2 * warps * 8 + 32 * tile.warps
+    )  # barriers, and what warps tell
+    lanes = min(tile.row_threads, WARP)
+    each = -(-bulk_vectors(variant, tile) // lanes)
+    below = max(cols for cols in (0, *family().axis("cols").domain) if cols < variant.cols)
+    full = (each - 1) * lanes * warps * VECTOR_BYTES // element_bytes(variant)
+    checks = (
+        (
+            tile.row_threads % WARP == 0 or tile.row_threads in (4, 8, 16),
+            f"row_threads {tile.row_threads} are neither warps nor a part of one",
+        ),
+        (
+            (warps <= tile.warps
+            and tile.warps % warps == 0)
+            or tile.row_threads in (2 * threads(tile), 4 * threads(tile)),
+            "a block has whole rows, or a cluster of 2 or 4 has one",
+        ),
+        (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (blocks == 1 or tile.blocks == 1, "each block of a cluster has an SM to itself"),
+        (
+            variant.rows == "bulk" or tile.row_threads > WARP,
+            "a warp has no more than a part of a row that is cut",
+        ),
+        (tile.slots > 1, "a row is written while the next is added up"),
+        (each > 1, "a row ends in the last two vectors of a thread"),
+        (full <= below, f"rows of {below + 1} columns leave a thread without {each - 1} vectors"),
+        (not tile.packed and not tile.piece, "each warp has its own part in any case"),
+        (
+            not _has_fields_of_aligned_rows(tile),
+            "rows that come to a ring keep their parameters in any case",
         ),
         (registers_left(variant, tile) >= 0, "a thread has too few registers"),
         (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
@@ -426,12 +504,33 @@ def _packed_tile(variant: Variant) -> Tile:
     return tile
 
 
+def _bulk_tile(variant: Variant) -> Tile:
+    """As few threads a row as registers are enough for, since what a row takes beside its vectors
+    counts; sixteen warps an SM, and as many rows as their rings have room for, or two of long ones:
+    of these more on their way cost more than they bring."""
+    vectors = row_vectors(variant)
+    short = variant.dtype != "fp32" and vectors < BULK_SHORT_ROW_VECTORS
+    row_threads = 4
+    while vectors > row_threads * (BULK_SHORT_VECTORS if short else BULK_VECTORS):
+        row_threads *= 2
+    for slots in range(2 if vectors > BULK_LONG_ROW_VECTORS else BULK_SLOTS, 1, -1):
+        tile = sized(
+            variant,
+            make_tile(family(), warps=BULK_WARPS, row_threads=row_threads, slots=slots),
+        )
+        if not problems(variant, tile):
+            break
+    return tile
+
+
 def fill(variant: Variant) -> Tile:
     """The rule's tile. bench/NOTES.md has the measurements."""
     if not is_held(variant):
         return make_tile(family(), **LONG_TILES[variant["pass"]])
     if is_packed(variant):
         return _packed_tile(variant)
+    if is_bulk(variant):
+        return _bulk_tile(variant)
     if is_odd(variant):
         return _odd_tile(variant)
     if is_shared(variant):

@@ -79,16 +79,27 @@ static attnpress_status find_long_kernel(const ap_layernorm_problem *p, const ap
                      &fits);
 }
 
-/** Whether a row of a matrix begins elsewhere than at a multiple of a vector, or ends there, and does
- * so in elements of 16 bits. It decides what is fast: each kernel takes any rows. */
-static int has_odd_rows(const ap_layernorm_problem *p) {
+/** The bits of all addresses, strides and sizes of rows, in bytes: what divides them divides this, if it
+ * is a power of two. */
+static int64_t row_bits(const ap_layernorm_problem *p) {
   const int64_t size = ap_element_bytes(p->dtype);
   int64_t bits = p->columns * size;
   for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i)
     if (p->tensor[i].data != NULL)
       bits |=
           (int64_t)(uintptr_t)p->tensor[i].data | (p->rows > 1 ? p->tensor[i].stride * size : 0);
-  return size == 2 && bits % VECTOR_BYTES != 0;
+  return bits;
+}
+
+/** Whether a row of a matrix begins elsewhere than at a multiple of a vector, or ends there, and does
+ * so in elements of 16 bits. It decides what is fast: each kernel takes any rows. */
+static int has_odd_rows(const ap_layernorm_problem *p) {
+  return ap_element_bytes(p->dtype) == 2 && row_bits(p) % VECTOR_BYTES != 0;
+}
+
+/** Whether rows are whole vectors, at multiples of a vector, and nothing is added to them. */
+static int has_whole_rows(const ap_layernorm_problem *p) {
+  return row_bits(p) % VECTOR_BYTES == 0 && p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL;
 }
 
 /** The kernel with room for the columns; rows of any number are left to others. *fits: 0 where there
@@ -128,6 +139,22 @@ static attnpress_status prefer_packed_kernel(const ap_layernorm_problem *p, cons
   }
   if (fits)
     *launch = packed;
+  return ATTNPRESS_OK;
+}
+
+/** Takes the kernel whose warps have rings, in place of another, if there is one of the class: its threads
+ * have no less columns than a row of that has. Rows that are cut begin up to ODD_EDGES elements after
+ * their first vector does. */
+static attnpress_status prefer_kernel_of_rings(const ap_layernorm_problem *p,
+                                               const ap_device *device, int32_t rows,
+                                               ap_launch *launch) {
+  const int64_t edges = rows == AP_LAYERNORM_ROWS_CUT ? ODD_EDGES : 0;
+  ap_launch ring;
+  int fits;
+  FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows, first_class(p->columns + edges),
+                         &ring, &fits));
+  if (fits)
+    *launch = ring;
   return ATTNPRESS_OK;
 }
 
@@ -183,11 +210,10 @@ static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch)
   const int32_t rows = launch->variant.axis[AP_LAYERNORM_ROWS];
   const int64_t period = rows == AP_LAYERNORM_ROWS_PACKED ? WORD_PERIOD : ODD_PERIOD;
   const int64_t multiple = ap_divide_up(period, ap_layernorm_block_rows(&launch->tile));
-  if (cluster > 1)
-    return clusters_at_once(device, cluster);
-  if (rows == AP_LAYERNORM_ROWS_ALIGNED)
-    return blocks;
-  return at_least(blocks / multiple * multiple, multiple);
+  const int64_t at_once = cluster > 1 ? clusters_at_once(device, cluster) : blocks;
+  if (rows == AP_LAYERNORM_ROWS_ALIGNED || rows == AP_LAYERNORM_ROWS_BULK)
+    return at_once;
+  return at_least(at_once / multiple * multiple, multiple);
 }
 
 /** As many of these as have a row, or as there is room for; or a multiple of that, if the tile says
@@ -226,8 +252,12 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
   for (int32_t class = first_class(p->columns); !fits; ++class)
     FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_ALIGNED, class,
                            launch, &fits));
-  if (has_packed_rows(p))
+  if (has_packed_rows(p)) {
     FORWARD_IF(prefer_packed_kernel(p, device, launch));
+    FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_CUT, launch));
+  } else if (has_whole_rows(p)) {
+    FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_BULK, launch));
+  }
   plan->count = 1;
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
     return set_grid(p, launch);
@@ -333,12 +363,13 @@ static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_de
 static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_device *device,
                                       int32_t pass, int32_t rows, int32_t last_class,
                                       ap_launches *plan) {
-  /* Packed rows have another kernel, too. */
-  const int to_the_end = rows != AP_LAYERNORM_ROWS_PACKED &&
-                         (pass == AP_LAYERNORM_PASS_FWD || rows == AP_LAYERNORM_ROWS_ODD);
+  /* Rows that the copy engine moves have another kernel, too; others the next class's that has one. */
+  const int to_the_end = rows == AP_LAYERNORM_ROWS_ALIGNED || rows == AP_LAYERNORM_ROWS_ODD;
+  const int32_t end = pass == AP_LAYERNORM_PASS_FWD || rows == AP_LAYERNORM_ROWS_ODD
+                          ? classes()->count
+                          : backward_classes();
   int fits = 0;
-  for (int32_t class = 0;
-       class < classes()->count && (class <= last_class || (to_the_end && !fits)); ++class) {
+  for (int32_t class = 0; class < end && (class <= last_class || (to_the_end && !fits)); ++class) {
     FORWARD_IF(find_kernel(p, device, pass, rows, class, &plan->launch[plan->count], &fits));
     plan->count += fits;
   }
@@ -347,9 +378,12 @@ static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_de
 
 static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_device *device,
                                       int32_t pass, int32_t last_class, ap_launches *plan) {
+  static const int32_t moved[] = {AP_LAYERNORM_ROWS_BULK, AP_LAYERNORM_ROWS_CUT,
+                                  AP_LAYERNORM_ROWS_PACKED};
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, plan));
-  if (pass == AP_LAYERNORM_PASS_FWD)
-    FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_PACKED, last_class, plan));
+  for (size_t i = 0; pass == AP_LAYERNORM_PASS_FWD && i < sizeof moved / sizeof *moved; ++i)
+    FORWARD_IF(range_of_rows(p, device, pass, moved[i],
+                             last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT), plan));
   return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_class, plan);
 }
 

@@ -17,16 +17,18 @@ enum {
   RANGE_BYTES = 160,
   ODD_EDGES = 7,
   ODD_PERIOD = 8,
-  WORD_PERIOD = 2
+  WORD_PERIOD = 2,
+  VECTOR_BYTES = 16
 };
 
 typedef enum layernorm_layout {
-  PACKED,  /* rows without gaps */
-  SHIFTED, /* the same, and each tensor begins at another element of a vector */
-  ODD,     /* rows begin at any element, all tensors at the same ones */
-  MIXED,   /* each tensor at others */
-  APART,   /* tensors begin alike, x without gaps between its rows, the others with some */
-  FAR,     /* rows more than 2^31 elements apart */
+  PACKED,        /* rows without gaps */
+  SHIFTED,       /* the same, and each tensor begins at another element of a vector */
+  ODD,           /* rows begin at any element, all tensors at the same ones */
+  MIXED,         /* each tensor at others */
+  APART,         /* tensors begin alike, x without gaps between its rows, the others with some */
+  FAR,           /* rows more than 2^31 elements apart */
+  VECTORS_APART, /* rows of whole vectors, with whole vectors between them */
 } layernorm_layout;
 
 typedef struct layernorm_shape {
@@ -64,8 +66,19 @@ static int is_packed(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PACKED;
 }
 
+/* Rows that come to a ring of each warp: those that are whole vectors, and those that are cut. */
+static int is_bulk(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_BULK;
+}
+
+static int is_cut(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_CUT;
+}
+
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
+  if (is_cut(k))
+    return takes - ODD_EDGES;
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
   if (takes > AP_LAYERNORM_HELD_COLS_MAX)
@@ -73,10 +86,23 @@ static int64_t most_columns(const kernel *k) {
   return is_odd(k) ? takes + ODD_EDGES : takes;
 }
 
+/* Columns that the library gives a kernel at least: of rows that come to a ring, more than the class below
+ * has. */
+static int64_t least_columns(const kernel *k) {
+  const ap_set *classes = &ap_families[AP_FAMILY_LAYERNORM]->axes[AP_LAYERNORM_COLS].domain;
+  int64_t below = 0;
+  if (!is_bulk(k) && !is_cut(k))
+    return 1;
+  for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
+    below = classes->values[i];
+  return below + (is_cut(k) ? 1 - ODD_EDGES
+                            : VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
+}
+
 /* Blocks that walk: those of odd rows, ODD_PERIOD rows further each time, of packed ones an even
  * number of rows. */
 static int walking_blocks(const kernel *k, int blocks) {
-  const int period = is_odd(k) ? ODD_PERIOD : is_packed(k) ? WORD_PERIOD : 1;
+  const int period = is_odd(k) || is_cut(k) ? ODD_PERIOD : is_packed(k) ? WORD_PERIOD : 1;
   const int multiple =
       (int)((period + ap_layernorm_block_rows(&k->tile) - 1) / ap_layernorm_block_rows(&k->tile));
   return (blocks + multiple - 1) / multiple * multiple;
@@ -129,6 +155,8 @@ static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
     c->stride[i] = s->columns + (s->layout == ODD || s->layout == MIXED ? 5 + 2 * other : 0);
     if (s->layout == APART && i != AP_LAYERNORM_X)
       c->stride[i] = s->columns + 5;
+    if (s->layout == VECTORS_APART)
+      c->stride[i] = s->columns + VECTOR_BYTES * (1 + i);
     if (s->layout == FAR)
       c->stride[i] = ((int64_t)1 << 31) + 5;
     c->matrix[i] =
@@ -476,7 +504,9 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
                                                        : ap_layernorm_block_rows(&k->tile));
   /* Odd rows, and those of a cluster: rounds enough for each slot to be used again. */
   const int rounds =
-      is_odd(k) || is_packed(k) || ap_layernorm_cluster(&k->tile) > 1 ? SLOT_ROUNDS : 1;
+      is_odd(k) || is_packed(k) || is_cut(k) || is_bulk(k) || ap_layernorm_cluster(&k->tile) > 1
+          ? SLOT_ROUNDS
+          : 1;
   const int rows = walking_blocks(k, row->blocks) * rows_of_a_block * rounds;
   layernorm_shape s = {.rows = rows + row->more_rows,
                        .columns = columns * row->sixteenths / 16 + row->more_columns,
@@ -487,9 +517,19 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
                        .special = row->special && pass_of(k) == AP_LAYERNORM_PASS_FWD,
                        .blocks = row->blocks > 0 ? row->blocks : 1,
                        .mean = row->mean};
-  if (is_packed(k)) { /* it is given no others */
+  if (is_bulk(k) || is_cut(k)) {
+    const int64_t least = least_columns(k), given = least + (most - least) * row->sixteenths / 16;
+    s.columns = given + row->more_columns < most ? given + row->more_columns : most;
+    s.columns = s.columns > least ? s.columns : least;
+  }
+  if (is_packed(k) || is_cut(k)) { /* it is given no others */
     s.layout = PACKED;
     s.in_place = s.more = 0;
+  }
+  if (is_bulk(k)) { /* nor these */
+    s.layout = s.layout == PACKED ? PACKED : VECTORS_APART;
+    s.columns -= s.columns % (VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
+    s.more = 0;
   }
   if (pass_of(k) == AP_LAYERNORM_PASS_BWD_REDUCE) {
     s.columns = s.columns % 300 + 1;
@@ -502,7 +542,8 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
 }
 
 static void print_layernorm_shape(const layernorm_shape *s, char *text, size_t bytes) {
-  static const char *const layouts[] = {"packed", "shifted", "odd", "mixed", "apart", "far rows"};
+  static const char *const layouts[] = {"packed", "shifted",  "odd",          "mixed",
+                                        "apart",  "far rows", "vectors apart"};
   snprintf(text, bytes, "%lld rows of %lld columns, %s%s%s%s, %d blocks or parts",
            (long long)s->rows, (long long)s->columns, layouts[s->layout],
            s->in_place ? ", in place" : "", s->more ? ", with residual or dsum" : "",
@@ -546,8 +587,8 @@ static const char help[] =
 int emulate_run_layernorm(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_layernorm(int argc, char **argv) {
-  static const char *const layouts[] = {"packed", "shifted",  "odd", "mixed",
-                                        "apart",  "far-rows", NULL};
+  static const char *const layouts[] = {"packed", "shifted",  "odd",           "mixed",
+                                        "apart",  "far-rows", "vectors-apart", NULL};
   static char report[EMULATED_REPORT_BYTES];
   layernorm_shape s = {.rows = 37, .columns = 1000, .mean = 1.0f};
   int64_t seed = 1, blocks = 3;
@@ -593,8 +634,15 @@ int emulate_run_layernorm(int argc, char **argv) {
   int failed = -1;
   if (k.variant.family != AP_FAMILY_LAYERNORM || s.columns > most_columns(&k))
     snprintf(report, sizeof report, "%s takes no %lld columns", k.stem, (long long)s.columns);
-  else if (is_packed(&k) && (s.layout != PACKED || s.in_place || s.more))
+  else if ((is_packed(&k) || is_cut(&k)) && (s.layout != PACKED || s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes packed rows of another matrix alone", k.stem);
+  else if (s.columns < least_columns(&k))
+    snprintf(report, sizeof report, "%s takes no less than %lld columns", k.stem,
+             (long long)least_columns(&k));
+  else if (is_bulk(&k) &&
+           ((s.layout != PACKED && s.layout != VECTORS_APART) || s.more ||
+            s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES != 0))
+    snprintf(report, sizeof report, "%s takes whole vectors alone", k.stem);
   else
     failed = s.rows == 0 || s.columns == 0 ? 0 : run_shape(&k, &s, (uint64_t)seed, &error, report);
   print_layernorm_shape(&s, text, sizeof text);

@@ -15,7 +15,7 @@ enum {
   THREADS_MAX = 1024,
   WARPS_MAX = THREADS_MAX / WARP_LANES,
   GROUPS_MAX = WARPS_MAX / GROUP_WARPS,
-  MBARRIERS_MAX = 128,
+  MBARRIERS_MAX = 272,
   NAMED_BARRIERS = 16,
   CLUSTER_MAX = 16, /* blocks, of compute capability 9.0 */
 };

@@ -41,7 +41,7 @@ typedef struct mbarrier {
 
 static mbarrier barriers[MBARRIERS_MAX];
 static int barrier_count;
-static uint8_t at[PLACES]; /* 1 + the barrier that begins there */
+static uint16_t at[PLACES]; /* 1 + the barrier that begins there */
 
 void mbarriers_reset(void) {
   for (int i = 0; i < barrier_count; ++i)
@@ -78,7 +78,7 @@ void emulated_mbarrier_init(uint32_t barrier, int count) {
   m->async = 1;
   shared_write(barrier, MBARRIER_BYTES, site);
   memset(shared_pointer(barrier), 0xff, MBARRIER_BYTES);
-  at[barrier / MBARRIER_BYTES] = (uint8_t)(barrier_count + 1);
+  at[barrier / MBARRIER_BYTES] = (uint16_t)(barrier_count + 1);
   barriers[barrier_count] = (mbarrier){.address = barrier,
                                        .count = count,
                                        .pending = count,

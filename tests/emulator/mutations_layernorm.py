@@ -15,6 +15,7 @@ FWD_ODD = "templates/layernorm/layernorm_fwd_odd.cu.j2"
 BWD_ODD = "templates/layernorm/layernorm_bwd_odd.cu.j2"
 ODD_ROWS = "templates/layernorm/parts/odd_rows.cu.j2"
 FWD_PACKED = "templates/layernorm/layernorm_fwd_packed.cu.j2"
+FWD_BULK = "templates/layernorm/layernorm_fwd_bulk.cu.j2"
 FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
 CLUSTER_ROWS = "templates/layernorm/parts/cluster_rows.cu.j2"
@@ -50,6 +51,12 @@ KERNELS = [
     ("layernorm_fwd_rms_packed_cols128_fp16_wfp32_sm90", "w2t64c2n1"),
     ("layernorm_fwd_packed_cols128_fp16_wfp16_sm90", "w4t64c2n4"),
     ("layernorm_fwd_packed_cols192_fp32_wbf16_sm90", "w4t64c3n2"),
+    ("layernorm_fwd_bulk_cols192_bf16_wbf16_sm90", "w2t4c2"),
+    ("layernorm_fwd_rms_bulk_cols2048_fp16_wbf16_sm90", "w4t64c3"),
+    ("layernorm_fwd_bulk_cols2560_fp32_wbf16_sm90", "w4t256c2"),
+    ("layernorm_fwd_cut_cols3072_bf16_wbf16_sm90", "w2t64c2"),
+    ("layernorm_fwd_cut_cols3072_fp16_wfp16_sm90", "w4t64c2"),
+    ("layernorm_fwd_rms_cut_cols3072_fp16_wbf16_sm90", "w4t128c3"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -986,4 +993,133 @@ MUTATIONS = [
         "(int64_t)gridDim.x",
     ),
     Mutation("words of a packed row are counted wrong", FWD_PACKED, "WORDS) - cut) +", "WORDS)) +"),
+    Mutation(
+        "no barrier: rows in rings are read",
+        FWD_BULK,
+        "    // All lanes arrive and wait: they have read the rows.\n    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: a row in rings is written",
+        FWD_BULK,
+        "    // All lanes arrive and wait: they have read the row. Another takes its place.\n"
+        "    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: what is left behind rows in rings",
+        FWD_BULK,
+        "  // All lanes arrive and wait: it is there.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation("no barrier: the barriers of rings", FWD_BULK, "  __syncthreads();\n", ""),
+    Mutation(
+        "no barrier: a warp's barriers are there",
+        FWD_BULK,
+        "  // All lanes arrive and wait: the warp's barriers are there.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation("rings: blocks may not have begun", FWD_BULK, "  cluster_wait();\n", ""),
+    Mutation(
+        "rings: warps have not told of the row",
+        FWD_BULK,
+        "    await(shared_address(&parts[turn].barrier), parity);\n",
+        "",
+    ),
+    Mutation(
+        "rings: a block ends while it is told",
+        FWD_BULK,
+        "  await(shared_address(&parts[turn].barrier), parity);\n",
+        "",
+        2,
+    ),
+    Mutation("one place for what two rows in rings amount to", FWD_BULK, "turn ^= 1", "turn ^= 0"),
+    Mutation(
+        "rows in rings are not waited for again", FWD_BULK, "phase ^= slot == 0", "phase ^= 0"
+    ),
+    Mutation(
+        "rows in rings are not waited for again, of warps",
+        FWD_BULK,
+        "phase ^= slot == 0",
+        "phase ^= 0",
+        2,
+    ),
+    Mutation(
+        "the next row's moments from this row's place",
+        FWD_BULK,
+        "place + own_begin, place",
+        "ring + own_begin, ring",
+    ),
+    Mutation("a warp's share begins too early", FWD_BULK, "+ min(row_warp, more)", "+ 0"),
+    Mutation("a warp's share is too large", FWD_BULK, "each + (row_warp < more)", "each + 1"),
+    Mutation(
+        "a warp's columns are counted beyond the row",
+        FWD_BULK,
+        "min(end, columns) - max",
+        "end - max",
+    ),
+    Mutation("a cut row's first columns are counted twice", FWD_BULK, "max(first, 0)", "first"),
+    Mutation("vectors behind cut rows", FWD_BULK, "left < bytes ? (int)left : bytes", "bytes"),
+    Mutation(
+        "rows in rings are taken back before they are written",
+        FWD_BULK,
+        "    fence_proxy_async();\n    __syncwarp();\n",
+        "    fence_proxy_async();\n",
+    ),
+    Mutation("no fence: rows in rings are taken back", FWD_BULK, "    fence_proxy_async();\n", ""),
+    Mutation("a place in a ring has not been read", FWD_BULK, "      bulk_wait_read(1);\n", ""),
+    Mutation(
+        "the last rows in rings are not waited for", FWD_BULK, "    bulk_wait_read(0);\n", "    ;\n"
+    ),
+    Mutation(
+        "rows are taken back as one piece", FWD_BULK, "args->y_row_stride == args->columns", "true"
+    ),
+    Mutation(
+        "the end of cut rows is not brought", FWD_BULK, "begin + bytes <= sent || ", "true || "
+    ),
+    Mutation("elements before a cut row count", FWD_BULK, "if (own.head != 0)", "if (false)"),
+    Mutation("elements behind a cut row count", FWD_BULK, "if (i == own.last)", "if (false)"),
+    Mutation("elements before a cut row are written", FWD_BULK, "i == 0 && own.head != 0", "false"),
+    Mutation(
+        "elements behind a cut row are written", FWD_BULK, "i >= FULL - 1 && i == own.last", "false"
+    ),
+    Mutation(
+        "parameters of rows that begin with a vector",
+        FWD_BULK,
+        "(part.begin + thread) * ELEMENTS - part.odd",
+        "(part.begin + thread) * ELEMENTS",
+    ),
+    Mutation(
+        "cut rows begin with a vector", FWD_BULK, "(int)(first_row * columns % ELEMENTS)", "0"
+    ),
+    Mutation(
+        "a vector that a thread has not", FWD_BULK, "part.vectors > lane + FULL * LANES", "true"
+    ),
+    Mutation(
+        "rows of a warp past the end are told of", FWD_BULK, "thread == 0 && has", "thread == 0"
+    ),
+    Mutation(
+        "rows with gaps as one piece", FWD_BULK, "args->x_row_stride == args->columns", "true"
+    ),
+    Mutation(
+        "no one tells of the second warp",
+        FWD_BULK,
+        "told[other].y + weighted",
+        "told[0].y + weighted",
+    ),
+    Mutation(
+        "squares about another mean", FWD_BULK, "sums.y - sums.x * off, squares", "sums.y, squares"
+    ),
+    Mutation(
+        "a warp's squares about its first value",
+        FWD_BULK,
+        "left = sums.y - sums.x * off;",
+        "left = sums.y;",
+    ),
+    Mutation(
+        "moments of RMS norm of the first warp alone",
+        FWD_BULK,
+        "squares += told[other].y",
+        "squares += told[0].y",
+    ),
 ]

@@ -1,0 +1,782 @@
+/* Written by `python -m generator` from templates/layernorm/layernorm_fwd_bulk.cu.j2; do not edit. */
+/* clang-format off */
+#include "../runtime/press/registry.h"
+#include "families.h"
+
+#define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
+#define INTEGER(value) ap_text_append_int(out, value)
+#define STRING(value) ap_text_append_string(out, value)
+
+void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in);
+
+void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t smem_bytes = in->smem_bytes;
+  const int32_t threads = in->threads;
+  const int32_t norm = in->axis[AP_LAYERNORM_NORM];
+  const int32_t rows = in->axis[AP_LAYERNORM_ROWS];
+  const int32_t cols = in->axis[AP_LAYERNORM_COLS];
+  const int32_t dtype = in->axis[AP_LAYERNORM_DTYPE];
+  const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
+  const int32_t arch = in->axis[AP_LAYERNORM_ARCH];
+  const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
+  const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
+  const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
+  int32_t cut = (rows == AP_LAYERNORM_ROWS_CUT) ? 1 : 0;
+  int32_t few = (row_threads <= 32) ? 1 : 0;
+  int32_t of_cluster = (row_threads > threads) ? 1 : 0;
+  TEXT("// ");
+  STRING(stem);
+  TEXT("\n"
+       "//\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS");
+    STRING(cut ? " - 7" : "");
+    TEXT(" columns,\n"
+         "// rstd = 1 / sqrt(variance + eps).\n");
+  } else {
+    TEXT("// y = x rstd weight + bias over the rows of a matrix of at most COLUMNS");
+    STRING(cut ? " - 7" : "");
+    TEXT(" columns, rstd =\n"
+         "// 1 / sqrt(mean square + eps).\n");
+  }
+  TEXT("// ");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT(", parameters ");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT(", fp32 inside. The copy engine brings rows to shared memory,\n"
+       "// where each warp has a ring for its part of them.\n");
+  if (cut) {
+    TEXT("// Rows of x, and of y, lie one after the other, from a multiple of 16 bytes on; y is not x. A row is\n"
+         "// brought in whole vectors, of which those at its ends hold elements of others, too. A warp always\n"
+         "// meets rows that begin at the same element of a vector.\n");
+  } else {
+    TEXT("// Rows are whole vectors; y may be x.\n");
+  }
+  if (few) {
+    TEXT("// ROW_THREADS lanes share a row, a warp has ROWS at a time. They are replaced by those of y, which the\n"
+         "// copy engine takes back.\n");
+  } else {
+    TEXT("// ROW_THREADS threads share a row. Its warps tell each other what they have of it; meanwhile they\n"
+         "// add up the next one.\n");
+  }
+  TEXT("//\n"
+       "// Pressed from templates/layernorm/layernorm_fwd_bulk.cu.j2 with tile ");
+  STRING(tile_name);
+  TEXT(" by\n"
+       "//   python -m generator --family layernorm --pass fwd --norm ");
+  STRING(in->word[AP_LAYERNORM_NORM]);
+  TEXT(" --cols ");
+  INTEGER(cols);
+  TEXT(" \\\n"
+       "//     --dtype ");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT(" --params ");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT(" --rows ");
+  STRING(in->word[AP_LAYERNORM_ROWS]);
+  TEXT(" --arch ");
+  INTEGER(arch);
+  TEXT("\n"
+       "\n"
+       "#include \"attnpress/args/layernorm.h\"\n"
+       "#include \"attnpress/device/lanes.cuh\"\n"
+       "#include \"attnpress/device/ptx_address.cuh\"\n");
+  if (few) {
+    TEXT("#include \"attnpress/device/ptx_bulk.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_bulk_copy.cuh\"\n");
+  if (of_cluster) {
+    TEXT("#include \"attnpress/device/ptx_cluster.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
+       "#include \"attnpress/device/ptx_math.cuh\"\n"
+       "#include \"attnpress/device/ptx_mbarrier.cuh\"\n");
+  if (few) {
+    TEXT("#include \"attnpress/device/ptx_tma.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/row_norm.cuh\"\n"
+       "#include \"attnpress/device/row_span.cuh\"\n"
+       "#include \"attnpress/device/row_vector.cuh\"\n"
+       "\n"
+       "typedef attnpress_layernorm_fwd_args Args;\n"
+       "\n"
+       "constexpr bool CENTERED = ");
+  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
+  TEXT("; // the mean is taken off\n"
+       "constexpr int COLUMNS = ");
+  INTEGER(cols);
+  TEXT(";\n"
+       "constexpr int SIZE = ");
+  INTEGER((dtype == AP_LAYERNORM_DTYPE_FP32) ? 4 : 2);
+  TEXT("; // bytes of an element\n"
+       "constexpr int PARAMETER_SIZE = ");
+  INTEGER((params == AP_LAYERNORM_PARAMS_FP32) ? 4 : 2);
+  TEXT("; // bytes of a parameter's element\n"
+       "constexpr int THREADS = ");
+  INTEGER(threads);
+  TEXT(";\n"
+       "constexpr int BLOCKS = ");
+  INTEGER(blocks);
+  TEXT("; // of an SM\n"
+       "constexpr int ROW_THREADS = ");
+  INTEGER(row_threads);
+  TEXT(";\n"
+       "constexpr int SLOTS = ");
+  INTEGER(slots);
+  TEXT(";        // of a warp\n"
+       "constexpr int PREFETCHED = ");
+  INTEGER((slots < 4) ? slots : 4);
+  TEXT(";   // of them, to the L2 cache at first\n"
+       "constexpr int ELEMENTS = 16 / SIZE;      // of a vector\n"
+       "constexpr int WARPS = THREADS / 32;\n"
+       "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
+       "constexpr int ROWS = 32 / LANES;                           // of a warp at a time\n"
+       "constexpr int ROW_WARPS = ROW_THREADS < 32 ? 1 : ROW_THREADS / 32;\n"
+       "constexpr int CLUSTER = ROW_THREADS > THREADS ? ROW_THREADS / THREADS : 1; // blocks of a row\n"
+       "constexpr int GROUPS = CLUSTER > 1 ? 1 : WARPS / ROW_WARPS;                // rows of a block\n"
+       "constexpr int ROW_VECTORS = COLUMNS / ELEMENTS;                         // that a row has a part of\n"
+       "constexpr int WARP_VECTORS = (ROW_VECTORS + ROW_WARPS - 1) / ROW_WARPS;      // of these, a warp's\n"
+       "constexpr int VECTORS = (WARP_VECTORS + LANES - 1) / LANES;                  // of a thread in a row\n"
+       "constexpr int FULL = VECTORS - 1; // of these, that every thread has: no row has fewer\n"
+       "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n"
+       "constexpr int PLACE_BYTES = ROWS * WARP_VECTORS * 16;\n"
+       "constexpr int RING_BYTES = (SLOTS * PLACE_BYTES + 127) / 128 * 128;\n"
+       "constexpr int SMEM_BYTES = ");
+  INTEGER(smem_bytes);
+  TEXT(";\n"
+       "static_assert(SMEM_BYTES == WARPS * RING_BYTES, \"the generator has another formula\");\n"
+       "static_assert(CLUSTER > 1 || WARPS % ROW_WARPS == 0, \"a block has whole rows\");\n"
+       "static_assert(VECTORS > 1, \"the last vector of a row is of its last two of a thread\");\n"
+       "\n"
+       "// What a warp has of a row, or of each of its rows: vectors from number `begin` on. The row begins\n"
+       "// `odd` elements after its first vector does.\n"
+       "struct Part {\n"
+       "  int odd, begin, vectors;\n"
+       "};\n"
+       "\n"
+       "__device__ __forceinline__ Part part_of(int columns, int odd, int row_warp) {\n"
+       "  const int all = (columns + odd + ELEMENTS - 1) / ELEMENTS;\n"
+       "  const int each = all / ROW_WARPS, more = all % ROW_WARPS;\n"
+       "  const Part part = {odd, row_warp * each + min(row_warp, more), each + (row_warp < more)};\n"
+       "  return part;\n"
+       "}\n"
+       "\n"
+       "// The columns of it.\n"
+       "__device__ __forceinline__ float count_columns_of(int columns, Part part) {\n"
+       "  const int first = part.begin * ELEMENTS - part.odd, end = first + part.vectors * ELEMENTS;\n"
+       "  return (float)(min(end, columns) - max(first, 0));\n"
+       "}\n"
+       "\n"
+       "__device__ __forceinline__ int64_t round_down(int64_t byte) {\n"
+       "  return byte / 16 * 16;\n"
+       "}\n"
+       "\n"
+       "// Sends a warp's part of its rows from `row` on, which begins at `from`, to shared memory. By one\n"
+       "// lane.\n"
+       "__device__ __forceinline__ void send_part(const Args *args, int64_t row, const unsigned char *from,\n"
+       "                                          int bytes, uint32_t place, uint32_t barrier) {\n"
+       "  if (row >= args->rows)\n"
+       "    return;\n");
+  if (cut) {
+    TEXT("  // Except the matrix's last vector, if it is none.\n"
+         "  const int64_t end = round_down(args->rows * args->columns * SIZE);\n"
+         "  const int64_t left = (const unsigned char *)args->x + end - from;\n"
+         "  const int sent = left < bytes ? (int)left : bytes;\n"
+         "  mbarrier_arrive_expect(barrier, sent);\n"
+         "  bulk_load(place, from, sent, barrier);\n");
+  } else if (few) {
+    TEXT("  const int rows = (int)min(args->rows - row, (int64_t)ROWS);\n"
+         "  mbarrier_arrive_expect(barrier, rows * bytes);\n"
+         "  if (args->x_row_stride == args->columns) {\n"
+         "    bulk_load(place, from, rows * bytes, barrier);\n"
+         "    return;\n"
+         "  }\n"
+         "#pragma unroll 1\n"
+         "  for (int i = 0; i < rows; ++i)\n"
+         "    bulk_load(place + i * bytes, from + i * args->x_row_stride * SIZE, bytes, barrier);\n");
+  } else {
+    TEXT("  mbarrier_arrive_expect(barrier, bytes);\n"
+         "  bulk_load(place, from, bytes, barrier);\n");
+  }
+  TEXT("}\n"
+       "\n");
+  if (few) {
+    TEXT("// Takes y of a warp's rows from `row` on back, of `bytes` each. By one lane.\n"
+         "__device__ __forceinline__ void take_part(const Args *args, int64_t row, uint32_t place, int bytes) {\n"
+         "  unsigned char *const to = (unsigned char *)args->y + row * args->y_row_stride * SIZE;\n"
+         "  const int rows = (int)min(args->rows - row, (int64_t)ROWS);\n"
+         "  if (args->y_row_stride == args->columns) {\n"
+         "    bulk_store(to, place, rows * bytes);\n"
+         "  } else {\n"
+         "#pragma unroll 1\n"
+         "    for (int i = 0; i < rows; ++i)\n"
+         "      bulk_store(to + i * args->y_row_stride * SIZE, place + i * bytes, bytes);\n"
+         "  }\n"
+         "  bulk_commit();\n"
+         "}\n"
+         "\n");
+  }
+  if (cut) {
+    TEXT("// What the copy engine leaves at the matrix's end, of a warp's part of its rows from `row` on.\n"
+         "__device__ __forceinline__ void complete_part(const Args *args, int64_t row, Part part, int bytes,\n"
+         "                                              unsigned char *place) {\n"
+         "  const int64_t row_bytes = (int64_t)args->columns * SIZE, total = args->rows * row_bytes;\n"
+         "  const int64_t begin = round_down(row * row_bytes) + part.begin * 16, sent = round_down(total);\n"
+         "  if (row + 1 < args->rows || begin + bytes <= sent || total == sent)\n"
+         "    return;\n"
+         "  const int64_t from = sent + threadIdx.x % 32 * SIZE;\n"
+         "  if (threadIdx.x % 32 < ELEMENTS)\n"
+         "    store_element(place + (from - begin), SIZE, 0,\n"
+         "                  from < total ? load_element((const unsigned char *)args->x + from, SIZE, 0) : 0);\n"
+         "  // All lanes arrive and wait: it is there.\n"
+         "  __syncwarp();\n"
+         "}\n"
+         "\n"
+         "// A vector whose elements before `from` and from `to` on are those of `filler`.\n"
+         "__device__ __forceinline__ uint4 keep_elements(uint4 vector, int from, int to, uint32_t filler) {\n"
+         "  uint32_t word[4] = {vector.x, vector.y, vector.z, vector.w};\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < 4; ++i) {\n"
+         "    const uint32_t low = 2 * i >= from && 2 * i < to ? 0xffff : 0;\n"
+         "    const uint32_t high = 2 * i + 1 >= from && 2 * i + 1 < to ? 0xffff0000 : 0;\n"
+         "    word[i] = (word[i] & (low | high)) | (filler & ~(low | high));\n"
+         "  }\n"
+         "  const uint4 kept = {word[0], word[1], word[2], word[3]};\n"
+         "  return kept;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Of a thread's vectors: whether it has the last; of its first, the elements before the row; which\n"
+       "// one the row ends in, and the elements of it that are the row's.\n"
+       "struct Own {\n"
+       "  bool more;\n"
+       "  int head, last, end;\n"
+       "};\n"
+       "\n"
+       "__device__ __forceinline__ Own own_of(int columns, Part part, int lane) {\n"
+       "  Own own = {part.vectors > lane + FULL * LANES, 0, -1, ELEMENTS};\n");
+  if (cut) {
+    TEXT("  // Elements from its first vector on.\n"
+         "  const int left = columns + part.odd - (part.begin + lane) * ELEMENTS;\n"
+         "  own.head = part.begin + lane == 0 ? part.odd : 0;\n"
+         "  if (left % ELEMENTS != 0 && left / ELEMENTS % LANES == 0 &&\n"
+         "      left / ELEMENTS / LANES < FULL + own.more) {\n"
+         "    own.last = left / ELEMENTS / LANES;\n"
+         "    own.end = left % ELEMENTS;\n"
+         "  }\n");
+  }
+  TEXT("  return own;\n"
+       "}\n"
+       "\n"
+       "// A thread's vectors; one that it has not has the words `filler`. x: (VECTORS)\n"
+       "__device__ __forceinline__ void load_own(const unsigned char *from, Own own, uint32_t filler,\n"
+       "                                         uint4 *x) {\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < FULL; ++i)\n"
+       "    x[i] = *(const uint4 *)(from + i * LANES * 16);\n"
+       "  const uint4 nothing = {filler, filler, filler, filler};\n"
+       "  x[FULL] = nothing;\n"
+       "  if (own.more)\n"
+       "    x[FULL] = *(const uint4 *)(from + FULL * LANES * 16);\n"
+       "}\n"
+       "\n");
+  if (cut) {
+    TEXT("// And so have elements that are not the row's. x: (VECTORS)\n"
+         "__device__ __forceinline__ void fill_edges(Own own, uint32_t filler, uint4 *x) {\n"
+         "  if (own.head != 0)\n"
+         "    x[0] = keep_elements(x[0], own.head, ELEMENTS, filler);\n"
+         "#pragma unroll\n"
+         "  for (int i = FULL - 1; i < VECTORS; ++i)\n"
+         "    if (i == own.last)\n"
+         "      x[i] = keep_elements(x[i], 0, own.end, filler);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// The words of a parameter of a thread's columns, of which the first vector begins with `column`;\n"
+       "// `absent` where there is none. word: (VECTORS, WORDS)\n"
+       "__device__ __forceinline__ void load_parameter(const void *parameter, int columns, int column,\n"
+       "                                               float absent, uint32_t (*word)[WORDS]) {\n"
+       "  if (!parameter) {\n"
+       "    float filler[ELEMENTS];\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < ELEMENTS; ++j)\n"
+       "      filler[j] = absent;\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < VECTORS; ++i)\n"
+       "      narrow_words_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(filler, ELEMENTS, word[i]);\n"
+       "    return;\n"
+       "  }\n");
+  if (cut) {
+    TEXT("  // A loop, so that this takes little code: vectors come in at the end, and those before move up.\n"
+         "#pragma unroll 1\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    uint32_t loaded[WORDS];\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < WORDS; ++j)\n"
+         "      loaded[j] = 0;\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j) {\n"
+         "      const int at = column + i * LANES * ELEMENTS + j;\n"
+         "      const bool has = (uint32_t)at < (uint32_t)columns;\n"
+         "      const uint32_t bits = has ? load_element(parameter, PARAMETER_SIZE, at) : 0;\n"
+         "      loaded[j * PARAMETER_SIZE / 4] |= bits << (PARAMETER_SIZE == 2 ? j % 2 * 16 : 0);\n"
+         "    }\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < (VECTORS - 1) * WORDS; ++j)\n"
+         "      word[0][j] = word[0][j + WORDS];\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < WORDS; ++j)\n"
+         "      word[VECTORS - 1][j] = loaded[j];\n"
+         "  }\n");
+  } else {
+    TEXT("  load_parameter_vectors(parameter, PARAMETER_SIZE, columns, ELEMENTS, column / ELEMENTS, LANES,\n"
+         "                         VECTORS, word[0]);\n");
+  }
+  TEXT("}\n"
+       "\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("// Two values over `lanes` neighbouring lanes: the shuffles of one do not wait for the other's.\n"
+         "__device__ __forceinline__ float2 sum_lanes_of_two(float2 value, int lanes) {\n"
+         "#pragma unroll\n"
+         "  for (int distance = 1; distance < lanes; distance *= 2) {\n"
+         "    const float x = __shfl_xor_sync(0xffffffff, value.x, distance);\n"
+         "    const float y = __shfl_xor_sync(0xffffffff, value.y, distance);\n"
+         "    value.x += x;\n"
+         "    value.y += y;\n"
+         "  }\n"
+         "  return value;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Mean, or 0, and sum of squared differences to it of what LANES lanes have of a row, a lane's from\n"
+       "// `from` on; `per_value` is 1 / their number. `first` is where the first of them is. x: (VECTORS), the\n"
+       "// lane's, and the first value in place of what is no part of the row.\n"
+       "__device__ __forceinline__ float2 add_up(const unsigned char *from, const unsigned char *first,\n"
+       "                                         Own own, float per_value, uint4 *x) {\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("  // In one pass, about the first value: its squared difference to the mean is no more than so many\n"
+         "  // times the variance as there are values.\n"
+         "  const uint32_t bits = load_element(first, SIZE, 0);\n"
+         "  const float about = widen_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(bits);\n"
+         "  const uint32_t filler = ");
+    STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "bits" : "bits | bits << 16");
+    TEXT(";\n"
+         "  load_own(from, own, filler, x);\n");
+    if (cut) {
+      TEXT("  fill_edges(own, filler, x);\n");
+    }
+    TEXT("  float2 sums = {0.0f, 0.0f};\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    float value[ELEMENTS];\n"
+         "    widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(x[i], value);\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j) {\n"
+         "      const float difference = value[j] - about;\n"
+         "      sums.x += difference;\n"
+         "      sums.y += difference * difference;\n"
+         "    }\n"
+         "  }\n"
+         "  sums = sum_lanes_of_two(sums, LANES);\n"
+         "  const float off = sums.x * per_value, left = sums.y - sums.x * off;\n"
+         "  const float2 all = {about + off, left < 0.0f ? 0.0f : left}; // NaN stays\n");
+  } else {
+    TEXT("  load_own(from, own, 0, x);\n");
+    if (cut) {
+      TEXT("  fill_edges(own, 0, x);\n");
+    }
+    TEXT("  float2 all = {0.0f, 0.0f};\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    float value[ELEMENTS];\n"
+         "    widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(x[i], value);\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j)\n"
+         "      all.y += value[j] * value[j];\n"
+         "  }\n"
+         "  all.y = sum_lanes(all.y, LANES);\n");
+  }
+  TEXT("  return all;\n"
+       "}\n"
+       "\n"
+       "// y of a vector. weight, bias: (WORDS)\n"
+       "__device__ __forceinline__ uint4 y_of(uint4 x, float mean, float rstd, const uint32_t *weight,\n"
+       "                                      const uint32_t *bias) {\n"
+       "  uint32_t word[WORDS];\n"
+       "  float value[ELEMENTS], factor[ELEMENTS], added[ELEMENTS];\n"
+       "  widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(x, value);\n"
+       "  renew_words(weight, WORDS, word);\n"
+       "  widen_words_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(word, ELEMENTS, factor);\n"
+       "  renew_words(bias, WORDS, word);\n"
+       "  widen_words_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(word, ELEMENTS, added);\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("#pragma unroll\n"
+         "  for (int j = 0; j < ELEMENTS; ++j)\n"
+         "    value[j] = (value[j] - mean) * rstd * factor[j] + added[j];\n");
+  } else {
+    TEXT("  // x^ by one instruction, of values that were rounded to 16 bits.\n"
+         "  const float offset = -mean * rstd;\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < ELEMENTS; ++j)\n"
+         "    value[j] = (value[j] * rstd + offset) * factor[j] + added[j];\n");
+  }
+  TEXT("  return narrow_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(value);\n"
+       "}\n"
+       "\n");
+  if (cut) {
+    TEXT("// Stores the elements of a vector from `begin` on and before `end`.\n"
+         "__device__ __forceinline__ void store_edge_vector(unsigned char *to, uint4 y, int begin, int end) {\n"
+         "  const uint32_t word[4] = {y.x, y.y, y.z, y.w};\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < ELEMENTS; ++i)\n"
+         "    if (i >= begin && i < end)\n"
+         "      store_element(to, SIZE, i, word[i / 2] >> i % 2 * 16 & 0xffff);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Writes y of a row's vectors of a thread, from `to` on. x: (VECTORS), weight, bias: (VECTORS, WORDS)\n"
+       "__device__ __forceinline__ void write_own(unsigned char *to, Own own, const uint4 *x, float mean,\n"
+       "                                          float rstd, const uint32_t (*weight)[WORDS],\n"
+       "                                          const uint32_t (*bias)[WORDS]) {\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    if (i == FULL && !own.more)\n"
+       "      return;\n"
+       "    const uint4 y = y_of(x[i], mean, rstd, weight[i], bias[i]);\n"
+       "    unsigned char *const vector = to + i * LANES * 16;\n");
+  if (cut) {
+    TEXT("    if (i == 0 && own.head != 0)\n"
+         "      store_edge_vector(vector, y, own.head, i == own.last ? own.end : ELEMENTS);\n"
+         "    else if (i >= FULL - 1 && i == own.last)\n"
+         "      store_edge_vector(vector, y, 0, own.end);\n"
+         "    else\n"
+         "      *(uint4 *)vector = y;\n");
+  } else {
+    TEXT("    *(uint4 *)vector = y;\n");
+  }
+  TEXT("  }\n"
+       "}\n"
+       "\n");
+  if (!few) {
+    TEXT("// What the warps of a row have of it, and the barrier that awaits it. Two rows have places in turn.\n"
+         "struct RowParts {\n"
+         "  float2 warp[ROW_WARPS];\n"
+         "  uint64_t barrier;\n"
+         "};\n"
+         "\n"
+         "constexpr int PART_LANES = ROW_WARPS <= 2    ? 2\n"
+         "                           : ROW_WARPS <= 4  ? 4\n"
+         "                           : ROW_WARPS <= 8  ? 8\n"
+         "                           : ROW_WARPS <= 16 ? 16\n"
+         "                                             : 32; // that add up what the warps have\n"
+         "constexpr int PARTS = (ROW_WARPS + PART_LANES - 1) / PART_LANES; // a lane's of these\n"
+         "\n");
+    if (of_cluster) {
+      TEXT("// Begins to await what the warps have of the next row of these. By one thread.\n"
+           "__device__ __forceinline__ void expect_parts(RowParts *parts) {\n"
+           "  mbarrier_arrive_expect(shared_address(&parts->barrier), ROW_WARPS * (int)sizeof(float2));\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// Tells all warps of a row what this one has of it. Whoever has been told so by all of them may\n"
+         "// write over what they were told of the row before.\n"
+         "__device__ __forceinline__ void tell(RowParts *parts, int row_warp, float2 own) {\n");
+    if (of_cluster) {
+      TEXT("  // All lanes arrive and wait: they have read that.\n"
+           "  __syncwarp();\n"
+           "  const int to = threadIdx.x % 32;\n"
+           "  if (to < CLUSTER)\n"
+           "    send_8_cluster(cluster_address(shared_address(&parts->warp[row_warp]), to), own,\n"
+           "                   cluster_address(shared_address(&parts->barrier), to));\n");
+    } else {
+      TEXT("  __syncwarp();\n"
+           "  if (threadIdx.x % 32 == 0) {\n"
+           "    parts->warp[row_warp] = own;\n"
+           "    mbarrier_arrive(shared_address(&parts->barrier));\n"
+           "  }\n");
+    }
+    TEXT("}\n"
+         "\n");
+  }
+  TEXT("__device__ __forceinline__ void await(uint32_t barrier, int parity) {\n"
+       "  while (!mbarrier_try_wait(barrier, parity)) {\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+       "    ");
+  STRING(stem);
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_layernorm_fwd_args args) {\n"
+       "  extern __shared__ __align__(1024) unsigned char smem[];\n"
+       "  __shared__ __align__(8) unsigned char barriers[WARPS * SLOTS * 8];\n"
+       "  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, columns = args.columns;\n");
+  if (few) {
+    TEXT("  const int group = warp, thread = lane % LANES;\n"
+         "  constexpr int row_warp = 0;\n");
+  } else if (of_cluster) {
+    TEXT("  constexpr int group = 0;\n"
+         "  const int row_warp = blockIdx.x % CLUSTER * WARPS + warp, thread = lane;\n");
+  } else {
+    TEXT("  const int group = warp / ROW_WARPS, row_warp = warp % ROW_WARPS, thread = lane;\n");
+  }
+  TEXT("  // The rows of a warp, and how far apart it has others.\n"
+       "  const int64_t step = (int64_t)(gridDim.x / CLUSTER) * GROUPS * ROWS;\n"
+       "  const int64_t first_row = ((int64_t)(blockIdx.x / CLUSTER) * GROUPS + group) * ROWS;\n");
+  if (cut) {
+    TEXT("  const Part part = part_of(columns, (int)(first_row * columns % ELEMENTS), row_warp);\n");
+  } else {
+    TEXT("  const Part part = part_of(columns, 0, row_warp);\n");
+  }
+  TEXT("  unsigned char *const ring = smem + warp * RING_BYTES;\n"
+       "  const uint32_t places = shared_address(ring);\n"
+       "  const uint32_t barrier = shared_address(barriers) + warp * SLOTS * 8;\n"
+       "  if (lane == 0) {\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < SLOTS; ++i)\n"
+       "      mbarrier_init(barrier + i * 8, 1);\n"
+       "    fence_mbarrier_init();\n"
+       "  }\n");
+  if (!few) {
+    TEXT("  __shared__ RowParts row_parts[GROUPS][2];\n"
+         "  RowParts *const parts = row_parts[group];\n");
+    if (of_cluster) {
+      TEXT("  if (threadIdx.x == 0) {\n"
+           "    for (int i = 0; i < 2; ++i)\n"
+           "      mbarrier_init(shared_address(&parts[i].barrier), 1);\n"
+           "    fence_mbarrier_init();\n"
+           "    for (int i = 0; i < 2; ++i)\n"
+           "      expect_parts(&parts[i]);\n"
+           "  }\n"
+           "  // All threads of the cluster arrive; who reaches into another block's shared memory has waited.\n"
+           "  cluster_arrive();\n");
+    } else {
+      TEXT("  if (row_warp == 0 && lane == 0)\n"
+           "    for (int i = 0; i < 2; ++i)\n"
+           "      mbarrier_init(shared_address(&parts[i].barrier), ROW_WARPS);\n"
+           "  // All threads arrive and wait: the barriers are there.\n"
+           "  __syncthreads();\n");
+    }
+  }
+  TEXT("  // What the warp sends next, the bytes of it, and how far apart it has others.\n");
+  if (cut) {
+    TEXT("  const int64_t row_bytes = (int64_t)columns * SIZE, x_step = step * row_bytes;\n"
+         "  const unsigned char *from =\n"
+         "      (const unsigned char *)args.x + round_down(first_row * row_bytes) + part.begin * 16;\n"
+         "  const int bytes = part.vectors * 16;\n");
+  } else {
+    TEXT("  const int64_t x_step = step * args.x_row_stride * SIZE;\n"
+         "  const unsigned char *from =\n"
+         "      (const unsigned char *)args.x + first_row * args.x_row_stride * SIZE + part.begin * 16;\n"
+         "  const int bytes = part.vectors * 16;\n");
+  }
+  TEXT("  // Brings the first rows to the L2 cache while what ran before still ends. Whatever that writes of\n"
+       "  // them it writes there: nothing that is read later can be older.\n"
+       "#pragma unroll 1\n"
+       "  for (int i = 0; i < PREFETCHED; ++i) {\n"
+       "    const int64_t left = args.rows - first_row - i * step;\n");
+  if (few) {
+    TEXT("    const int rows = args.x_row_stride == columns && left > ROWS ? ROWS : 1;\n");
+  } else {
+    TEXT("    constexpr int rows = 1;\n");
+  }
+  TEXT("    if (left > 0)\n"
+       "      prefetch_row(from + i * x_step, 1, rows * bytes, lane, 32);\n"
+       "  }\n"
+       "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+       "  griddepcontrol_wait();\n"
+       "  griddepcontrol_launch_dependents();\n"
+       "  // All lanes arrive and wait: the warp's barriers are there.\n"
+       "  __syncwarp();\n"
+       "  int64_t next = first_row; // the first row of what is sent next\n"
+       "  uint32_t weight[VECTORS][WORDS], bias[VECTORS][WORDS];\n"
+       "  const int first_column = (part.begin + thread) * ELEMENTS - part.odd;\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < SLOTS; ++i) {\n"
+       "    if (lane == 0)\n"
+       "      send_part(&args, next, from, bytes, places + i * PLACE_BYTES, barrier + i * 8);\n"
+       "    from += x_step;\n"
+       "    next += step;\n"
+       "    // The parameters come before the rows that follow the first.\n"
+       "    if (i == 0) {\n"
+       "      load_parameter(args.weight, columns, first_column, 1.0f, weight);\n"
+       "      load_parameter(args.bias, columns, first_column, 0.0f, bias);\n"
+       "    }\n"
+       "  }\n"
+       "  const Own own = own_of(columns, part, thread);\n"
+       "  // In its place, the thread's first vector, and the first value of all lanes that have a row.\n");
+  if (few) {
+    TEXT("  const int row_begin = lane / LANES * columns * SIZE;\n");
+  } else {
+    TEXT("  constexpr int row_begin = 0;\n");
+  }
+  TEXT("  const int own_begin = row_begin + thread * 16;\n"
+       "  const int first = row_begin + (part.begin == 0 ? part.odd * SIZE : 0);\n"
+       "  int slot = 0, phase = 0;\n");
+  if (few) {
+    TEXT("  for (int64_t row = first_row; row < args.rows; row += step) {\n"
+         "    const int here = slot;\n"
+         "    unsigned char *const place = ring + here * PLACE_BYTES;\n"
+         "    await(barrier + here * 8, phase);\n"
+         "    slot = here + 1 == SLOTS ? 0 : here + 1;\n"
+         "    phase ^= slot == 0;\n"
+         "    // Lanes that have no row any more add up the first.\n"
+         "    const bool has = row + lane / LANES < args.rows;\n"
+         "    Own own_here = own;\n"
+         "    own_here.more = own.more && has;\n"
+         "    uint4 x[VECTORS];\n"
+         "    const float2 all = add_up(place + (has ? own_begin : thread * 16), place + (has ? first : 0),\n"
+         "                              own_here, args.per_column, x);\n"
+         "    renew_vectors(x, VECTORS);\n"
+         "    const float rstd = reciprocal_sqrt_approx(all.y * args.per_column + args.eps);\n"
+         "    // All lanes arrive and wait: they have read the rows.\n"
+         "    __syncwarp();\n"
+         "    if (has)\n"
+         "      write_own(place + own_begin, own_here, x, all.x, rstd, weight, bias);\n"
+         "    if (thread == 0 && has) {\n"
+         "      if (CENTERED && args.mean)\n"
+         "        args.mean[row + lane / LANES] = all.x;\n"
+         "      if (args.rstd)\n"
+         "        args.rstd[row + lane / LANES] = rstd;\n"
+         "    }\n"
+         "    // The copy engine, which lane 0 asks, sees what all have written.\n"
+         "    fence_proxy_async();\n"
+         "    __syncwarp();\n"
+         "    if (lane == 0) {\n"
+         "      take_part(&args, row, places + here * PLACE_BYTES, bytes);\n"
+         "      // What was taken back before has been read: later rows take its place.\n"
+         "      bulk_wait_read(1);\n"
+         "      const int before = here == 0 ? SLOTS - 1 : here - 1;\n"
+         "      if (row != first_row)\n"
+         "        send_part(&args, row + (SLOTS - 1) * step, from, bytes, places + before * PLACE_BYTES,\n"
+         "                  barrier + before * 8);\n"
+         "    }\n"
+         "    from += row != first_row ? x_step : 0;\n"
+         "  }\n"
+         "  // Shared memory is there until the last rows have been taken.\n"
+         "  if (lane == 0)\n"
+         "    bulk_wait_read(0);\n");
+  } else {
+    TEXT("  const float per_value = 1.0f / count_columns_of(columns, part); // of the warp's\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("  // How many values those have whose moments this lane adds up.\n"
+           "  float others[PARTS];\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < PARTS; ++i) {\n"
+           "    const int other = i * PART_LANES + lane % PART_LANES;\n"
+           "    const Part others_part = part_of(columns, part.odd, other);\n"
+           "    others[i] = other < ROW_WARPS ? count_columns_of(columns, others_part) : 0.0f;\n"
+           "  }\n");
+    }
+    TEXT("  const int64_t y_step = step * args.y_row_stride * SIZE;\n"
+         "  unsigned char *y = (unsigned char *)args.y + (first_row * args.y_row_stride - part.odd) * SIZE +\n"
+         "                     (part.begin + thread) * 16;\n");
+    if (of_cluster) {
+      TEXT("  // All threads of the cluster have arrived: every block has its barriers.\n"
+           "  cluster_wait();\n");
+    }
+    TEXT("  uint4 x[VECTORS];\n"
+         "  float2 next_sums = {0.0f, 0.0f};\n"
+         "  if (first_row < args.rows) {\n"
+         "    await(barrier, 0);\n");
+    if (cut) {
+      TEXT("    complete_part(&args, first_row, part, bytes, ring);\n");
+    }
+    TEXT("    next_sums = add_up(ring + own_begin, ring + first, own, per_value, x);\n"
+         "  }\n"
+         "  tell(&parts[0], row_warp, next_sums);\n"
+         "  int turn = 0, parity = 0; // parity: of the phase of parts[turn]\n"
+         "  for (int64_t row = first_row; row < args.rows; row += step) {\n"
+         "    const int here = slot;\n"
+         "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n"
+         "    phase ^= slot == 0;\n"
+         "    // What the next row amounts to, while others arrive.\n"
+         "    if (row + step < args.rows) {\n"
+         "      unsigned char *const place = ring + slot * PLACE_BYTES;\n"
+         "      await(barrier + slot * 8, phase);\n");
+    if (cut) {
+      TEXT("      complete_part(&args, row + step, part, bytes, place);\n");
+    }
+    TEXT("      next_sums = add_up(place + own_begin, place + first, own, per_value, x);\n"
+         "    }\n"
+         "\n"
+         "    // Hands over what all warps have of this row.\n"
+         "    await(shared_address(&parts[turn].barrier), parity);\n");
+    if (of_cluster) {
+      TEXT("    if (threadIdx.x == 0)\n"
+           "      expect_parts(&parts[turn]);\n");
+    }
+    TEXT("    const float2 *const told = parts[turn].warp;\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("    // About the first warp's mean, so that both sums come of one chain of shuffles.\n"
+           "    const float about = told[0].x;\n"
+           "    float2 sums = {0.0f, 0.0f};\n");
+    } else {
+      TEXT("    constexpr float mean = 0.0f;\n"
+           "    float squares = 0.0f;\n");
+    }
+    TEXT("#pragma unroll\n"
+         "    for (int i = 0; i < PARTS; ++i) {\n"
+         "      const int other = i * PART_LANES + lane % PART_LANES;\n"
+         "      if (ROW_WARPS % PART_LANES != 0 && other >= ROW_WARPS)\n"
+         "        continue;\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("      const float difference = told[other].x - about, weighted = others[i] * difference;\n"
+           "      sums.x += weighted;\n"
+           "      sums.y += told[other].y + weighted * difference;\n");
+    } else {
+      TEXT("      squares += told[other].y;\n");
+    }
+    TEXT("    }\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("    sums = sum_lanes_of_two(sums, PART_LANES);\n"
+           "    const float off = sums.x * args.per_column, mean = about + off;\n"
+           "    const float left = sums.y - sums.x * off, squares = left < 0.0f ? 0.0f : left; // NaN stays\n");
+    } else {
+      TEXT("    squares = sum_lanes(squares, PART_LANES);\n");
+    }
+    TEXT("    const float rstd = reciprocal_sqrt_approx(squares * args.per_column + args.eps);\n"
+         "    parity ^= turn;\n"
+         "    turn ^= 1;\n"
+         "    tell(&parts[turn], row_warp, next_sums);\n"
+         "\n"
+         "    load_own(ring + here * PLACE_BYTES + own_begin, own, 0, x);\n"
+         "    write_own(y, own, x, mean, rstd, weight, bias);\n"
+         "    y += y_step;\n"
+         "    if (thread == 0 && row_warp == 0) {\n"
+         "      if (CENTERED && args.mean)\n"
+         "        args.mean[row] = mean;\n"
+         "      if (args.rstd)\n"
+         "        args.rstd[row] = rstd;\n"
+         "    }\n"
+         "    // All lanes arrive and wait: they have read the row. Another takes its place.\n"
+         "    __syncwarp();\n"
+         "    if (lane == 0)\n"
+         "      send_part(&args, next, from, bytes, places + here * PLACE_BYTES, barrier + here * 8);\n"
+         "    from += x_step;\n"
+         "    next += step;\n"
+         "  }\n"
+         "  // All warps have told what they have of the row after the last: nobody reaches into this block's\n"
+         "  // shared memory any more.\n"
+         "  await(shared_address(&parts[turn].barrier), parity);\n");
+  }
+  TEXT("}\n");
+}
