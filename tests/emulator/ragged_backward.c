@@ -194,8 +194,9 @@ typedef struct call {
   scores scores;
   const kernel *kernel, *schedule;
   int count, row_tiles, sum_tiles;
-  int direct_keys; /* as in attnpress_bwd_ragged_args */
-  int own_sums;    /* as in attnpress_bwd_args */
+  int direct_keys;    /* as in attnpress_bwd_ragged_args */
+  int own_sums;       /* as in attnpress_bwd_args */
+  int64_t sum_blocks; /* then: thread blocks that compute anything */
   float scale;
   emulated_tensor given[GIVEN_MAX];
   int given_count;
@@ -632,7 +633,9 @@ static void give_all(call *c) {
     give_floats(c, "taken", TAKEN, 0, 1, 1);
   if (c->own_sums)
     give_floats(c, "thread blocks' own sums", DQ_SUM, 0,
-                (int64_t)(c->bytes[DQ_SUM] / sizeof(float)), 1);
+                c->sum_blocks * (c->args.q.shape[2] / c->args.k.shape[2]) * c->sum_tiles *
+                    TILE_ROWS * c->args.q.shape[3],
+                1);
   if (pass == AP_ATTENTION_PASS_BWD_SINKS)
     give_floats(c, "dsinks", DSINKS, 0, c->args.q.shape[2], 1);
   if (of_bias) {
@@ -870,8 +873,10 @@ static int launch(call *c, char *report) {
   int64_t blocks = args.bwd.heads_q;
   if (pass_of(k) != AP_ATTENTION_PASS_BWD_SINKS && run_schedule(c, &args, &blocks, report) != 0)
     return -1;
+  c->sum_blocks = blocks;
   if (ap_can_take(&k->variant) && c->data[TAKEN] != NULL && blocks > 0) {
-    blocks = blocks < 2 ? blocks : 2; /* the first takes all */
+    c->sum_blocks = 1; /* the first takes all */
+    blocks = blocks < 2 ? blocks : 2;
     memset(c->data[TAKEN], 0, sizeof(uint32_t));
   }
   give_all(c);
