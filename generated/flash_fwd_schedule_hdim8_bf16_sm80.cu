@@ -93,7 +93,9 @@ __device__ __forceinline__ Blocks blocks_of(const attnpress_fwd_schedule_args *a
   if (args->split_keys > 0)
     splits = seen_splits(&args->ragged, &args->score, args->window, of->queries.count,
                          of->keys.count, args->split_keys);
-  return {ceil_div(sides_of(order, of).blocks, order->positions), splits};
+  const int positions = sides_of(order, of).blocks;
+  const int blocks = ceil_div(positions, order->positions);
+  return {positions <= order->whole ? min(blocks, 1) : blocks, splits};
 }
 
 __device__ __forceinline__ int units_of(const Blocks *blocks, int heads) {

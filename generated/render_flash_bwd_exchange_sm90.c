@@ -30,6 +30,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
   int32_t passes = 0;
   int32_t takes = 0;
+  int32_t chains = 0;
   int32_t wide = (hdim > 128) ? 1 : 0;
   int32_t s_rows = wide ? 32 : 64;
   int32_t k_columns = !wide ? hdim : ((hdim <= 192) ? 192 : 256);
@@ -252,6 +253,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  int walk_begin, taken_end, passed_begin;\n");
       }
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        if (chains) {
+          TEXT("  int group;    // query heads\n"
+               "  int unit_end; // of the keys that the thread block takes one after the other\n"
+               "  int sum_head; // where the first query head is in dq_sum\n"
+               "  // Where a unit has all keys of its sequence: nothing of dQ comes before this key block, and rows\n"
+               "  // before `whole_end` are complete with it.\n"
+               "  int begins;\n"
+               "  int whole_end;\n");
+        }
         TEXT("  const SequencePlace *at; // in shared memory\n");
       }
       if (takes) {
@@ -305,6 +315,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       } else {
         TEXT("  const int group = args->heads_q / args->heads_kv;\n"
              "  work.first_head = work.kv_head * group;\n");
+        if (chains) {
+          TEXT("  work.group = group;\n");
+        }
       }
       if (mask == AP_ATTENTION_MASK_WINDOW) {
         TEXT("  // Rows that see none of the keys are skipped.\n"
@@ -370,6 +383,19 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "}\n"
              "\n");
       }
+      if (chains) {
+        TEXT("// Of a key block, whose unit has all keys of a sequence with no more than `direct_keys`.\n"
+             "__device__ __forceinline__ void find_whole_rows(Work *work, int direct_keys) {\n"
+             "  const int seqlen_q = work->at->seqlen_q, seqlen_k = work->at->seqlen_k;\n"
+             "  const int next = work->key_begin + BLOCK_N;\n"
+             "  work->begins = seqlen_k <= direct_keys && work->key_begin == 0;\n"
+             "  work->whole_end = seqlen_k > direct_keys ? 0\n"
+             "                    : next >= seqlen_k\n"
+             "                        ? seqlen_q // else where the walk of the keys behind begins\n"
+             "                        : max(0, next - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M;\n"
+             "}\n"
+             "\n");
+      }
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
              "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
@@ -378,18 +404,59 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  Unit unit = {0, 0, 0, -1};\n"
              "  if (is_unit(batch, number))\n"
              "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
-             "  if (threadIdx.x % 32 != 0)\n"
+             "  const bool first = threadIdx.x % 32 == 0;\n"
+             "  if (first && unit.block >= 0)\n"
+             "    *at = place_of_unit(batch, &unit);\n");
+        if (chains) {
+          TEXT("  __syncwarp(); // else some of what follows has no registers\n");
+        }
+        TEXT("  if (!first)\n"
              "    return;\n"
              "  if (unit.block < 0) {\n"
              "    work->key_begin = -1;\n"
              "    return;\n"
              "  }\n"
-             "  *at = place_of_unit(batch, &unit);\n"
              "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
              "  *work = find_work(&bwd, &unit);\n"
-             "  work->at = at;\n"
-             "}\n"
+             "  work->at = at;\n");
+        if (chains) {
+          TEXT("  work->unit_end = at->seqlen_k <= batch->direct_keys ? at->seqlen_k : work->key_begin;\n"
+               "  work->sum_head = work->first_head;\n"
+               "  if (batch->bwd.own_sums) { // of this thread block\n"
+               "    at->sum_tile = 0;\n"
+               "    work->sum_head = blockIdx.x * work->group;\n"
+               "  }\n"
+               "  find_whole_rows(work, batch->direct_keys);\n");
+        }
+        TEXT("}\n"
              "\n");
+        if (chains) {
+          TEXT("// Whether the unit has key blocks behind that of `last`.\n"
+               "__device__ __forceinline__ bool goes_on(const Work *last) {\n"
+               "  return last->key_begin + BLOCK_N < last->unit_end;\n"
+               "}\n"
+               "\n"
+               "// The next of them. One warp.\n"
+               "__device__ __forceinline__ void continue_work(Work *work, SequencePlace *at, const Work *last,\n"
+               "                                              const attnpress_bwd_ragged_args *batch) {\n"
+               "  // A word a lane: the warp's first has few registers.\n"
+               "  const int lane = threadIdx.x % 32;\n"
+               "  static_assert(sizeof(Work) <= 128 && sizeof(SequencePlace) <= 128, \"a lane a word\");\n"
+               "  if (lane < sizeof(Work) / 4)\n"
+               "    ((int *)work)[lane] = ((const int *)last)[lane];\n"
+               "  if (lane < sizeof(SequencePlace) / 4)\n"
+               "    ((int *)at)[lane] = ((const int *)last->at)[lane];\n"
+               "  __syncwarp(); // the first lane knows of what the others have copied\n"
+               "  if (lane != 0)\n"
+               "    return;\n"
+               "  work->at = at;\n"
+               "  work->key_begin += BLOCK_N;\n"
+               "  work->row_begin = max(0, work->key_begin - at->seqlen_k + at->seqlen_q) / BLOCK_M * BLOCK_M;\n"
+               "  work->steps = (work->row_end - work->row_begin) / BLOCK_M * work->group;\n"
+               "  find_whole_rows(work, batch->direct_keys);\n"
+               "}\n"
+               "\n");
+        }
       }
       TEXT("// A step of the walk.\n"
            "struct Step {\n"
@@ -1672,6 +1739,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  int walk_begin, taken_end, passed_begin;\n");
     }
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      if (chains) {
+        TEXT("  int group;    // query heads\n"
+             "  int unit_end; // of the keys that the thread block takes one after the other\n"
+             "  int sum_head; // where the first query head is in dq_sum\n"
+             "  // Where a unit has all keys of its sequence: nothing of dQ comes before this key block, and rows\n"
+             "  // before `whole_end` are complete with it.\n"
+             "  int begins;\n"
+             "  int whole_end;\n");
+      }
       TEXT("  const SequencePlace *at; // in shared memory\n");
     }
     if (takes) {
@@ -1725,6 +1801,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     } else {
       TEXT("  const int group = args->heads_q / args->heads_kv;\n"
            "  work.first_head = work.kv_head * group;\n");
+      if (chains) {
+        TEXT("  work.group = group;\n");
+      }
     }
     if (mask == AP_ATTENTION_MASK_WINDOW) {
       TEXT("  // Rows that see none of the keys are skipped.\n"
@@ -1790,6 +1869,19 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "}\n"
            "\n");
     }
+    if (chains) {
+      TEXT("// Of a key block, whose unit has all keys of a sequence with no more than `direct_keys`.\n"
+           "__device__ __forceinline__ void find_whole_rows(Work *work, int direct_keys) {\n"
+           "  const int seqlen_q = work->at->seqlen_q, seqlen_k = work->at->seqlen_k;\n"
+           "  const int next = work->key_begin + BLOCK_N;\n"
+           "  work->begins = seqlen_k <= direct_keys && work->key_begin == 0;\n"
+           "  work->whole_end = seqlen_k > direct_keys ? 0\n"
+           "                    : next >= seqlen_k\n"
+           "                        ? seqlen_q // else where the walk of the keys behind begins\n"
+           "                        : max(0, next - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M;\n"
+           "}\n"
+           "\n");
+    }
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
            "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
@@ -1798,18 +1890,59 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  Unit unit = {0, 0, 0, -1};\n"
            "  if (is_unit(batch, number))\n"
            "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
-           "  if (threadIdx.x % 32 != 0)\n"
+           "  const bool first = threadIdx.x % 32 == 0;\n"
+           "  if (first && unit.block >= 0)\n"
+           "    *at = place_of_unit(batch, &unit);\n");
+      if (chains) {
+        TEXT("  __syncwarp(); // else some of what follows has no registers\n");
+      }
+      TEXT("  if (!first)\n"
            "    return;\n"
            "  if (unit.block < 0) {\n"
            "    work->key_begin = -1;\n"
            "    return;\n"
            "  }\n"
-           "  *at = place_of_unit(batch, &unit);\n"
            "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
            "  *work = find_work(&bwd, &unit);\n"
-           "  work->at = at;\n"
-           "}\n"
+           "  work->at = at;\n");
+      if (chains) {
+        TEXT("  work->unit_end = at->seqlen_k <= batch->direct_keys ? at->seqlen_k : work->key_begin;\n"
+             "  work->sum_head = work->first_head;\n"
+             "  if (batch->bwd.own_sums) { // of this thread block\n"
+             "    at->sum_tile = 0;\n"
+             "    work->sum_head = blockIdx.x * work->group;\n"
+             "  }\n"
+             "  find_whole_rows(work, batch->direct_keys);\n");
+      }
+      TEXT("}\n"
            "\n");
+      if (chains) {
+        TEXT("// Whether the unit has key blocks behind that of `last`.\n"
+             "__device__ __forceinline__ bool goes_on(const Work *last) {\n"
+             "  return last->key_begin + BLOCK_N < last->unit_end;\n"
+             "}\n"
+             "\n"
+             "// The next of them. One warp.\n"
+             "__device__ __forceinline__ void continue_work(Work *work, SequencePlace *at, const Work *last,\n"
+             "                                              const attnpress_bwd_ragged_args *batch) {\n"
+             "  // A word a lane: the warp's first has few registers.\n"
+             "  const int lane = threadIdx.x % 32;\n"
+             "  static_assert(sizeof(Work) <= 128 && sizeof(SequencePlace) <= 128, \"a lane a word\");\n"
+             "  if (lane < sizeof(Work) / 4)\n"
+             "    ((int *)work)[lane] = ((const int *)last)[lane];\n"
+             "  if (lane < sizeof(SequencePlace) / 4)\n"
+             "    ((int *)at)[lane] = ((const int *)last->at)[lane];\n"
+             "  __syncwarp(); // the first lane knows of what the others have copied\n"
+             "  if (lane != 0)\n"
+             "    return;\n"
+             "  work->at = at;\n"
+             "  work->key_begin += BLOCK_N;\n"
+             "  work->row_begin = max(0, work->key_begin - at->seqlen_k + at->seqlen_q) / BLOCK_M * BLOCK_M;\n"
+             "  work->steps = (work->row_end - work->row_begin) / BLOCK_M * work->group;\n"
+             "  find_whole_rows(work, batch->direct_keys);\n"
+             "}\n"
+             "\n");
+      }
     }
     TEXT("// A step of the walk.\n"
          "struct Step {\n"

@@ -43,6 +43,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t takes = (((sums && plain) && (mask != AP_ATTENTION_MASK_WINDOW)) && ((hdim == hdim_v) || (sequences == AP_ATTENTION_SEQUENCES_DENSE))) ? 1 : 0;
   int32_t skips = ((mask == AP_ATTENTION_MASK_WINDOW) && own_dq) ? 1 : 0;
   int32_t idles = ((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !in_turn) ? 1 : 0;
+  int32_t chains = (((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && halves) && (mask == AP_ATTENTION_MASK_CAUSAL)) ? 1 : 0;
   int32_t passes = ((skips && parts) && (hdim <= 64)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
@@ -128,6 +129,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/gradient.cuh\"\n");
   if (bulk) {
     TEXT("#include \"attnpress/device/gradient_bulk.cuh\"\n");
+  }
+  if (chains) {
+    TEXT("#include \"attnpress/device/gradient_chain.cuh\"\n");
   }
   if (passes || (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED))) {
     TEXT("#include \"attnpress/device/gradient_direct.cuh\"\n");
@@ -412,6 +416,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  int walk_begin, taken_end, passed_begin;\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    if (chains) {
+      TEXT("  int group;    // query heads\n"
+           "  int unit_end; // of the keys that the thread block takes one after the other\n"
+           "  int sum_head; // where the first query head is in dq_sum\n"
+           "  // Where a unit has all keys of its sequence: nothing of dQ comes before this key block, and rows\n"
+           "  // before `whole_end` are complete with it.\n"
+           "  int begins;\n"
+           "  int whole_end;\n");
+    }
     TEXT("  const SequencePlace *at; // in shared memory\n");
   }
   if (takes) {
@@ -465,6 +478,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  const int group = args->heads_q / args->heads_kv;\n"
          "  work.first_head = work.kv_head * group;\n");
+    if (chains) {
+      TEXT("  work.group = group;\n");
+    }
   }
   if (mask == AP_ATTENTION_MASK_WINDOW) {
     TEXT("  // Rows that see none of the keys are skipped.\n"
@@ -530,6 +546,19 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if (chains) {
+    TEXT("// Of a key block, whose unit has all keys of a sequence with no more than `direct_keys`.\n"
+         "__device__ __forceinline__ void find_whole_rows(Work *work, int direct_keys) {\n"
+         "  const int seqlen_q = work->at->seqlen_q, seqlen_k = work->at->seqlen_k;\n"
+         "  const int next = work->key_begin + BLOCK_N;\n"
+         "  work->begins = seqlen_k <= direct_keys && work->key_begin == 0;\n"
+         "  work->whole_end = seqlen_k > direct_keys ? 0\n"
+         "                    : next >= seqlen_k\n"
+         "                        ? seqlen_q // else where the walk of the keys behind begins\n"
+         "                        : max(0, next - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M;\n"
+         "}\n"
+         "\n");
+  }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
          "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
@@ -538,18 +567,59 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  Unit unit = {0, 0, 0, -1};\n"
          "  if (is_unit(batch, number))\n"
          "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
-         "  if (threadIdx.x % 32 != 0)\n"
+         "  const bool first = threadIdx.x % 32 == 0;\n"
+         "  if (first && unit.block >= 0)\n"
+         "    *at = place_of_unit(batch, &unit);\n");
+    if (chains) {
+      TEXT("  __syncwarp(); // else some of what follows has no registers\n");
+    }
+    TEXT("  if (!first)\n"
          "    return;\n"
          "  if (unit.block < 0) {\n"
          "    work->key_begin = -1;\n"
          "    return;\n"
          "  }\n"
-         "  *at = place_of_unit(batch, &unit);\n"
          "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
          "  *work = find_work(&bwd, &unit);\n"
-         "  work->at = at;\n"
-         "}\n"
+         "  work->at = at;\n");
+    if (chains) {
+      TEXT("  work->unit_end = at->seqlen_k <= batch->direct_keys ? at->seqlen_k : work->key_begin;\n"
+           "  work->sum_head = work->first_head;\n"
+           "  if (batch->bwd.own_sums) { // of this thread block\n"
+           "    at->sum_tile = 0;\n"
+           "    work->sum_head = blockIdx.x * work->group;\n"
+           "  }\n"
+           "  find_whole_rows(work, batch->direct_keys);\n");
+    }
+    TEXT("}\n"
          "\n");
+    if (chains) {
+      TEXT("// Whether the unit has key blocks behind that of `last`.\n"
+           "__device__ __forceinline__ bool goes_on(const Work *last) {\n"
+           "  return last->key_begin + BLOCK_N < last->unit_end;\n"
+           "}\n"
+           "\n"
+           "// The next of them. One warp.\n"
+           "__device__ __forceinline__ void continue_work(Work *work, SequencePlace *at, const Work *last,\n"
+           "                                              const attnpress_bwd_ragged_args *batch) {\n"
+           "  // A word a lane: the warp's first has few registers.\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "  static_assert(sizeof(Work) <= 128 && sizeof(SequencePlace) <= 128, \"a lane a word\");\n"
+           "  if (lane < sizeof(Work) / 4)\n"
+           "    ((int *)work)[lane] = ((const int *)last)[lane];\n"
+           "  if (lane < sizeof(SequencePlace) / 4)\n"
+           "    ((int *)at)[lane] = ((const int *)last->at)[lane];\n"
+           "  __syncwarp(); // the first lane knows of what the others have copied\n"
+           "  if (lane != 0)\n"
+           "    return;\n"
+           "  work->at = at;\n"
+           "  work->key_begin += BLOCK_N;\n"
+           "  work->row_begin = max(0, work->key_begin - at->seqlen_k + at->seqlen_q) / BLOCK_M * BLOCK_M;\n"
+           "  work->steps = (work->row_end - work->row_begin) / BLOCK_M * work->group;\n"
+           "  find_whole_rows(work, batch->direct_keys);\n"
+           "}\n"
+           "\n");
+    }
   }
   TEXT("// A step of the walk.\n"
        "struct Step {\n"
@@ -941,11 +1011,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
-    TEXT("// The sequence's keys are this block's alone: each step's dQ is complete, and has no sum.\n"
-         "__device__ __forceinline__ bool is_direct(const attnpress_bwd_args *args) {\n"
-         "  return args->seqlen_k <= BLOCK_N;\n"
-         "}\n"
-         "\n");
+    if (!chains) {
+      TEXT("// The sequence's keys are this block's alone: each step's dQ is complete, and has no sum.\n"
+           "__device__ __forceinline__ bool is_direct(const attnpress_bwd_args *args) {\n"
+           "  return args->seqlen_k <= BLOCK_N;\n"
+           "}\n"
+           "\n");
+    }
     if (bulk) {
       TEXT("// Stores 8 `tiles` columns of a warp's part of a step to dq, from `column` on, through the warp's\n"
            "// place in shared memory. All parts have the same rows of it, as what lanes keep of others takes\n"
@@ -954,10 +1026,20 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       INTEGER(((dq_warps > 0) && (hdim > 64)) ? 8 : (hdim / 8));
       TEXT(";\n"
            "__device__ __forceinline__ void store_columns(const attnpress_bwd_args *args, unsigned char *smem,\n"
-           "                                              const Work *work, Step step, const float *dq,\n"
+           "                                              const Work *work, Step step, ");
+      STRING(chains ? "float" : "const float");
+      TEXT(" *dq,\n"
            "                                              int tiles, int column, int lane) {\n"
-           "  const int row = step.row + threadIdx.x / 32 % 4 * 16;\n"
-           "  store_row_tile(args,\n"
+           "  const int row = step.row + threadIdx.x / 32 % 4 * 16;\n");
+      if (chains) {
+        TEXT("  if (work->key_begin > 0) {\n"
+             "    add_left(dq, (const float *)(smem + DQ_OFFSET + (threadIdx.x / 32 - 4) * DQ_WARP_BYTES), tiles,\n"
+             "             lane);\n"
+             "    // The warp's lanes arrive and wait: and the place is free.\n"
+             "    __syncwarp();\n"
+             "  }\n");
+      }
+      TEXT("  store_row_tile(args,\n"
            "                 row_of_dq(args, work->at->q_batch, work->at->q_row + row, step.head) + column,\n"
            "                 smem + DQ_OFFSET + ");
       STRING(halves ? "(threadIdx.x / 32 - 4)" : "threadIdx.x / 32 % 4");
@@ -992,12 +1074,16 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "// `empty` that thread arrived, when the copy engine had read what was there: hands over the place.\n"
          "__device__ __forceinline__ void hand_over_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
          "                                             uint32_t shared, int place, uint32_t empty, int parity,\n"
-         "                                             const Work *work, Step step, const float *dq,\n"
+         "                                             const Work *work, Step step, ");
+    STRING(chains ? "float" : "const float");
+    TEXT(" *dq,\n"
          "                                             int tiles) {\n"
          "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
          "  wait_for_phase(empty, parity);\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      TEXT("  if (is_direct(args)) {\n"
+      TEXT("  if (");
+      STRING(chains ? "step.row < work->whole_end" : "is_direct(args)");
+      TEXT(") {\n"
            "    store_columns(args, smem, work, step, dq, tiles, ");
       STRING(halves ? "place * 64" : "0");
       TEXT(", lane);\n"
@@ -1030,11 +1116,28 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  float *sum =\n"
          "      args->dq_sum +\n"
          "      sum_offset(args, ");
-    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, work->first_head, work->at->sum_tile + work->row_begin / 16" : "work->batch, work->first_head, work->row_begin / 16");
+    STRING(chains ? "0, work->sum_head, work->at->sum_tile + work->row_begin / 16" : ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, work->first_head, work->at->sum_tile + work->row_begin / 16" : "work->batch, work->first_head, work->row_begin / 16"));
     TEXT(",\n"
          "                 HEAD_DIM);\n"
-         "  for (int n = 0, row = row_begin; n < steps; ++n) {\n"
-         "    // The warps arrived: hands over their dQ. The fence is here, as they would wait at it.\n"
+         "  for (int n = 0, row = row_begin; n < steps; ++n) {\n");
+    if (chains) {
+      TEXT("    if (n == 0 && work->key_begin > 0)\n"
+           "      bulk_wait_written(); // of the key block before\n"
+           "    // Hands over the place, and in it what the key blocks before have left of rows that are complete\n"
+           "    // with this one.\n"
+           "    if (row < work->whole_end && work->key_begin > 0) {\n"
+           "      mbarrier_arrive_expect(dq_empty(shared, place),\n"
+           "                             min(4, ceil_div(args->seqlen_q - row, 16)) * tiles * 512);\n"
+           "#pragma unroll\n"
+           "      for (int warp = 0; warp < 4; ++warp)\n"
+           "        if (row + warp * 16 < args->seqlen_q)\n"
+           "          bulk_load(source + warp * DQ_WARP_BYTES, sum + (warp * K_TILES + first) * 128,\n"
+           "                    tiles * 512, dq_empty(shared, place));\n"
+           "    } else {\n"
+           "      mbarrier_arrive(dq_empty(shared, place));\n"
+           "    }\n");
+    }
+    TEXT("    // The warps arrived: hands over their dQ. The fence is here, as they would wait at it.\n"
          "    wait_for_phase(dq_full(shared, place), ");
     STRING(takes ? "(before + n)" : "n");
     TEXT(" % 2);\n"
@@ -1042,19 +1145,24 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "#pragma unroll\n"
          "    for (int warp = 0; warp < 4; ++warp)\n"
          "      if (");
-    STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "!is_direct(args) && " : "");
+    STRING(chains ? "row >= work->whole_end && " : ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "!is_direct(args) && " : ""));
     TEXT("row + warp * 16 < args->seqlen_q)\n");
-    if (halves) {
+    if (chains) {
+      TEXT("        add_part(sum + (warp * K_TILES + first) * 128, source + warp * DQ_WARP_BYTES, tiles,\n"
+           "                 work->begins);\n");
+    } else if (halves) {
       TEXT("        bulk_add(sum + (warp * K_TILES + first) * 128, source + warp * DQ_WARP_BYTES, tiles * 512);\n");
     } else {
       TEXT("        bulk_add(sum + warp * K_TILES * 128, source + warp * DQ_WARP_BYTES, DQ_WARP_BYTES);\n");
     }
     TEXT("    bulk_commit();\n"
-         "    bulk_wait_read(0);\n"
-         "    mbarrier_arrive(dq_empty(shared, ");
-    STRING(!in_turn ? "place" : (takes ? "(before + n) % 2" : "n % 2"));
-    TEXT("));\n"
-         "    row += BLOCK_M;\n"
+         "    bulk_wait_read(0);\n");
+    if (!chains) {
+      TEXT("    mbarrier_arrive(dq_empty(shared, ");
+      STRING(!in_turn ? "place" : (takes ? "(before + n) % 2" : "n % 2"));
+      TEXT("));\n");
+    }
+    TEXT("    row += BLOCK_M;\n"
          "    sum += BLOCK_M / 16 * K_TILES * 128;\n"
          "    if (row == row_end) { // the next head\n"
          "      row = row_begin;\n"
@@ -1551,7 +1659,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      __syncwarp();\n"
          "      arrive_once(ds_empty(shared, turn ^ 1));\n"
          "      if (n > 0)\n"
-         "        hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn, work,\n"
+         "        hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn");
+    STRING(chains ? " ^ 1" : "");
+    TEXT(", work,\n"
          "                     step_before(step, work), dq, DQ_TILES);\n"
          "      stage = next_stage(stage, STAGES);\n"
          "      step = step_after(step, work);\n"
@@ -1716,7 +1826,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    __syncwarp();\n"
          "    arrive_once(ds_empty(shared, turn ^ 1));\n"
          "    if (n > 0)\n"
-         "      hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn, work,\n"
+         "      hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn");
+    STRING(chains ? " ^ 1" : "");
+    TEXT(", work,\n"
          "                   step_before(step, work), dq, DQ_TILES);\n"
          "    wgmma_wait(0);\n"
          "    wgmma_order_n");
@@ -1773,7 +1885,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    start_dq(dq, shared, consumer, turn);\n"
          "    wgmma_wait(0);\n"
          "    wgmma_order_n64(dq);\n"
-         "    hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn ^ 1, work,\n"
+         "    hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn");
+    STRING(chains ? "" : " ^ 1");
+    TEXT(", work,\n"
          "                 step_before(step, work), dq, DQ_TILES);\n"
          "  }\n");
   } else if (in_turn) {
@@ -1866,7 +1980,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "                 CONSUMER_THREADS);\n");
   }
   if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
-    TEXT("  if (is_direct(args))\n"
+    TEXT("  if (");
+    STRING(chains ? "work->begins" : "is_direct(args)");
+    TEXT(")\n"
          "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head,\n"
          "                      args->heads_q / args->heads_kv, work->row_begin, work->row_end, HEAD_DIM,\n"
          "                      ");
@@ -1959,13 +2075,21 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    decrease_registers(PRODUCER_REGISTERS);\n"
          "    for (int turn = 0;; ++turn) {\n"
          "      // All other warps arrived: hands over the place of what was taken before last.\n"
-         "      wait_for_phase(work_empty(turn % 2), turn / 2 % 2 ^ 1);\n"
-         "      const int number =\n"
+         "      wait_for_phase(work_empty(turn % 2), turn / 2 % 2 ^ 1);\n");
+    if (chains) {
+      TEXT("      if (turn > 0 && goes_on(&works[turn % 2 ^ 1])) {\n"
+           "        continue_work(&works[turn % 2], &sequences[turn % 2], &works[turn % 2 ^ 1], &args.batch);\n"
+           "      } else {\n");
+    }
+    TEXT("      const int number =\n"
          "          take_work(&args.");
     STRING((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "batch.bwd" : "bwd");
     TEXT(", turn == 0);\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("      write_work(&works[turn % 2], &sequences[turn % 2], &args.batch, number);\n");
+      if (chains) {
+        TEXT("      }\n");
+      }
     } else {
       TEXT("      write_work(&works[turn % 2], &args.bwd, number);\n");
     }

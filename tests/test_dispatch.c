@@ -1196,6 +1196,49 @@ static void test_groups_that_come_apart(void **state) {
   }
 }
 
+/** Thread blocks of ragged calls take all key blocks of short sequences, whose dq needs no sum then. */
+static void test_chained_key_blocks(void **state) {
+  (void)state;
+  enum { ROWS = 50456, LONGEST = 1486 };
+  static const struct {
+    int batch, rows, longest, heads_q, heads_kv, hdim, mask, softcap, direct, own_sums;
+  } cases[] = {
+      {256, ROWS, LONGEST, 16, 16, 128, AP_ATTENTION_MASK_CAUSAL, 0, 1536, 1},
+      {256, ROWS, LONGEST, 16, 16, 104, AP_ATTENTION_MASK_CAUSAL, 0, 1536, 1},
+      {256, ROWS, 300, 16, 16, 120, AP_ATTENTION_MASK_CAUSAL, 0, 384, 1},
+      {256, ROWS, 4000, 16, 16, 128, AP_ATTENTION_MASK_CAUSAL, 0, 1024, 0} /* the longest unit */,
+      {256, ROWS, LONGEST, 16, 16, 128, AP_ATTENTION_MASK_FULL, 0, 128, 0},
+      {256, ROWS, LONGEST, 32, 8, 128, AP_ATTENTION_MASK_CAUSAL, 0, 768, 0},
+      {256, ROWS, LONGEST, 32, 4, 128, AP_ATTENTION_MASK_CAUSAL, 0, 128, 0} /* few units */,
+      {256, ROWS, LONGEST, 16, 16, 96, AP_ATTENTION_MASK_CAUSAL, 0, 128, 0},
+      {256, ROWS, LONGEST, 16, 16, 128, AP_ATTENTION_MASK_CAUSAL, 1, 128, 0},
+      {16, ROWS / 16, LONGEST, 16, 16, 128, AP_ATTENTION_MASK_CAUSAL, 0, 128, 0} /* few units */,
+      {256, 256 * 1024, LONGEST, 16, 16, 128, AP_ATTENTION_MASK_CAUSAL, 0, 128, 0} /* long ones */,
+      {512, 512 * 128, 128, 16, 16, 128, AP_ATTENTION_MASK_FULL, 0, 128, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    ap_problem problem = make_problem(cases[i].batch, cases[i].heads_q, cases[i].heads_kv,
+                                      cases[i].longest, cases[i].longest, cases[i].hdim);
+    ap_backward_plan plan;
+    ap_launches launches, range;
+    int converts = 0;
+    problem.mask = cases[i].mask;
+    problem.softcap = cases[i].softcap;
+    problem.sequences = AP_ATTENTION_SEQUENCES_RAGGED;
+    problem.rows_q = problem.rows_k = cases[i].rows;
+    assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
+    if (plan.direct_keys != cases[i].direct || (plan.own_sums > 0) != cases[i].own_sums)
+      fail_msg("case %zu: %d, %d", i, plan.direct_keys, plan.own_sums);
+    for (int at = 0; at < launches.count; ++at)
+      converts += backward_pass(&launches, at) == AP_ATTENTION_PASS_BWD_CONVERT;
+    assert_int_equal(converts, cases[i].longest > cases[i].direct);
+    assert_int_equal(plan.has_sum, cases[i].longest > 128);
+    assert_true(plan.own_sums == 0 || plan.own_sums == h200.sm_count);
+    assert_ok(ap_choose_backward_range(&problem, 0, &h200, &range));
+    assert_true(range.workspace_bytes >= launches.workspace_bytes);
+  }
+}
+
 /** Where rows see few keys wide heads run the pair, which a plan for longer calls has as well. */
 static void test_short_pair(void **state) {
   (void)state;
@@ -1529,6 +1572,7 @@ int main(void) {
       cmocka_unit_test(test_causal_turns),
       cmocka_unit_test(test_taken_key_blocks),
       cmocka_unit_test(test_groups_that_come_apart),
+      cmocka_unit_test(test_chained_key_blocks),
       cmocka_unit_test(test_short_pair),
       cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_num_splits),

@@ -87,7 +87,7 @@ attnpress_status ap_check_served(const ap_problem *p, const ap_problem *planned,
 
 /** An order of a ragged call's units: attnpress_schedule_order, and where in the workspace it is. */
 typedef struct ap_backward_order {
-  int32_t by_keys, positions;
+  int32_t by_keys, positions, whole;
   size_t first_unit_offset_bytes, sequences_offset_bytes;
 } ap_backward_order;
 
@@ -97,6 +97,8 @@ typedef struct ap_backward_plan {
   int32_t fused;                 /* 1: dq is summed in fp32 in the workspace */
   int32_t direct_keys;           /* as in attnpress_bwd_ragged_args */
   int32_t has_sum;               /* 1: dq_sum is there */
+  int32_t chains;                /* 1: units of bwd have several key blocks */
+  int32_t own_sums;              /* thread blocks with a part of it each; 0: sequences have them */
   size_t delta_offset_bytes;     /* behind lse_log2 */
   size_t dq_sum_offset_bytes;    /* behind delta; only where it is there */
   int32_t can_zero_ahead;        /* 1: bwd is a kernel that can, and dq_zeroed is there */
@@ -125,6 +127,9 @@ int ap_can_zero_ahead(const ap_variant *variant);
 
 /** Whether thread blocks of a kernel can take key blocks one after the other. */
 int ap_can_take(const ap_variant *variant);
+
+/** Whether these may be of one unit, which passes dq on from each to the next. */
+int ap_can_chain(const ap_variant *variant);
 
 /** Of outputs with fewer columns thread blocks may pass dq on: bwd_delta readies their marks. */
 enum { AP_PASS_COLUMNS = 192 };

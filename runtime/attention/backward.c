@@ -163,6 +163,7 @@ static void fill_ragged(const backward_call *call, const ap_backward_plan *how,
   fill_block(call, how, &out->bwd);
   out->ragged = ap_fill_ragged_args(&forward);
   out->direct_keys = how->direct_keys;
+  out->bwd.own_sums = how->own_sums > 0;
   ap_ragged_lse_strides(&forward, lse, &packed);
   out->bwd.lse_batch_stride = lse[0];
   out->bwd.lse_head_stride = lse[1];
@@ -186,6 +187,7 @@ static attnpress_schedule_order order_of(const backward_call *call, const ap_bac
       .sequences = (attnpress_sequence_units *)(workspace + order->sequences_offset_bytes),
       .by_keys = order->by_keys,
       .positions = order->positions,
+      .whole = order->whole,
       .heads = order->by_keys ? p->heads_kv : p->heads_q,
       .sharing = order->by_keys ? 1 : group,
       .walk_bytes = order->by_keys ? group * (row_bytes + sum_bytes) : row_bytes,

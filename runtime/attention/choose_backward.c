@@ -7,7 +7,8 @@
  *
  * and, where the gradients by the sinks or the bias are wanted, bwd_sinks and bwd_dbias behind
  * bwd_delta. Of ragged calls fwd_schedule comes first, and orders the units of the others. Where no
- * sequence has more keys than bwd has in a block, dq is complete there: no sum, and no bwd_convert.
+ * sequence has more keys than a unit of bwd, a key block or several that one thread block takes, dq is
+ * complete there: no sum in any order, and no bwd_convert.
  *
  * Where a fused call has fewer key blocks than SMs, or little more, thread blocks of Hopper's bwd share
  * the query heads of a key head. Each leaves its part of dK and dV in fp32, and bwd_convert, which then
@@ -92,21 +93,63 @@ static int64_t most_blocks(const ap_problem *p, int keys, int64_t positions) {
   return by_rows < longest ? by_rows : longest;
 }
 
-/** The number of the order of such blocks, which kernels share. */
-static int32_t find_order(ap_backward_plan *plan, int keys, int32_t positions) {
+/** The number of the order of such blocks, which kernels share. `whole`: as in
+ * attnpress_schedule_order. */
+static int32_t find_order(ap_backward_plan *plan, int keys, int32_t positions, int32_t whole) {
   int32_t i = 0;
   while (i < plan->orders &&
-         !(plan->order[i].by_keys == keys && plan->order[i].positions == positions))
+         !(plan->order[i].by_keys == keys && plan->order[i].positions == positions &&
+           plan->order[i].whole == whole))
     ++i;
   if (i == plan->orders)
-    plan->order[plan->orders++] = (ap_backward_order){.by_keys = keys, .positions = positions};
+    plan->order[plan->orders++] =
+        (ap_backward_order){.by_keys = keys, .positions = positions, .whole = whole};
   return i;
+}
+
+/* ---- Units of several key blocks ------------------------------------------------------------- */
+
+enum {
+  HALVES = 8,            /* dq_warps where consumers have half of dQ's columns each */
+  CHAIN_HDIM_MIN = 104,  /* of them, where nothing but a causal mask is done to scores */
+  CHAIN_MEAN_KEYS = 512, /* of sequences, on average, up to which the sum of dq takes long */
+  CHAIN_ROUNDS = 8,      /* of heads of sequences for each SM, at least */
+  CHAIN_PERCENT = 112,   /* of what an SM does, that the longest unit takes at most */
+};
+
+int ap_can_chain(const ap_variant *variant) {
+  const int32_t *axis = variant->axis;
+  return ap_can_take(variant) && axis[AP_ATTENTION_HDIM] >= CHAIN_HDIM_MIN &&
+         axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_CAUSAL &&
+         axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED;
+}
+
+/** The most keys of a sequence all of whose key blocks a thread block takes: of longer ones they are
+ * units by themselves. The host knows no more of the lengths than their bounds and sums: were all
+ * sequences but one of the same length, the longest unit would end with the others, about. */
+static int32_t choose_direct_keys(const ap_problem *p, const ap_device *device,
+                                  const ap_launch *launch) {
+  const int32_t keys = launch->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int32_t rows = launch->tile.field[AP_ATTENTION_TILE_BLOCK_M];
+  const int64_t heads = (int64_t)p->batch * p->heads_kv;
+  if (!ap_can_chain(&launch->variant) || launch->tile.field[AP_ATTENTION_TILE_DQ_WARPS] != HALVES ||
+      p->rows_k > (int64_t)CHAIN_MEAN_KEYS * p->batch ||
+      heads < (int64_t)CHAIN_ROUNDS * device->sm_count || p->seqlen_q == 0)
+    return keys;
+  const int64_t walk = ceil_div(p->seqlen_q, rows);
+  int64_t most = ceil_div(p->seqlen_k, keys);
+  const int64_t mean = ceil_div(p->rows_q / p->batch, rows) * ceil_div(p->rows_k / p->batch, keys);
+  /* Of each head of a group as many. */
+  const int64_t steps = p->heads_kv * (walk * most + (p->batch - 1) * mean) / device->sm_count;
+  most = smaller(most, steps * CHAIN_PERCENT / 100 / walk);
+  return keys * (int32_t)(most < 1 ? 1 : most);
 }
 
 /** Adds a kernel whose thread blocks take rows or keys of each head of each batch in turn, or of
  * ragged calls in an order of their own; none where there is nothing to do. */
-static attnpress_status add_kernel(const ap_problem *p, int32_t pass, const ap_device *device,
-                                   ap_backward_plan *plan, ap_launches *launches) {
+static attnpress_status add_kernel(const ap_problem *p, int32_t pass, int is_bound,
+                                   const ap_device *device, ap_backward_plan *plan,
+                                   ap_launches *launches) {
   const int keys = pass == AP_ATTENTION_PASS_BWD || pass == AP_ATTENTION_PASS_BWD_DKV;
   const int padded = pass == AP_ATTENTION_PASS_BWD_DELTA || pass == AP_ATTENTION_PASS_BWD_CONVERT;
   const int64_t rows = keys     ? p->seqlen_k
@@ -122,9 +165,13 @@ static attnpress_status add_kernel(const ap_problem *p, int32_t pass, const ap_d
   const int64_t each = ceil_div(rows, positions);
   int64_t blocks = each * p->batch;
   if (p->sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    if (pass == AP_ATTENTION_PASS_BWD)
+      plan->direct_keys = is_bound ? positions : choose_direct_keys(p, device, launch);
+    plan->chains = pass == AP_ATTENTION_PASS_BWD ? plan->direct_keys > positions : plan->chains;
     blocks = most_blocks(p, keys, positions);
-    plan->order_of[launches->count] = find_order(plan, keys, positions);
-    plan->direct_keys = pass == AP_ATTENTION_PASS_BWD ? positions : plan->direct_keys;
+    plan->order_of[launches->count] =
+        find_order(plan, keys, positions,
+                   pass == AP_ATTENTION_PASS_BWD && plan->chains ? plan->direct_keys : 0);
   }
   RETURN_IF(heads > INT32_MAX / (blocks > 0 ? blocks : 1), ATTNPRESS_NOT_SUPPORTED,
             "batch %d x %d heads x %s %d needs more than 2^31 - 1 thread blocks; divide the batch",
@@ -332,10 +379,10 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
   keys.seqlen_q = p->seqlen_k;
   keys.heads_q = p->heads_kv;
   plan->dk_convert = launches->count;
-  FORWARD_IF(add_kernel(&keys, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches));
+  FORWARD_IF(add_kernel(&keys, AP_ATTENTION_PASS_BWD_CONVERT, is_bound, device, plan, launches));
   keys.hdim = p->hdim_v;
   plan->dv_convert = launches->count;
-  return add_kernel(&keys, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches);
+  return add_kernel(&keys, AP_ATTENTION_PASS_BWD_CONVERT, is_bound, device, plan, launches);
 }
 
 /* ---- The order of causal thread blocks ------------------------------------------------------- */
@@ -481,7 +528,11 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
   plan->delta_offset_bytes = end;
   fits = fits && add_floats(rows, 1, &end);
   plan->dq_sum_offset_bytes = end;
-  if (plan->has_sum)
+  if (plan->own_sums > 0)
+    fits = fits && add_floats((size_t)plan->own_sums * (size_t)(p->heads_q / p->heads_kv) *
+                                  (size_t)TILE_ROWS * (size_t)plan->sum_tiles,
+                              (size_t)p->hdim, &end);
+  else if (plan->has_sum)
     fits = fits && add_floats(tile_rows * (size_t)plan->sum_tiles, (size_t)p->hdim, &end);
   plan->dq_zeroed_offset_bytes = end;
   if (plan->can_pass_on)
@@ -504,9 +555,20 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
   return ATTNPRESS_OK;
 }
 
-/** Where the keys of each sequence are one block's at most. */
+/** Where the keys of each sequence are one unit's at most. */
 static int is_direct(const ap_problem *p, const ap_backward_plan *plan) {
   return p->sequences != AP_ATTENTION_SEQUENCES_DENSE && p->seqlen_k <= plan->direct_keys;
+}
+
+/** Where dq has no sum but of units of several key blocks, thread blocks have sums of their own, which
+ * remain in L2, if these are fewer rows. */
+static void choose_own_sums(const ap_problem *p, const ap_launch *launch, ap_backward_plan *plan) {
+  const int64_t tiles = ceil_div(p->seqlen_q, TILE_ROWS);
+  if (is_direct(p, plan) && plan->chains && plan->takes &&
+      launch->grid * tiles <= (int64_t)p->heads_kv * plan->sum_tiles) {
+    plan->own_sums = (int32_t)launch->grid;
+    plan->sum_tiles = (int32_t)tiles;
+  }
 }
 
 /** Puts the schedule kernel before what was added, and the orders behind the rest of the workspace. */
@@ -568,15 +630,16 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
   if (!is_bound)
     FORWARD_IF(find_passing(p, device, 0, &passes_on));
   plan->fused = passes_on || (is_fused(p, deterministic) && (is_bound || !is_short(p, device)));
-  FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, device, plan, launches));
+  FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, is_bound, device, plan, launches));
   FORWARD_IF(add_sinks(p, device, launches));
   FORWARD_IF(add_dbias(p, device, plan, launches));
   if (plan->fused) {
     const int main_kernel = launches->count;
-    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD, device, plan, launches));
-    plan->has_sum = !is_direct(p, plan);
-    if (plan->has_sum && !passes_on)
-      FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, device, plan, launches));
+    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD, is_bound, device, plan, launches));
+    const int converts = !is_direct(p, plan) && !passes_on;
+    plan->has_sum = !is_direct(p, plan) || plan->chains;
+    if (converts)
+      FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, is_bound, device, plan, launches));
     if (launches->count > main_kernel) {
       FORWARD_IF(share_groups(p, device, is_bound, main_kernel, plan, launches));
       take_turns(p, device, plan, launches);
@@ -589,11 +652,12 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
         plan->zero_ahead = choose_zero_ahead(p, device, plan->blocks[main_kernel],
                                              plan->group_parts, plan->abreast[main_kernel]);
       take_key_blocks(p, device, main_kernel, plan, launches);
-      overlap_launches(main_kernel, plan->has_sum && !passes_on, plan, launches);
+      choose_own_sums(p, launch, plan);
+      overlap_launches(main_kernel, converts, plan, launches);
     }
   } else {
-    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, device, plan, launches));
-    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DKV, device, plan, launches));
+    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, is_bound, device, plan, launches));
+    FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DKV, is_bound, device, plan, launches));
     take_turns(p, device, plan, launches);
   }
   FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));

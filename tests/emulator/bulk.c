@@ -23,10 +23,12 @@ typedef struct reduction {
 
 static reduction *reductions; /* the oldest first */
 static int count, capacity;
+static reduction *read_ones; /* that have been read: nobody has waited for what they write */
+static int read_count, read_capacity;
 static uint64_t groups[THREADS_MAX]; /* the open ones */
 
 void bulk_reset(void) {
-  count = 0;
+  count = read_count = 0;
   memset(groups, 0, sizeof groups);
 }
 
@@ -74,8 +76,19 @@ void emulated_bulk_commit(void) {
   ++groups[m->current];
 }
 
+static void keep_read(const reduction *r) {
+  if (read_count == read_capacity) {
+    read_capacity = read_capacity ? 2 * read_capacity : 64;
+    read_ones = realloc(read_ones, (size_t)read_capacity * sizeof *read_ones);
+    if (read_ones == NULL)
+      abort();
+  }
+  read_ones[read_count++] = *r;
+}
+
 /* cp.async.bulk.wait_group.read pending: all but the latest `pending` of the groups that the thread
- * has committed have been read. That they have been added is known when the kernel ends. */
+ * has committed have been read. That they have been added is known after emulated_bulk_wait_written(), or
+ * when the kernel ends. */
 void emulated_bulk_wait_read(int pending) {
   int left = 0;
   for (int i = 0; i < count; ++i) {
@@ -91,8 +104,21 @@ void emulated_bulk_wait_read(int pending) {
       r->global[k] += from[k];
     for (int k = 0; k < r->bytes; k += MULTIPLE)
       shared_bulk_read_end(r->shared + (uint32_t)k, r->site);
+    keep_read(r);
   }
   count = left;
+}
+
+/* cp.async.bulk.wait_group 0: the thread knows of what all its groups have written. */
+void emulated_bulk_wait_written(void) {
+  int left = 0;
+  emulated_bulk_wait_read(0);
+  for (int i = 0; i < read_count; ++i)
+    if (read_ones[i].thread == m->current)
+      global_bulk_written((uintptr_t)read_ones[i].global, read_ones[i].bytes);
+    else
+      read_ones[left++] = read_ones[i];
+  read_count = left;
 }
 
 void bulk_check_exit(void) {

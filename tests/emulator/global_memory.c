@@ -22,7 +22,8 @@ typedef struct writer {
 typedef enum access_kind { READ = 0, WRITE = 1, REDUCTION = 2 } access_kind;
 
 enum { GRANULE_BYTES_MAX = 2, TENSORS_MAX = 16, ARRIVALS_MAX = 255 };
-enum { COPY_ENGINE = THREADS_MAX }; /* a thread of its own, whose work nobody waits for */
+/* A thread of its own. What it has written is another's when that has waited for it. */
+enum { COPY_ENGINE = THREADS_MAX };
 
 /* A release of a counter: what the thread knew, of each of its block's. */
 typedef struct release {
@@ -182,7 +183,9 @@ static void check_writers(const emulated_tensor *t, writer *first, writer *last,
       .arrivals = (uint8_t)(arrivals < ARRIVALS_MAX ? arrivals : ARRIVALS_MAX),
   };
   for (writer *w = first; w <= last; ++w) {
-    const int alone = w->block == self.block && w->thread == self.thread;
+    /* The copy engine does one thing after another only for a thread that waits. */
+    const int alone =
+        w->block == self.block && w->thread == (thread == COPY_ENGINE ? m->current : self.thread);
     const int before = w->arrivals < ARRIVALS_MAX && cluster_orders(w->block, w->arrivals);
     if (w->written && !alone && !before && !(kind == REDUCTION && w->written == REDUCTION) &&
         !is_acquired(w, thread == COPY_ENGINE)) {
@@ -246,6 +249,22 @@ static void access_element(uintptr_t address, int bytes, int thread, access_kind
   if (kind == READ && address >= module->begin && address + (uintptr_t)bytes <= module->end)
     return; /* a constant of the kernel's */
   fail_access(address, bytes, kind != READ, site);
+}
+
+void global_bulk_written(uintptr_t address, int bytes) {
+  for (int i = 0; i < m->launch->tensor_count && i < TENSORS_MAX; ++i) {
+    const emulated_tensor *t = &m->launch->tensors[i];
+    if (writers[i] == NULL || address < (uintptr_t)t->data ||
+        !lies_in_rows(t, address - (uintptr_t)t->data, bytes))
+      continue;
+    const uint64_t first = address - (uintptr_t)t->data, last = first + (uint64_t)bytes - 1;
+    for (uint64_t g = first / granule_bytes(t); g <= last / granule_bytes(t); ++g)
+      if (writers[i][g].block == m->block && writers[i][g].thread == COPY_ENGINE) {
+        writers[i][g].thread = (uint16_t)m->current;
+        writers[i][g].stamp = m->threads[m->current].time;
+      }
+    return;
+  }
 }
 
 void global_access(uintptr_t address, int bytes, int is_write, const void *site) {

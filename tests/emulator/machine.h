@@ -199,6 +199,8 @@ void global_reduction(uintptr_t address, int bytes, const void *site);
 void global_bulk_reduction(uintptr_t address, int bytes, const void *site);
 /** A write by the copy engine. */
 void global_bulk_write(uintptr_t address, int bytes, const void *site);
+/** What the copy engine has written or added there is the current thread's, which has waited for it. */
+void global_bulk_written(uintptr_t address, int bytes);
 /** The current thread hands what it knows over to those who acquire the counter, of other blocks. */
 void global_release(uintptr_t counter);
 void global_acquire(uintptr_t counter);

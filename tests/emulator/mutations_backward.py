@@ -553,7 +553,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90 halves: the last dQ is left out",
         SM90,
-        "    hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn ^ 1,",
+        "    hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), "
+        'turn${ "" if chains else " ^ 1" },',
         "    if (0 > 1)\n      hand_over_dq(args, smem, shared, consumer, 0, 0,",
     ),
     Mutation(
@@ -578,8 +579,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90 adders: the place of dQ is given back before it is read",
         SM90,
-        "    bulk_wait_read(0);\n    mbarrier_arrive(dq_empty",
-        "    mbarrier_arrive(dq_empty",
+        "    bulk_commit();\n    bulk_wait_read(0);\n",
+        "    bulk_commit();\n",
     ),
     Mutation(
         "bwd sm90 adders: dQ is not fenced",

@@ -17,7 +17,7 @@ KERNELS = [
     ("flash_bwd_hdim72_fp16_causal_ragged_sm86", ""),
     ("flash_bwd_hdim24_bf16_window_ragged_sm80", ""),
     ("flash_bwd_hdim72_bf16_causal_ragged_sm90", "m64n128s2d4"),
-    ("flash_bwd_hdim104_fp16_ragged_sm90", ""),
+    ("flash_bwd_hdim104_fp16_window_ragged_sm90", ""),
     ("flash_bwd_hdim136_fp16_ragged_sm90", ""),
     ("flash_bwd_hdim152_fp16_ragged_sm90", "m64n64s2d4"),
 ]

@@ -784,8 +784,8 @@ MUTATIONS = [
     Mutation(
         "schedule: a partial row block is no row block",
         SCHEDULE,
-        "ceil_div(sides_of(order, of).blocks, order->positions)",
-        "sides_of(order, of).blocks / order->positions",
+        "ceil_div(positions, order->positions)",
+        "positions / order->positions",
     ),
     Mutation(
         "schedule: a partial row block before the part is no row block",

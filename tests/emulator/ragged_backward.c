@@ -99,8 +99,8 @@ static const batch_row batch_rows[] = {
      0,
      1},
     {4,
-     {{0, 16}, {0, 12}, {2, 1}, {0, 9}},
-     {{0, 21}, {1, 7}, {0, 50}, {2, 3}},
+     {{0, 16}, {0, 12}, {3, 1}, {0, 9}},
+     {{0, 21}, {1, 7}, {1, 66}, {2, 3}},
      1,
      1,
      1,
@@ -141,8 +141,8 @@ static const batch_row batch_rows[] = {
      0,
      0},
     {37, /* more than a warp has lanes */
-     {{0, 4}, {0, 0}, {0, 1}, {0, 0}, {0, 2}, {0, 0}, {0, 17}, {0, 0}, {0, 3}, {0, 0}},
-     {{0, 5}, {0, 0}, {0, 2}, {0, 3}, {0, 1}, {0, 0}, {0, 9}, {0, 0}, {0, 20}, {0, 0}},
+     {{0, 4}, {0, 0}, {0, 1}, {0, 0}, {0, 2}, {0, 0}, {4, 2}, {0, 0}, {0, 3}, {0, 0}},
+     {{0, 5}, {0, 0}, {0, 2}, {0, 3}, {0, 1}, {0, 0}, {2, 5}, {0, 0}, {0, 20}, {0, 0}},
      1,
      0,
      0,
@@ -194,7 +194,9 @@ typedef struct call {
   scores scores;
   const kernel *kernel, *schedule;
   int count, row_tiles, sum_tiles;
-  int direct_keys; /* as in attnpress_bwd_ragged_args */
+  int direct_keys;    /* as in attnpress_bwd_ragged_args */
+  int own_sums;       /* as in attnpress_bwd_args */
+  int64_t sum_blocks; /* then: thread blocks that compute anything */
   float scale;
   emulated_tensor given[GIVEN_MAX];
   int given_count;
@@ -585,7 +587,10 @@ static void give_workspace(call *c, const sequence_rows *rows, int b) {
       give_floats(c, "lse_log2 of a sequence", LSE_LOG2, values_at(c, rows, b, h), count, is_delta);
       give_floats(c, "delta of a sequence", DELTA, values_at(c, rows, b, h), count, is_delta);
     }
-    if (!is_direct(c, rows) && (sums || is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT)))
+    const int passes = is_pass(c, AP_ATTENTION_PASS_BWD) && ap_can_chain(&c->kernel->variant) &&
+                       !c->own_sums &&
+                       rows->keys > c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+    if ((passes || !is_direct(c, rows)) && (sums || is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT)))
       give_floats(c, "dq_sum of a sequence", DQ_SUM,
                   tiles_at(c, rows, b, h) * (hdim / TILE_COLUMNS) * TILE_FLOATS,
                   padded(rows->queries, TILE_ROWS) * hdim, sums);
@@ -626,6 +631,11 @@ static void give_all(call *c) {
     give(c, c->scores.tensors[i]);
   if (c->data[TAKEN] != NULL)
     give_floats(c, "taken", TAKEN, 0, 1, 1);
+  if (c->own_sums)
+    give_floats(c, "thread blocks' own sums", DQ_SUM, 0,
+                c->sum_blocks * (c->args.q.shape[2] / c->args.k.shape[2]) * c->sum_tiles *
+                    TILE_ROWS * c->args.q.shape[3],
+                1);
   if (pass == AP_ATTENTION_PASS_BWD_SINKS)
     give_floats(c, "dsinks", DSINKS, 0, c->args.q.shape[2], 1);
   if (of_bias) {
@@ -758,7 +768,7 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
       .sum_tiles = c->sum_tiles,
       .accumulate = a->accumulate,
       .group_parts = 1,
-      .sum_parts = 1,
+      .own_sums = c->own_sums,
       .dq_sum_quads = (int32_t)(4 * a->q.shape[3]),
       .scale = c->scale,
       .scale_log2 = ap_scale_log2(&forward),
@@ -793,8 +803,8 @@ static int launch_kernel(const call *c, const kernel *k, int64_t blocks, const v
  * lays it out. */
 static int run_schedule(call *c, attnpress_bwd_ragged_args *args, int64_t *blocks, char *report) {
   const kernel *k = c->kernel;
-  const int keys = owns_keys(k),
-            positions = k->tile.field[keys ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
+  const int keys = owns_keys(k);
+  const int positions = k->tile.field[keys ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
   const attnpress_tensor *t = keys ? &c->args.k : &c->args.q;
   const int64_t each =
       ((keys ? args->bwd.seqlen_k : args->bwd.seqlen_q) + positions - 1) / positions;
@@ -811,6 +821,8 @@ static int run_schedule(call *c, attnpress_bwd_ragged_args *args, int64_t *block
           .sequences = add_memory(c, ORDER, (size_t)c->count * sizeof(attnpress_sequence_units)),
           .by_keys = keys,
           .positions = positions,
+          .whole =
+              is_pass(c, AP_ATTENTION_PASS_BWD) && c->direct_keys > positions ? c->direct_keys : 0,
           .heads = heads,
           .sharing = keys ? 1 : heads / (int)c->args.k.shape[2],
           /* Of several heads, sequences that are not the shortest have sections of one each. */
@@ -861,8 +873,10 @@ static int launch(call *c, char *report) {
   int64_t blocks = args.bwd.heads_q;
   if (pass_of(k) != AP_ATTENTION_PASS_BWD_SINKS && run_schedule(c, &args, &blocks, report) != 0)
     return -1;
-  if (ap_can_take(&k->variant) && c->data[TAKEN] != NULL) {
-    blocks = blocks < 2 ? blocks : 2; /* the first takes all */
+  c->sum_blocks = blocks;
+  if (ap_can_take(&k->variant) && c->data[TAKEN] != NULL && blocks > 0) {
+    c->sum_blocks = 1; /* the first takes all */
+    blocks = blocks < 2 ? blocks : 2;
     memset(c->data[TAKEN], 0, sizeof(uint32_t));
   }
   give_all(c);
@@ -1117,8 +1131,10 @@ static void open_scores(call *c, const score_shape *shape, uint64_t seed) {
 /* What bwd is told are its own keys; the kernels around it are told of any, and of the pair. */
 static int direct_keys(const kernel *k, int batch) {
   static const int others[] = {16, 31, 0};
+  static const int blocks[] = {2, 1, 3, 64};
   const int fused = pass_of(k) == AP_ATTENTION_PASS_BWD;
-  return fused ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N]
+  return fused ? k->tile.field[AP_ATTENTION_TILE_BLOCK_N] *
+                     (ap_can_chain(&k->variant) ? blocks[batch % COUNT(blocks)] : 1)
          : pass_of(k) == AP_ATTENTION_PASS_BWD_DQ || pass_of(k) == AP_ATTENTION_PASS_BWD_DKV
              ? 0
              : others[batch % COUNT(others)];
@@ -1163,11 +1179,15 @@ static void call_open(call *c, const kernel *k, const kernel *schedule, const ba
   c->scale = (float)(1.0 / sqrt((double)a->q.shape[3]));
   c->row_tiles = ((int)all / PADDED_ROWS + c->count) * (PADDED_ROWS / TILE_ROWS);
   c->sum_tiles = (int)all / TILE_ROWS + c->count;
+  c->own_sums = c->direct_keys >= (int)c->ragged.max_seqlen_k && ap_can_chain(&k->variant);
+  if (c->own_sums)
+    c->sum_tiles = (int)padded(c->ragged.max_seqlen_q, TILE_ROWS) / TILE_ROWS;
   const size_t heads = (size_t)a->q.shape[2], values = heads * (size_t)c->row_tiles * TILE_ROWS;
   add_memory(c, LSE_LOG2, values * sizeof(float));
   add_memory(c, DELTA, values * sizeof(float));
   add_memory(c, DQ_SUM,
-             heads * (size_t)c->sum_tiles * TILE_ROWS * (size_t)a->q.shape[3] * sizeof(float));
+             (size_t)(c->own_sums ? c->count : 1) * heads * (size_t)c->sum_tiles * TILE_ROWS *
+                 (size_t)a->q.shape[3] * sizeof(float));
   /* Thread blocks have a key block each, or take them. */
   if (pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA ||
       (ap_can_take(&k->variant) && (hash_of_name(k->stem) + seed / 1000) % 3 != 0))

@@ -196,6 +196,9 @@ typedef struct attnpress_bwd_args {
     int32_t abreast;   /* of causal bwd, bwd_dkv and bwd_dq, where sequences are dense: heads, or
                           parts of groups, the last ones of the grid, whose blocks take turns
                           (gradient_order.cuh); at least 1 */
+    int32_t own_sums;  /* of bwd with sequences of their own lengths that are all direct
+                         (attnpress_bwd_ragged_args): 1: dq_sum is (grid, heads_q / heads_kv,
+                         sum_tiles, HEAD_DIM / 8, 128), each thread block's own */
   };
   /* Thread blocks of dense bwd on 9.0 that have the same query heads are a unit. bwd_delta zeroes
    * dq_sum of the first `zero_ahead` units' heads, and each unit that of the unit so many behind it,

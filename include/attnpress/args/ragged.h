@@ -86,7 +86,7 @@ typedef struct attnpress_schedule_order {
   int32_t heads;      /* that have blocks of their own: tile heads of rows, key heads of keys */
   int32_t sharing;    /* of these, heads that walk over the same */
   int32_t walk_bytes; /* that those read at a position that they walk over */
-  int32_t reserved;
+  int32_t whole;      /* a sequence with no more positions of blocks is one block */
 } attnpress_schedule_order;
 
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_schedule_order) == 40,
@@ -137,15 +137,18 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 472,
  * (n + 128 b) / 128 * 128 and at (n + 16 b) / 16 * 16, n being the rows of q before it. So row_tiles *
  * 16 rows of lse_log2 and delta, and sum_tiles row tiles of dq_sum, are those of a head.
  *
- * The one key block of a sequence with 1 to direct_keys keys has all of its dQ: bwd stores it to dq,
- * bwd_delta does so for a sequence without keys, and bwd_convert leaves both alone. Where all are so
- * short, dq_sum is NULL. */
+ * One thread block has all of the dQ of a sequence with 1 to direct_keys keys: bwd stores it to dq,
+ * bwd_delta does so for a sequence without keys, and bwd_convert leaves both alone. Where these are
+ * keys of one block of bwd and all sequences are so short, dq_sum is NULL. Where they are more
+ * (gradient_chain.cuh), `whole` of the order is the same; what a key block leaves to the next lies in
+ * dq_sum, where the sequence's sum would, or in the thread block's own (own_sums of bwd). */
 typedef struct attnpress_bwd_ragged_args {
   attnpress_bwd_args bwd;
   attnpress_ragged_args ragged; /* lse_row_stride, lse_packed and lse_log2: of bwd.lse */
   int64_t dlse_row_stride;
   int32_t dlse_packed; /* 1: rows of dlse are those of q */
-  int32_t direct_keys; /* keys of a block of bwd: a sequence with no more has nothing in dq_sum */
+  int32_t
+      direct_keys; /* a sequence with no more keys needs no zeros in dq_sum, and no conversion */
   const int32_t *first_unit; /* as in attnpress_schedule_order */
   const attnpress_sequence_units *sequences;
 } attnpress_bwd_ragged_args;

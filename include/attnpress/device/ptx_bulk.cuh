@@ -27,3 +27,9 @@ __device__ __forceinline__ void bulk_wait_read(int pending) {
   else
     asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
 }
+
+// cp.async.bulk.wait_group: waits until all groups of this thread have written, or added, what they
+// were to, and the thread and the copy engine for it see that.
+__device__ __forceinline__ void bulk_wait_written() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}

@@ -69,6 +69,7 @@ void emulated_bulk_store(void *global, uint32_t shared, int bytes);
 void emulated_bulk_add(float *global, uint32_t shared, int bytes);
 void emulated_bulk_commit(void);
 void emulated_bulk_wait_read(int pending);
+void emulated_bulk_wait_written(void);
 
 void emulated_named_barrier_sync(int barrier, int threads);
 void emulated_named_barrier_arrive(int barrier, int threads);

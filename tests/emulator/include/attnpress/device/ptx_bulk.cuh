@@ -17,3 +17,7 @@ __device__ __forceinline__ void bulk_commit() {
 __device__ __forceinline__ void bulk_wait_read(int pending) {
   emulated_bulk_wait_read(pending);
 }
+
+__device__ __forceinline__ void bulk_wait_written() {
+  emulated_bulk_wait_written();
+}
