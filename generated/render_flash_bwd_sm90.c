@@ -1593,8 +1593,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (dropout) {
     TEXT("    // While the products run.\n"
-         "    const uint32_t dropped = decide_tiles(S_TILES, &dropout_kept[consumer * 4 + warp], step.row, lane,\n"
-         "                                          args->score.dropout_threshold);\n");
+         "    const uint32_t dropped = decide_tiles(S_TILES, &dropout_kept[consumer * 4 + warp], step.row,\n"
+         "                                          lane, args->score.dropout_threshold);\n");
   }
   TEXT("    wgmma_wait(");
   INTEGER(late_dp ? 0 : 1);

@@ -2347,8 +2347,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// Drops probabilities of the walk's key block");
     STRING(shares_words ? ", whose V is in `stage`" : "");
     TEXT(".\n"
-         "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk, ");
-    STRING(shares_words ? "int stage," : "");
+         "__device__ __forceinline__ void drop_block(uint32_t *p, const Walk *walk,");
+    STRING(shares_words ? " int stage," : "");
     TEXT("\n"
          "                                           const attnpress_fwd_args *fwd) {\n");
     if (shares_words) {
