@@ -483,9 +483,7 @@ MUTATIONS = [
         "step.head, first_key + warp * 16, lane);",
         "step.head, first_key, lane);",
     ),
-    Mutation(
-        "bwd dropout sm90: of the first rows", SM90, "+ warp], step.row, lane", "+ warp], 0, lane"
-    ),
+    Mutation("bwd dropout sm90: of the first rows", SM90, "+ warp], step.row,", "+ warp], 0,"),
     Mutation(
         "bwd dropout sm90: the first pair's bits", MODIFY, "threshold) << 8 * pair", "threshold)"
     ),
