@@ -1031,7 +1031,6 @@ MUTATIONS = [
         FWD_BULK,
         "  await(shared_address(&parts[turn].barrier), parity);\n",
         "",
-        2,
     ),
     Mutation("one place for what two rows in rings amount to", FWD_BULK, "turn ^= 1", "turn ^= 0"),
     Mutation(
