@@ -1167,26 +1167,42 @@ static void test_taken_key_blocks(void **state) {
   }
 }
 
-/** Walks of causal blocks over many heads come apart, and wide heads' groups are shared for that; where
- * L2 holds them, or thread blocks take key blocks, they are not. A plan for longer calls has room. */
-static void test_groups_that_come_apart(void **state) {
+/** Groups are shared where walks over many heads come apart, or rounds of thread blocks are not whole; not
+ * where L2 holds what they walk over, or parts would take too much memory. A plan for longer calls has room,
+ * and what is remembered is what was worked out. */
+static void test_parts_of_groups(void **state) {
   (void)state;
   static const struct {
-    int batch, heads, heads_kv, queries, keys, hdim, least, most;
+    int batch, heads, heads_kv, queries, keys, hdim, full, least, most;
   } cases[] = {
-      {13, 21, 3, 2965, 2965, 192, 2, 4},  {1, 71, 1, 11226, 26629, 256, 18, 36},
-      {2, 14, 7, 7640, 7640, 256, 1, 1},   {1, 16, 1, 15567, 15567, 256, 8, 8},
-      {4, 32, 8, 4096, 4096, 128, 1, 1},   {1, 32, 8, 65536, 65536, 128, 1, 1},
-      {16, 10, 10, 2965, 2965, 192, 1, 1},
+      {13, 21, 3, 2965, 2965, 192, 0, 2, 4},
+      {1, 71, 1, 11226, 26629, 256, 0, 14, 24},
+      {1, 16, 1, 776, 14404, 192, 0, 4, 8} /* key blocks for 1.1 rounds */,
+      {1, 21, 3, 29741, 29741, 192, 1, 7, 7} /* for 7.05 */,
+      {1, 7, 1, 6920, 25548, 192, 1, 2, 7},
+      {2, 14, 7, 7640, 7640, 256, 0, 1, 1},
+      {1, 16, 1, 15567, 15567, 256, 0, 6, 8},
+      {1, 10, 5, 16912, 16912, 128, 0, 1, 1},
+      {4, 32, 8, 4096, 4096, 128, 0, 1, 1},
+      {1, 32, 8, 65536, 65536, 128, 0, 1, 1} /* 1 GB a part */,
+      {16, 10, 10, 2965, 2965, 192, 0, 1, 1},
   };
+  ap_memo memo = {0};
+  ap_device remembers = h200;
+  remembers.memo = &memo;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     ap_problem problem = make_problem(cases[i].batch, cases[i].heads, cases[i].heads_kv,
                                       cases[i].queries, cases[i].keys, cases[i].hdim);
     ap_backward_plan plan;
     ap_launches launches, range;
-    problem.mask = AP_ATTENTION_MASK_CAUSAL;
+    problem.mask = cases[i].full ? AP_ATTENTION_MASK_FULL : AP_ATTENTION_MASK_CAUSAL;
     assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
     assert_in_range(plan.group_parts, cases[i].least, cases[i].most);
+    for (int again = 0; again < 2; ++again) {
+      ap_backward_plan other;
+      assert_ok(ap_choose_backward(&problem, 0, &remembers, &other, &launches));
+      assert_int_equal(other.group_parts, plan.group_parts);
+    }
     ap_problem maxima = problem;
     maxima.seqlen_q += 1000;
     maxima.seqlen_k += 1000;
@@ -1571,7 +1587,7 @@ int main(void) {
       cmocka_unit_test(test_windows_that_pass_on),
       cmocka_unit_test(test_causal_turns),
       cmocka_unit_test(test_taken_key_blocks),
-      cmocka_unit_test(test_groups_that_come_apart),
+      cmocka_unit_test(test_parts_of_groups),
       cmocka_unit_test(test_chained_key_blocks),
       cmocka_unit_test(test_short_pair),
       cmocka_unit_test(test_overlap),

@@ -146,6 +146,21 @@ attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic
 attnpress_status ap_choose_backward_range(const ap_problem *maxima, int deterministic,
                                           const ap_device *device, ap_launches *range);
 
+/* ---- choose_parts.c -------------------------------------------------------------------------- */
+
+/** Of the heads of a causal kernel's grid, or parts of groups, whose thread blocks are `blocks` each, how
+ * many take turns: the last ones (gradient_order.cuh). */
+int64_t ap_turns(const ap_problem *problem, const ap_device *device, const ap_launch *launch,
+                 int64_t blocks, int64_t heads);
+/** Into how many parts thread blocks of bwd divide the query heads of a key head; 1: they do not. */
+int32_t ap_choose_parts(const ap_problem *problem, const ap_device *device, const ap_launch *launch,
+                        int64_t key_blocks);
+/** Rows of dk_sum and dv_sum that a part has, and that all parts of a call of these extents or smaller
+ * ones have at most. */
+int64_t ap_part_rows(const ap_problem *problem);
+int64_t ap_most_part_rows(const ap_problem *problem, const ap_device *device,
+                          const ap_launch *launch);
+
 /* ---- heads.c --------------------------------------------------------------------------------- */
 
 /** 1 where a call has many heads of one query, which may be run in other ways than AS_GIVEN. */

@@ -262,94 +262,11 @@ static int is_short(const ap_problem *p, const ap_device *device) {
 
 /* ---- Groups that thread blocks share --------------------------------------------------------- */
 
-enum {
-  ROUNDS = 24,     /* of thread blocks that share groups: more have to gain once more, */
-  ROUNDS_MAX = 80, /* and at most this: their parts take memory, */
-  SUMS_MAX = 4,    /* at most so many times as much as the sum of dq */
-  BLOCK_STEPS = 2, /* what a thread block takes beside its walk, in steps of it: K, V, dK and dV */
-  PART_STEPS = 3,  /* and more where dK and dV are of a part, in fp32 */
-  SUM_STEPS = 3,   /* what a call takes whose parts are added up, in the same steps: launches */
-  GAIN_PERCENT = 2,
-  APART_HDIM_MIN = 129, /* of either; no call below gained */
-  APART_PERCENT = 40,   /* more that steps take where L2 holds nothing of what they walk over */
-  FEW_BLOCKS = 8,       /* of a head's keys: a row comes from DRAM once in any case */
-  KEPT_BYTES = 64 << 20 /* of it that cost nothing: what L2 holds, and a little */
-};
-
-/** Percents that a causal step takes beside 100. Walks are of different lengths, so thread blocks that
- * walk over several heads are soon at different ones, and rows that one has read and added to are no
- * longer in L2 when the next comes to them. */
-static int64_t percents_apart(const ap_problem *p, int64_t slots, int64_t key_blocks,
-                              int32_t parts) {
-  const int64_t heads = ceil_div(p->heads_q / p->heads_kv, parts);
-  const int64_t units = (int64_t)p->heads_kv * p->batch * parts;
-  const int64_t at_once = smaller(units, ceil_div(slots, key_blocks));
-  const int64_t row_bytes = 6 * p->hdim + 2 * p->hdim_v; /* Q, dO and the sum of dq */
-  const double bytes = (double)(heads * at_once * p->seqlen_q) * (double)row_bytes;
-  if (p->mask != AP_ATTENTION_MASK_CAUSAL || heads == 1 || bytes <= KEPT_BYTES ||
-      (p->hdim < APART_HDIM_MIN && p->hdim_v < APART_HDIM_MIN))
-    return 0;
-  const double again = key_blocks > FEW_BLOCKS ? 1 - (double)FEW_BLOCKS / (double)key_blocks : 0;
-  return (int64_t)(APART_PERCENT * again * (1 - KEPT_BYTES / bytes));
-}
-
-/** Steps of a call's walks that pass until the last thread block has ended, by a model: blocks of one
- * length in rounds; causal ones evenly, and then half of one of the longest. */
-static int64_t steps_of_call(const ap_problem *p, int64_t slots, int64_t key_blocks,
-                             int64_t row_blocks, int32_t parts) {
-  const int32_t group = p->heads_q / p->heads_kv;
-  const int64_t beside = BLOCK_STEPS + (parts > 1 ? PART_STEPS : 0);
-  const int64_t blocks = key_blocks * p->heads_kv * p->batch * parts;
-  const int64_t longest = ceil_div(group, parts) * row_blocks + beside;
-  const int64_t call = parts > 1 ? SUM_STEPS : 0;
-  if (p->mask == AP_ATTENTION_MASK_FULL || blocks <= slots)
-    return call + ceil_div(blocks, slots) * longest;
-  /* Of the keys that are as many as the queries, the last ones, a row sees half. */
-  const int64_t half = smaller(p->seqlen_q, p->seqlen_k) / 2;
-  const int64_t all = key_blocks * p->heads_kv * p->batch * group * row_blocks;
-  const int64_t walks = all - (int64_t)((double)all * (double)half / (double)p->seqlen_k);
-  const int64_t evenly = (walks + blocks * beside) / slots + longest / 2;
-  const int64_t steps = call + (evenly > longest ? evenly : longest);
-  return steps + steps * percents_apart(p, slots, key_blocks, parts) / 100;
-}
-
 /** Whether thread blocks of a kernel may share a group: those of dense calls on 9.0. Under a window
  * walks are short, and differ by lengths that are not known here. */
 static int may_share(const ap_problem *p, const ap_launch *launch) {
   return launch->tile.field[AP_ATTENTION_TILE_PRODUCER] && p->heads_q > p->heads_kv &&
          p->sequences == AP_ATTENTION_SEQUENCES_DENSE && p->mask != AP_ATTENTION_MASK_WINDOW;
-}
-
-/** Rows of all parts of dk_sum and dv_sum, as far as there is to be room for them. */
-static int64_t most_part_rows(const ap_problem *p) {
-  const int64_t rows = padded_tiles(p->seqlen_q) * TILE_ROWS * p->heads_q * p->batch;
-  return SUMS_MAX * rows * p->hdim / (p->hdim + p->hdim_v);
-}
-
-/** Rows of a part. */
-static int64_t part_rows(const ap_problem *p) {
-  return padded_tiles(p->seqlen_k) * TILE_ROWS * p->heads_kv * p->batch;
-}
-
-/** The parts of a group that take the least time; 1: a thread block has all of it. */
-static int32_t choose_parts(const ap_problem *p, const ap_launch *launch, int64_t key_blocks,
-                            int64_t slots) {
-  const int64_t row_blocks = ceil_div(p->seqlen_q, launch->tile.field[AP_ATTENTION_TILE_BLOCK_M]);
-  const int64_t most = smaller(smaller(p->heads_q / p->heads_kv, slots * ROUNDS_MAX / launch->grid),
-                               most_part_rows(p) / part_rows(p));
-  int32_t best = 1;
-  if (most <= 1)
-    return best;
-  int64_t least = steps_of_call(p, slots, key_blocks, row_blocks, 1);
-  for (int32_t parts = 2; parts <= most; ++parts) {
-    const int64_t steps = steps_of_call(p, slots, key_blocks, row_blocks, parts);
-    const int percent = best == 1 || parts * launch->grid > slots * ROUNDS ? GAIN_PERCENT : 0;
-    if (steps < least - least * percent / 100) {
-      least = steps;
-      best = parts;
-    }
-  }
-  return best;
 }
 
 /** Divides groups where that takes less time, and adds the kernels that make dk and dv of the parts.
@@ -360,19 +277,14 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
   ap_launch *launch = &launches->launch[main_kernel];
   if (!may_share(p, launch))
     return ATTNPRESS_OK;
-  const int64_t slots = device->sm_count;
-  plan->group_parts = choose_parts(p, launch, plan->blocks[main_kernel], slots);
+  plan->group_parts = ap_choose_parts(p, device, launch, plan->blocks[main_kernel]);
   if (is_bound && plan->group_parts == 1)
     plan->group_parts = 2;
   if (plan->group_parts == 1)
     return ATTNPRESS_OK;
   plan->key_tiles = (int32_t)padded_tiles(p->seqlen_k);
-  plan->part_rows = plan->group_parts * part_rows(p);
-  if (is_bound) /* of as many blocks as share groups, each of AP_PADDED_ROWS at most */
-    plan->part_rows =
-        smaller(AP_PADDED_ROWS *
-                    smaller(slots * ROUNDS_MAX, (int64_t)launch->grid * p->heads_q / p->heads_kv),
-                most_part_rows(p));
+  plan->part_rows =
+      is_bound ? ap_most_part_rows(p, device, launch) : plan->group_parts * ap_part_rows(p);
   launch->grid *= (uint32_t)plan->group_parts;
   /* As dq of a call whose rows and query heads are these keys and key heads. */
   ap_problem keys = *p;
@@ -387,28 +299,19 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
 
 /* ---- The order of causal thread blocks ------------------------------------------------------- */
 
-enum {
-  TURN_ROUNDS = 2,      /* of thread blocks, of the heads that take turns; */
-  TURN_BYTES = 40 << 20 /* of what they read and add to, at most: L2 has somewhat more */
-};
-
 /** The last heads, or parts of groups, whose thread blocks take turns in a causal kernel's grid. */
 static void take_turns(const ap_problem *p, const ap_device *device, ap_backward_plan *plan,
                        const ap_launches *launches) {
   if (p->mask != AP_ATTENTION_MASK_CAUSAL || p->sequences != AP_ATTENTION_SEQUENCES_DENSE)
     return;
-  const int64_t rows = p->seqlen_q > p->seqlen_k ? p->seqlen_q : p->seqlen_k;
-  const int64_t most = TURN_BYTES / (rows * (p->hdim + p->hdim_v) * (int64_t)sizeof(float));
   for (int i = 0; i < launches->count; ++i) {
     const ap_launch *launch = &launches->launch[i];
     const int32_t pass = launch->variant.axis[AP_ATTENTION_PASS];
     if (pass != AP_ATTENTION_PASS_BWD && pass != AP_ATTENTION_PASS_BWD_DKV &&
         pass != AP_ATTENTION_PASS_BWD_DQ)
       continue;
-    const int64_t slots =
-        (int64_t)device->sm_count * launch->tile.field[AP_ATTENTION_TILE_MIN_BLOCKS];
-    const int64_t turns = smaller(ceil_div(TURN_ROUNDS * slots, plan->blocks[i]), most);
-    plan->abreast[i] = turns < 1 ? 1 : (int32_t)smaller(turns, launch->grid / plan->blocks[i]);
+    plan->abreast[i] =
+        (int32_t)ap_turns(p, device, launch, plan->blocks[i], launch->grid / plan->blocks[i]);
   }
 }
 

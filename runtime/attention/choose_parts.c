@@ -1,0 +1,230 @@
+/* Chooses into how many parts thread blocks of the backward pass divide the query heads of a key head:
+ * those that take the least time, counted in steps of walks until the last thread block has ended. A
+ * part's dk and dv are fp32 in the workspace, and added up later.
+ *
+ * It depends on shapes and the device's numbers, and remembers what it has worked out. */
+#include "attention/attention.h"
+#include "core/memo.h"
+
+enum {
+  TURN_ROUNDS = 2,         /* of thread blocks, of the heads that take turns; */
+  TURN_BYTES = 40 << 20,   /* of what they read and add to, at most: L2 has somewhat more */
+  ROUNDS = 24,             /* of thread blocks that share groups: more have to gain once more, */
+  ROUNDS_MAX = 80,         /* and at most this: their parts take memory, */
+  SUMS_MAX = 4,            /* at most so many times as much as the sum of dq, */
+  ROOM_BYTES = 256 << 20,  /* or this, */
+  MOST_BYTES = 1000 << 20, /* and never more */
+  BLOCK_STEPS = 2, /* what a thread block takes beside its walk, in steps of it: K, V, dK and dV */
+  PART_STEPS = 3,  /* and more where dK and dV are of a part, in fp32 */
+  SUM_STEPS = 3,   /* what a call takes whose parts are added up, in the same steps: launches */
+  GAIN_PERCENT = 2,
+  APART_PERCENT = 40,  /* more that steps take where L2 holds nothing of what they walk over, */
+  NARROW_PERCENT = 20, /* of head dims up to this, */
+  NARROW_HDIM = 128,
+  FEW_BLOCKS = 4, /* of a head's keys: a row comes from DRAM once in any case */
+  FEW_ROUNDS = 2 * TURN_ROUNDS,
+  KEPT_BYTES = 64 << 20, /* of it that cost nothing: what L2 holds, and a little */
+  PLAYED_ROUNDS = 8,     /* of thread blocks that are followed one by one */
+  SLOTS_MAX = 256        /* of SMs that are */
+};
+
+/** The walks of a call's thread blocks. */
+typedef struct walks {
+  const ap_problem *problem;
+  const ap_device *device;
+  const ap_launch *launch;
+  int64_t slots, units;           /* thread blocks at once; key heads of all batches */
+  int64_t key_blocks, row_blocks; /* of one */
+  int64_t block_m, block_n;
+} walks;
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+static int64_t padded_rows(int64_t rows) {
+  return ceil_div(rows, AP_PADDED_ROWS) * AP_PADDED_ROWS;
+}
+
+int64_t ap_turns(const ap_problem *problem, const ap_device *device, const ap_launch *launch,
+                 int64_t blocks, int64_t heads) {
+  const int64_t row_bytes = (problem->hdim + problem->hdim_v) * (int64_t)sizeof(float);
+  const int64_t bytes = larger(problem->seqlen_q, problem->seqlen_k) * row_bytes;
+  const int64_t slots =
+      (int64_t)device->sm_count * launch->tile.field[AP_ATTENTION_TILE_MIN_BLOCKS];
+  const int64_t turns = smaller(ceil_div(TURN_ROUNDS * slots, blocks), TURN_BYTES / bytes);
+  return turns < 1 ? 1 : smaller(turns, heads);
+}
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+static int32_t group_of(const walks *w) {
+  return w->problem->heads_q / w->problem->heads_kv;
+}
+
+static int64_t steps_beside(int32_t parts) {
+  return BLOCK_STEPS + (parts > 1 ? PART_STEPS : 0);
+}
+
+/** Blocks of rows that a block of keys is seen by. */
+static int64_t rows_seeing(const walks *w, int64_t key_block) {
+  const ap_problem *p = w->problem;
+  const int64_t first = larger(0, key_block * w->block_n - p->seqlen_k + p->seqlen_q);
+  return larger(0, w->row_blocks - first / w->block_m);
+}
+
+/** Percents that a causal step takes beside 100. Walks are of different lengths, so thread blocks that
+ * walk over several heads are soon at different ones, and rows that one has read and added to are no
+ * longer in L2 when the next comes to them. */
+static int64_t percents_apart(const walks *w, int32_t parts) {
+  const ap_problem *p = w->problem;
+  const int64_t heads = ceil_div(group_of(w), parts);
+  const int64_t units = w->units * parts, blocks = units * w->key_blocks;
+  int64_t at_once = smaller(units, ceil_div(w->slots, w->key_blocks));
+  if (blocks <= w->slots * FEW_ROUNDS) /* most of which are of heads that take turns */
+    at_once = ap_turns(p, w->device, w->launch, w->key_blocks, units);
+  const int64_t row_bytes = 6 * p->hdim + 2 * p->hdim_v; /* Q, dO and the sum of dq */
+  const double bytes = (double)(heads * at_once * p->seqlen_q) * (double)row_bytes;
+  if (heads == 1 || bytes <= KEPT_BYTES || w->key_blocks <= FEW_BLOCKS)
+    return 0;
+  const double again = 1 - (double)FEW_BLOCKS / (double)w->key_blocks;
+  const int narrow = p->hdim <= NARROW_HDIM && p->hdim_v <= NARROW_HDIM;
+  return (int64_t)((narrow ? NARROW_PERCENT : APART_PERCENT) * again * (1 - KEPT_BYTES / bytes));
+}
+
+/** Lets the one of `ends` that is first, a heap, be later. */
+static void end_later(int64_t *ends, int64_t slots, int64_t steps) {
+  const int64_t end = ends[0] + steps;
+  int64_t at = 0;
+  for (int64_t next; (next = 2 * at + 1) < slots; at = next) {
+    next += next + 1 < slots && ends[next + 1] < ends[next];
+    if (ends[next] >= end)
+      break;
+    ends[at] = ends[next];
+  }
+  ends[at] = end;
+}
+
+/** Steps of causal walks until the last thread block has ended, each on the SM that is free first. */
+static int64_t play(const walks *w, int32_t parts) {
+  const int64_t heads = w->units * parts, all = heads * w->key_blocks;
+  const int64_t abreast = ap_turns(w->problem, w->device, w->launch, w->key_blocks, heads);
+  const int64_t first = all - abreast * w->key_blocks;
+  const int64_t beside = steps_beside(parts);
+  int64_t ends[SLOTS_MAX] = {0}, last = 0;
+  for (int64_t number = 0; number < all; ++number) {
+    const int64_t at = number - first;
+    const int64_t place = at < 0 ? number : first + at % abreast * w->key_blocks + at / abreast;
+    const int64_t part = place / w->key_blocks % parts;
+    const int64_t group = (part + 1) * group_of(w) / parts - part * group_of(w) / parts;
+    end_later(ends, w->slots, group * rows_seeing(w, place % w->key_blocks) + beside);
+  }
+  for (int64_t i = 0; i < w->slots; ++i)
+    last = larger(last, ends[i]);
+  return last;
+}
+
+/** The same where there are many: evenly, and then a quarter of one of the longest. */
+static int64_t estimate(const walks *w, int32_t parts) {
+  const ap_problem *p = w->problem;
+  const int64_t longest = ceil_div(group_of(w), parts) * w->row_blocks + steps_beside(parts);
+  /* Of the keys that are as many as the queries, the last ones, a row sees half. */
+  const double seen = 1 - (double)(smaller(p->seqlen_q, p->seqlen_k) / 2) / (double)p->seqlen_k;
+  const double walked = seen * (double)(w->key_blocks * w->units * group_of(w) * w->row_blocks);
+  const int64_t beside = w->key_blocks * w->units * parts * steps_beside(parts);
+  return larger(longest, ((int64_t)walked + beside) / w->slots + longest / 4);
+}
+
+/** Steps of a call's walks that pass until the last thread block has ended. */
+static int64_t steps_of_call(const walks *w, int32_t parts) {
+  const int64_t blocks = w->key_blocks * w->units * parts, rounds = ceil_div(blocks, w->slots);
+  const int64_t longest = ceil_div(group_of(w), parts) * w->row_blocks + steps_beside(parts);
+  const int64_t call = parts > 1 ? SUM_STEPS : 0;
+  if (w->problem->mask == AP_ATTENTION_MASK_FULL || rounds == 1)
+    return call + rounds * longest;
+  const int64_t steps =
+      rounds <= PLAYED_ROUNDS && w->slots <= SLOTS_MAX ? play(w, parts) : estimate(w, parts);
+  return call + steps + steps * percents_apart(w, parts) / 100;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+int64_t ap_part_rows(const ap_problem *problem) {
+  return padded_rows(problem->seqlen_k) * problem->heads_kv * problem->batch;
+}
+
+/** As far as there is to be room for them. */
+static int64_t room_for_parts(const ap_problem *p) {
+  const int64_t rows = padded_rows(p->seqlen_q) * p->heads_q * p->batch;
+  const int64_t row_bytes = (p->hdim + p->hdim_v) * (int64_t)sizeof(float);
+  const int64_t room = larger(SUMS_MAX * rows * p->hdim * (int64_t)sizeof(float), ROOM_BYTES);
+  return smaller(room, MOST_BYTES) / row_bytes;
+}
+
+int64_t ap_most_part_rows(const ap_problem *problem, const ap_device *device,
+                          const ap_launch *launch) {
+  /* Of as many blocks as share groups, each of AP_PADDED_ROWS at most. */
+  const int64_t blocks = smaller((int64_t)device->sm_count * ROUNDS_MAX,
+                                 (int64_t)launch->grid * problem->heads_q / problem->heads_kv);
+  return smaller(AP_PADDED_ROWS * blocks, room_for_parts(problem));
+}
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+/** The parts, at most `most`, that take the least time. */
+static int32_t choose(const walks *w, int64_t most) {
+  int32_t best = 1;
+  int64_t least = steps_of_call(w, 1);
+  for (int32_t parts = 2; parts <= most; ++parts) {
+    const int64_t blocks = w->key_blocks * w->units * parts;
+    const int percent = best == 1 || blocks > w->slots * ROUNDS ? GAIN_PERCENT : 0;
+    const int64_t steps = steps_of_call(w, parts);
+    if (steps < least - least * percent / 100) {
+      least = steps;
+      best = parts;
+    }
+  }
+  return best;
+}
+
+static uint64_t key_of(const ap_problem *p, const ap_launch *launch) {
+  uint64_t key =
+      ap_memo_key(launch->variant_key, (uint64_t)p->seqlen_q << 32 | (uint32_t)p->seqlen_k);
+  key = ap_memo_key(key, (uint64_t)p->heads_q << 32 | (uint32_t)p->heads_kv);
+  return ap_memo_kind(ap_memo_key(key, (uint64_t)p->batch), 3);
+}
+
+int32_t ap_choose_parts(const ap_problem *problem, const ap_device *device, const ap_launch *launch,
+                        int64_t key_blocks) {
+  const int64_t slots = device->sm_count;
+  const int32_t *field = launch->tile.field;
+  const int64_t most =
+      smaller(smaller(problem->heads_q / problem->heads_kv, slots * ROUNDS_MAX / launch->grid),
+              room_for_parts(problem) / ap_part_rows(problem));
+  if (most <= 1)
+    return 1;
+  const uint64_t key = key_of(problem, launch);
+  uint16_t known = ap_memo_find(device->memo, key);
+  if (known == 0) {
+    const walks w = {.problem = problem,
+                     .device = device,
+                     .launch = launch,
+                     .slots = slots,
+                     .units = (int64_t)problem->heads_kv * problem->batch,
+                     .key_blocks = key_blocks,
+                     .row_blocks = ceil_div(problem->seqlen_q, field[AP_ATTENTION_TILE_BLOCK_M]),
+                     .block_m = field[AP_ATTENTION_TILE_BLOCK_M],
+                     .block_n = field[AP_ATTENTION_TILE_BLOCK_N]};
+    known = (uint16_t)choose(&w, smaller(most, UINT16_MAX));
+    ap_memo_put(device->memo, key, known);
+  }
+  return (int32_t)smaller(known, most); /* another key of the same bits may have more */
+}
