@@ -269,15 +269,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   griddepcontrol_launch_dependents();
   // All lanes arrive and wait: the warp's barriers are there.
   __syncwarp();
-  int64_t next = first_row; // the first row of what is sent next
   uint32_t weight[VECTORS][WORDS], bias[VECTORS][WORDS];
   const int first_column = (part.begin + thread) * ELEMENTS - part.odd;
 #pragma unroll
   for (int i = 0; i < SLOTS; ++i) {
     if (lane == 0)
-      send_part(&args, next, from, bytes, places + i * PLACE_BYTES, barrier + i * 8);
+      send_part(&args, first_row + i * step, from, bytes, places + i * PLACE_BYTES,
+                barrier + i * 8);
     from += x_step;
-    next += step;
     // The parameters come before the rows that follow the first.
     if (i == 0) {
       load_parameter(args.weight, columns, first_column, 1.0f, weight);
