@@ -456,7 +456,7 @@ static int64_t mean_positions(const ap_problem *problem, const ap_tile *tile,
 static void choose_long_mean(const ap_problem *problem, ap_plan *plan) {
   uint64_t long_key;
   ap_tile tile;
-  const int64_t rows = problem->rows_q > problem->rows_k ? problem->rows_q : problem->rows_k;
+  const int64_t rows = larger(problem->rows_q, problem->rows_k);
   const int64_t most = plan->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_FULL
                            ? LONG_MEAN_FULL
                            : LONG_MEAN_CAUSAL;
