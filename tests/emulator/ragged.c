@@ -776,11 +776,9 @@ static int shares_splits(const kernel *k) {
   return k->variant.axis[AP_ATTENTION_SHARED];
 }
 
-enum { SHARED_SPLITS = 2 };
-
 /* The keys of a sequence that a kernel has room for: of clusters that share splits, all of theirs. */
 static int keys_at_most(const kernel *k) {
-  return shares_splits(k) ? SHARED_SPLITS * k->tile.field[AP_ATTENTION_TILE_STAGES] *
+  return shares_splits(k) ? AP_ATTENTION_SHARED_SPLITS * k->tile.field[AP_ATTENTION_TILE_STAGES] *
                                 k->tile.field[AP_ATTENTION_TILE_BLOCK_N]
                           : INT_MAX;
 }
@@ -1194,8 +1192,9 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
   if (shares_splits(k)) {
     const int blocks =
         ceil_div(longest(keys, row->count), k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
-    c.fixed_blocks = blocks > SHARED_SPLITS ? ceil_div(blocks, SHARED_SPLITS) : 1;
-    c.splits = blocks > 1 ? SHARED_SPLITS : 1;
+    c.fixed_blocks =
+        blocks > AP_ATTENTION_SHARED_SPLITS ? ceil_div(blocks, AP_ATTENTION_SHARED_SPLITS) : 1;
+    c.splits = blocks > 1 ? AP_ATTENTION_SHARED_SPLITS : 1;
   }
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
