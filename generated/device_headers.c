@@ -6212,6 +6212,14 @@ const ap_device_header ap_device_headers[] = {
      "  }\n"
      "}\n"
      "\n"
+     "// The same of the first key block of rows, whose references are -inf: all are followed.\n"
+     "__device__ __forceinline__ void begin_rows(const float *score, int tiles, float reference[2],\n"
+     "                                           float rescale[2], float scale_log2, Dtype dtype) {\n"
+     "  const float none[2] = {-INF, -INF};\n"
+     "  row_maxima(reference, score, tiles, none, scale_log2, dtype);\n"
+     "  rescale[0] = rescale[1] = 1.0f; // of no sums\n"
+     "}\n"
+     "\n"
      "// Then P and the sums.\n"
      "__device__ __forceinline__ void add_rows(float *score, int tiles, const float reference[2],\n"
      "                                         float row_sum[2], const float rescale[2],\n"
@@ -16382,4 +16390,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "b29cd41a59c6ca0e64060164054bdd9f4a3ad8213d4262880c074a73cfb0515e";
+    "7a830f76b66c7ea032f2cfbeac6b70b6278c296f1fc252674b7a34baa19537ba";
