@@ -402,13 +402,15 @@ static void take_key_blocks(const ap_problem *p, const ap_device *device, int ma
 }
 
 /** bwd of 9.0 begins while bwd_delta ends; bwd_convert, if it is behind, while thread blocks end that
- * take key blocks. */
+ * take key blocks; and those of the parts of groups while the one before ends. */
 static void overlap_launches(int main_kernel, int has_convert, const ap_backward_plan *plan,
                              ap_launches *launches) {
   ap_launch *launch = &launches->launch[main_kernel];
   launch->overlaps = launch->variant.axis[AP_ATTENTION_ARCH] == 90;
   if (has_convert)
     launch[1].overlaps = plan->takes;
+  if (plan->group_parts > 1)
+    launches->launch[plan->dk_convert].overlaps = launches->launch[plan->dv_convert].overlaps = 1;
 }
 
 /* ---- Workspace ------------------------------------------------------------------------------- */
