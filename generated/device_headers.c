@@ -4740,11 +4740,11 @@ const ap_device_header ap_device_headers[] = {
      "      cp_async_16(shared_address(shared + i * apart), has ? (const float *)row + column : nothing,\n"
      "                  has ? 16 : 0);\n"
      "  }\n"
-     "  // What is left are the row's ends.\n"
+     "  // What is left are the row's ends. That behind may be in other fours of the thread than these.\n"
      "  if (first < 0)\n"
      "    copy_four_by_elements(row, columns, first, shared);\n"
      "  const int last = (columns - 1 - first) / stride, column = first + last * stride;\n"
-     "  if (column >= 0 && column < columns && column + 4 > columns)\n"
+     "  if ((uint32_t)last < (uint32_t)count && column >= 0 && column < columns && column + 4 > columns)\n"
      "    copy_four_by_elements(row, columns, column, shared + last * apart);\n"
      "}\n"
      "\n"
@@ -16382,4 +16382,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "b29cd41a59c6ca0e64060164054bdd9f4a3ad8213d4262880c074a73cfb0515e";
+    "fbe82c79644772372e12a183a3e604f05fcfda494c980e022c5a2cdf898df55f";

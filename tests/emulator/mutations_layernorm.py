@@ -45,6 +45,7 @@ KERNELS = [
     ("layernorm_fwd_cols32768_bf16_wbf16_sm90", "w4t512c2"),
     ("layernorm_fwd_rms_cols32768_fp16_wfp32_sm90", "w16t2048c2"),
     ("layernorm_fwd_cols32768_fp32_wfp16_sm90", "w16t2048c2"),
+    ("layernorm_fwd_cols32768_fp32_wfp32_sm90", "w8t1024c2"),
     ("layernorm_bwd_cols32768_bf16_wfp16_sm90", "w16t2048c2"),
     ("layernorm_bwd_rms_cols24576_fp16_wfp32_sm90", "w8t512c3"),
     ("layernorm_bwd_cols16384_bf16_wfp32_sm90", "w8t512c2m"),
@@ -995,6 +996,12 @@ MUTATIONS = [
         "(int64_t)gridDim.x",
     ),
     Mutation("words of a packed row are counted wrong", FWD_PACKED, "WORDS) - cut) +", "WORDS)) +"),
+    Mutation(
+        "a row's end is brought by every four of a thread",
+        NORM,
+        "(uint32_t)last < (uint32_t)count && column",
+        "column",
+    ),
     Mutation(
         "no barrier: rows in rings are read",
         FWD_BULK,

@@ -338,11 +338,11 @@ __device__ __forceinline__ void copy_fours(const void *row, int columns, bool al
       cp_async_16(shared_address(shared + i * apart), has ? (const float *)row + column : nothing,
                   has ? 16 : 0);
   }
-  // What is left are the row's ends.
+  // What is left are the row's ends. That behind may be in other fours of the thread than these.
   if (first < 0)
     copy_four_by_elements(row, columns, first, shared);
   const int last = (columns - 1 - first) / stride, column = first + last * stride;
-  if (column >= 0 && column < columns && column + 4 > columns)
+  if ((uint32_t)last < (uint32_t)count && column >= 0 && column < columns && column + 4 > columns)
     copy_four_by_elements(row, columns, column, shared + last * apart);
 }
 
