@@ -40,7 +40,7 @@ SPARE_REGISTERS = 14  # that the rule leaves beyond those
 ODD_SPARE_REGISTERS = {"fwd": 15, "bwd": 22}  # of rows that begin at any element
 ODD_WIDE_SPARE_REGISTERS = 34  # of their backward pass, with parameters of twice the size
 LONG_TILES = {
-    "fwd": {"warps": 32, "step": 4},
+    "fwd": {"warps": 32, "step": 1},
     "bwd_dx": {"warps": 32, "step": 1},
     "bwd_params": {"warps": 8, "step": 2},
     "bwd_reduce": {"warps": 8, "step": 8},
