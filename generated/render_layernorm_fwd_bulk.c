@@ -673,7 +673,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
     TEXT("  // The first of the warp's rows begins so many elements after its place does, and this lane's.\n"
          "  const int warp_odd = (int)(first_row * columns % ELEMENTS);\n"
          "  const int lane_odd = warp_odd + lane / LANES * columns;\n"
-         "  const Part part = part_of(columns, lane_odd % ELEMENTS, 0);\n");
+         "  const Part part = part_of(columns, lane_odd % ELEMENTS, row_warp);\n");
   } else if (cut) {
     TEXT("  const Part part = part_of(columns, (int)(first_row * columns % ELEMENTS), row_warp);\n");
   } else {
