@@ -49,29 +49,6 @@ __device__ __forceinline__ void store_element(void *row, int size, int column, u
     ((uint32_t *)row)[column] = bits;
 }
 
-// The words of `count` elements of 16 bits that exist, from any one on; 0 unless `has`: those that
-// lie at multiples of a word by words. Without a branch for each vector, so that all loads of a
-// thread are on their way before the first is waited for. word: (count / 2), at most 4
-__device__ __forceinline__ void load_halves(const unsigned char *from, bool has, int count,
-                                            uint32_t *word) {
-  const int words = count / 2;
-  const bool even = (uint64_t)from % 4 == 0;
-  const unsigned char *const middle = from + (even ? 0 : 2);
-  const uint32_t first = load_2_if(has && !even, from, 0);
-  const uint32_t half = load_2_if(has && !even, from + count * 2 - 2, 0);
-  const uint32_t last = load_4_if(has && even, from + count * 2 - 4, half);
-  uint32_t loaded[4];
-#pragma unroll
-  for (int j = 0; j < words - 1; ++j)
-    loaded[j] = load_4_if(has, middle + j * 4, 0);
-  loaded[words - 1] = last;
-#pragma unroll
-  for (int j = 0; j < words; ++j) {
-    const uint32_t before = j == 0 ? first : loaded[j - 1] >> 16;
-    word[j] = even ? loaded[j] : before | loaded[j] << 16;
-  }
-}
-
 // Whether a row has its vectors at multiples of 16 bytes, too, where another was cut.
 __device__ __forceinline__ bool is_cut_alike(const void *row, int size, RowCut cut) {
   return ((uint64_t)row + cut.head * size) % 16 == 0;
