@@ -12,7 +12,7 @@
 // blocks are one stream: where a consumer's rows see a unit's first block, its product runs with
 // the last one of the unit before.
 //
-// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m192n128s3 by
+// Pressed from templates/attention/flash_fwd_sm90.cu.j2 with tile m256n64s8 by
 //   python -m generator --hdim 64 --dtype fp16 --arch sm90
 
 #include "attnpress/args/attention.h"
@@ -24,7 +24,6 @@
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_warpgroup.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
-#include "attnpress/device/wgmma/ptx_wgmma_n128.cuh"
 #include "attnpress/device/wgmma/ptx_wgmma_n64.cuh"
 #include "attnpress/device/score.cuh"
 #include "attnpress/device/softmax.cuh"
@@ -37,12 +36,12 @@ constexpr Dtype DTYPE = FP16;
 constexpr bool CAUSAL = false;
 constexpr bool SPLIT = false;
 constexpr bool DROPOUT = false;
-constexpr int BLOCK_M = 192; // query rows of a thread block
-constexpr int BLOCK_N = 128; // keys of a key block
-constexpr int STAGES = 3; // key blocks of K, and of V, in shared memory
-constexpr int SMEM_BYTES = 123024;
+constexpr int BLOCK_M = 256; // query rows of a thread block
+constexpr int BLOCK_N = 64; // keys of a key block
+constexpr int STAGES = 8; // key blocks of K, and of V, in shared memory
+constexpr int SMEM_BYTES = 164160;
 constexpr int PRODUCER_REGISTERS = 32; // of a thread
-constexpr int CONSUMER_REGISTERS = 160;
+constexpr int CONSUMER_REGISTERS = 112;
 
 constexpr int CONSUMERS = BLOCK_M / 64;
 constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);
@@ -280,13 +279,13 @@ __device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t 
                                              int consumer, int stage) {
   const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);
   const uint64_t k = wgmma_descriptor(shared + K_OFFSET, 1024, 0) + stage * (K_BYTES / 16);
-  wgmma_order_n128(score);
+  wgmma_order_n64(score);
   wgmma_fence();
 #pragma unroll
   for (int step = 0; step < K_STEPS; ++step) {
     const uint64_t q_step = q + (step / 4 * Q_SLAB_BYTES + step % 4 * 32) / 16;
     const uint64_t k_step = k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16;
-    wgmma_m64n128k16_fp16_ss(score, q_step, k_step, step > 0);
+    wgmma_m64n64k16_fp16_ss(score, q_step, k_step, step > 0);
   }
   wgmma_commit();
 }
@@ -309,7 +308,7 @@ __device__ __forceinline__ void finish_scores(float score[S_TILES * 4], int pend
                                               uint32_t shared, int consumer, int stage,
                                               bool last_block) {
   wgmma_wait(pending);
-  wgmma_order_n128(score);
+  wgmma_order_n64(score);
   arrive_once(k_empty(shared, stage));
   if (last_block)
     arrive_once(q_empty(shared, consumer));

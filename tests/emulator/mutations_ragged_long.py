@@ -9,7 +9,7 @@ PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 
 KERNELS = [
     ("flash_fwd_hdim128_bf16_causal_ragged_long_sm90", ""),
-    ("flash_fwd_hdim64_bf16_sm90", ""),
+    ("flash_fwd_hdim64_bf16_long_sm90", ""),
     ("flash_fwd_hdim64_bf16_causal_ragged_sm90", ""),
 ]
 """V loaded by a thread of its own, and consumers whose Q is not; P behind the wait, of ragged and
