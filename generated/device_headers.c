@@ -3071,6 +3071,18 @@ const ap_device_header ap_device_headers[] = {
      "  for (int distance = 1; distance < lanes; distance *= 2)\n"
      "    value += __shfl_xor_sync(0xffffffff, value, distance);\n"
      "  return value;\n"
+     "}\n"
+     "\n"
+     "// The sums of two values: the shuffles of one do not wait for those of the other.\n"
+     "__device__ __forceinline__ float2 sum_lanes_of_two(float2 value, int lanes) {\n"
+     "#pragma unroll\n"
+     "  for (int distance = 1; distance < lanes; distance *= 2) {\n"
+     "    const float x = __shfl_xor_sync(0xffffffff, value.x, distance);\n"
+     "    const float y = __shfl_xor_sync(0xffffffff, value.y, distance);\n"
+     "    value.x += x;\n"
+     "    value.y += y;\n"
+     "  }\n"
+     "  return value;\n"
      "}\n"},
     {"attnpress/device/matmul.cuh",
      "// What the kernels of the in-place matrix product share: how accumulators become rows of x.\n"
@@ -5696,11 +5708,11 @@ const ap_device_header ap_device_headers[] = {
      "  int k_batch;\n"
      "};\n"
      "\n"
-     "__device__ __forceinline__ SequenceRows rows_of_sequence(const attnpress_fwd_ragged_args *batch,\n"
+     "__device__ __forceinline__ SequenceRows rows_of_sequence(const attnpress_fwd_args *fwd,\n"
+     "                                                         const attnpress_ragged_args *ragged,\n"
      "                                                         int64_t b) {\n"
-     "  const attnpress_ragged_args *ragged = &batch->ragged;\n"
      "  SequenceRows rows;\n"
-     "  rows.queries = query_rows(ragged, b, batch->fwd.seqlen_q);\n"
+     "  rows.queries = query_rows(ragged, b, fwd->seqlen_q);\n"
      "  rows.k_batch = key_batch(ragged, b);\n"
      "  rows.keys = rows.k_batch < 0 ? Rows{0, 0} : key_rows(ragged, b);\n"
      "  return rows;\n"
@@ -5715,10 +5727,10 @@ const ap_device_header ap_device_headers[] = {
      "}\n"
      "\n"
      "// rows_of_sequence() where that is so.\n"
-     "__device__ __forceinline__ SequenceRows rows_of_key_count(const attnpress_fwd_ragged_args *batch,\n"
+     "__device__ __forceinline__ SequenceRows rows_of_key_count(const attnpress_fwd_args *fwd,\n"
+     "                                                          const attnpress_ragged_args *ragged,\n"
      "                                                          int64_t b) {\n"
-     "  const attnpress_ragged_args *ragged = &batch->ragged;\n"
-     "  const bool fits = ragged->rows_q <= batch->fwd.seqlen_q;\n"
+     "  const bool fits = ragged->rows_q <= fwd->seqlen_q;\n"
      "  SequenceRows rows;\n"
      "  rows.queries = {0, fits ? ragged->rows_q : 0};\n"
      "  rows.k_batch = (int)b;\n"
@@ -5757,7 +5769,7 @@ const ap_device_header ap_device_headers[] = {
      "\n"
      "__device__ __forceinline__ attnpress_fwd_args\n"
      "args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b, int key_bound) {\n"
-     "  const SequenceRows rows = rows_of_sequence(batch, b);\n"
+     "  const SequenceRows rows = rows_of_sequence(&batch->fwd, &batch->ragged, b);\n"
      "  return args_of_rows(batch, b, &rows, key_bound);\n"
      "}\n"
      "\n"
@@ -16370,4 +16382,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "ad4dedf0d5ffd3872336dd11d3c94c33190ab8b1daf1301962ca71b6be5fe555";
+    "b29cd41a59c6ca0e64060164054bdd9f4a3ad8213d4262880c074a73cfb0515e";

@@ -587,9 +587,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const int guessed_page = batch.ragged.page_table[table_row + guessed];
   SequenceRows of_sequence;
   if (key_count_alone) // most calls': what else there may be takes several times as long
-    of_sequence = rows_of_key_count(&batch, work.batch);
+    of_sequence = rows_of_key_count(&batch.fwd, &batch.ragged, work.batch);
   else
-    of_sequence = rows_of_sequence(&batch, work.batch);
+    of_sequence = rows_of_sequence(&batch.fwd, &batch.ragged, work.batch);
   const attnpress_fwd_args args = args_of_rows(
       &batch, work.batch, &of_sequence, NO_BOUND);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads

@@ -14,6 +14,7 @@
 
 #include "attnpress/args/layernorm.h"
 #include "attnpress/device/lanes.cuh"
+#include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_bulk.cuh"
 #include "attnpress/device/ptx_bulk_copy.cuh"
@@ -151,18 +152,6 @@ __device__ __forceinline__ void load_parameter(const void *parameter, int column
                          VECTORS, word[0]);
 }
 
-// Two values over `lanes` neighbouring lanes: the shuffles of one do not wait for the other's.
-__device__ __forceinline__ float2 sum_lanes_of_two(float2 value, int lanes) {
-#pragma unroll
-  for (int distance = 1; distance < lanes; distance *= 2) {
-    const float x = __shfl_xor_sync(0xffffffff, value.x, distance);
-    const float y = __shfl_xor_sync(0xffffffff, value.y, distance);
-    value.x += x;
-    value.y += y;
-  }
-  return value;
-}
-
 // Mean, or 0, and sum of squared differences to it of what LANES lanes have of a row, a lane's from
 // `from` on; `per_value` is 1 / their number. `first` is where the first of them is. x: (VECTORS), the
 // lane's, and the first value in place of what is no part of the row.
@@ -221,11 +210,6 @@ __device__ __forceinline__ void write_own(unsigned char *to, Own own, const uint
     const uint4 y = y_of(x[i], mean, rstd, weight[i], bias[i]);
     unsigned char *const vector = to + i * LANES * 16;
     *(uint4 *)vector = y;
-  }
-}
-
-__device__ __forceinline__ void await(uint32_t barrier, int parity) {
-  while (!mbarrier_try_wait(barrier, parity)) {
   }
 }
 
@@ -292,7 +276,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   for (int64_t row = first_row; row < args.rows; row += step) {
     const int here = slot;
     unsigned char *const place = ring + here * PLACE_BYTES;
-    await(barrier + here * 8, phase);
+    wait_for_phase(barrier + here * 8, phase);
     slot = here + 1 == SLOTS ? 0 : here + 1;
     phase ^= slot == 0;
     // Lanes that have no row any more add up the first.

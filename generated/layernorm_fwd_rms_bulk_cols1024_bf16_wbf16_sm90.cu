@@ -14,6 +14,7 @@
 
 #include "attnpress/args/layernorm.h"
 #include "attnpress/device/lanes.cuh"
+#include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_bulk.cuh"
 #include "attnpress/device/ptx_bulk_copy.cuh"
@@ -202,11 +203,6 @@ __device__ __forceinline__ void write_own(unsigned char *to, Own own, const uint
   }
 }
 
-__device__ __forceinline__ void await(uint32_t barrier, int parity) {
-  while (!mbarrier_try_wait(barrier, parity)) {
-  }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     layernorm_fwd_rms_bulk_cols1024_bf16_wbf16_sm90(
         const __grid_constant__ attnpress_layernorm_fwd_args args) {
@@ -270,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   for (int64_t row = first_row; row < args.rows; row += step) {
     const int here = slot;
     unsigned char *const place = ring + here * PLACE_BYTES;
-    await(barrier + here * 8, phase);
+    wait_for_phase(barrier + here * 8, phase);
     slot = here + 1 == SLOTS ? 0 : here + 1;
     phase ^= slot == 0;
     // Lanes that have no row any more add up the first.

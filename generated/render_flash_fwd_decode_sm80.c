@@ -1760,9 +1760,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("  SequenceRows of_sequence;\n"
          "  if (key_count_alone) // most calls': what else there may be takes several times as long\n"
-         "    of_sequence = rows_of_key_count(&batch, work.batch);\n"
+         "    of_sequence = rows_of_key_count(&batch.fwd, &batch.ragged, work.batch);\n"
          "  else\n"
-         "    of_sequence = rows_of_sequence(&batch, work.batch);\n"
+         "    of_sequence = rows_of_sequence(&batch.fwd, &batch.ragged, work.batch);\n"
          "  const attnpress_fwd_args args = args_of_rows(\n"
          "      &batch, work.batch, &of_sequence, ");
     STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch.fwd.seqlen_k");

@@ -1178,8 +1178,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "                                                  UnitOfOne next) {\n"
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
            "  const attnpress_ragged_args *batch = &ragged->ragged;\n"
-           "  const Rows keys = rows_used({0, batch->rows_k}, batch->seqused_k[0], batch->seqlen_k_new);\n"
-           "  const int seqlen_q = batch->rows_q <= args->fwd.seqlen_q ? batch->rows_q : 0;\n"
+           "  const SequenceRows rows = rows_of_key_count(&args->fwd, batch, 0);\n"
+           "  const Rows keys = rows.keys;\n"
+           "  const int seqlen_q = rows.queries.count;\n"
            "  const int fixed = batch->fixed_split_blocks, split_keys = fixed * BLOCK_N;\n"
            "  Stage place = {0, 0};\n"
            "  for (int number = blockIdx.x; seqlen_q > 0; number += gridDim.x) {\n"
@@ -2438,10 +2439,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
     } else {
-      TEXT("// What a thread keeps of the splits that it has added up of its two rows: maxima and weights, and 16\n"
-           "// bytes a tile of O. No other thread reads it. All units' are in the same place, which stays in the L2\n"
-           "// cache: the former by (thread block, thread), O by (group, thread block, tile, thread). A load that waits for\n"
-           "// another costs a trip there, so that as many are on their way at once as there are registers for.\n"
+      TEXT("// What a thread keeps of the splits that it has added up of its two rows: maxima and weights, and\n"
+           "// 16 bytes a tile of O. No other thread reads it. All units' are in the same place, which stays in\n"
+           "// the L2 cache: the former by (thread block, thread), O by (group, thread block, tile, thread). A\n"
+           "// load that waits for another costs a trip there, so that as many are on their way at once as there\n"
+           "// are registers for.\n"
            "constexpr int KEPT_TILES = 8; // of a group\n"
            "constexpr int LOADED_TILES = ");
       INTEGER((hdim_v <= 128) ? 16 : 8);

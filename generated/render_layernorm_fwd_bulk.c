@@ -82,6 +82,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/args/layernorm.h\"\n"
        "#include \"attnpress/device/lanes.cuh\"\n"
+       "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n");
   if (few) {
     TEXT("#include \"attnpress/device/ptx_bulk.cuh\"\n");
@@ -337,22 +338,8 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "                         VECTORS, word[0]);\n");
   }
   TEXT("}\n"
-       "\n");
-  if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("// Two values over `lanes` neighbouring lanes: the shuffles of one do not wait for the other's.\n"
-         "__device__ __forceinline__ float2 sum_lanes_of_two(float2 value, int lanes) {\n"
-         "#pragma unroll\n"
-         "  for (int distance = 1; distance < lanes; distance *= 2) {\n"
-         "    const float x = __shfl_xor_sync(0xffffffff, value.x, distance);\n"
-         "    const float y = __shfl_xor_sync(0xffffffff, value.y, distance);\n"
-         "    value.x += x;\n"
-         "    value.y += y;\n"
-         "  }\n"
-         "  return value;\n"
-         "}\n"
-         "\n");
-  }
-  TEXT("// Mean, or 0, and sum of squared differences to it of what LANES lanes have of a row, a lane's from\n"
+       "\n"
+       "// Mean, or 0, and sum of squared differences to it of what LANES lanes have of a row, a lane's from\n"
        "// `from` on; `per_value` is 1 / their number. `first` is where the first of them is. x: (VECTORS), the\n"
        "// lane's, and the first value in place of what is no part of the row.\n"
        "__device__ __forceinline__ float2 add_up(const unsigned char *from, const unsigned char *first,\n"
@@ -476,13 +463,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (!few) {
-    TEXT("// What the warps of a row have of it, and the barrier that awaits it. Two rows have places in turn.\n"
-         "struct RowParts {\n"
-         "  float2 warp[ROW_WARPS];\n"
-         "  uint64_t barrier;\n"
-         "};\n"
-         "\n"
-         "constexpr int PART_LANES = ROW_WARPS <= 2    ? 2\n"
+    TEXT("constexpr int PART_LANES = ROW_WARPS <= 2    ? 2\n"
          "                           : ROW_WARPS <= 4  ? 4\n"
          "                           : ROW_WARPS <= 8  ? 8\n"
          "                           : ROW_WARPS <= 16 ? 16\n"
@@ -490,38 +471,64 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "constexpr int PARTS = (ROW_WARPS + PART_LANES - 1) / PART_LANES; // a lane's of these\n"
          "\n");
     if (of_cluster) {
+      TEXT("// What the warps of a row have of it, in each block's shared memory, and the barrier that awaits it.\n"
+           "// Two rows have places in turn.\n");
+    } else {
+      TEXT("// What the warps of a row have of it, and the barrier that awaits it. Two rows have places in turn.\n");
+    }
+    TEXT("struct RowParts {\n"
+         "  float2 warp[ROW_WARPS];\n"
+         "  uint64_t barrier;\n"
+         "};\n"
+         "\n");
+    if (of_cluster) {
       TEXT("// Begins to await what the warps have of the next row of these. By one thread.\n"
            "__device__ __forceinline__ void expect_parts(RowParts *parts) {\n"
            "  mbarrier_arrive_expect(shared_address(&parts->barrier), ROW_WARPS * (int)sizeof(float2));\n"
+           "}\n"
+           "\n"
+           "// Makes the barriers, and begins to await the first two rows. Others see them behind the cluster's\n"
+           "// barrier. parts: (2)\n"
+           "__device__ __forceinline__ void init_parts(RowParts *parts) {\n"
+           "  for (int i = 0; i < 2; ++i)\n"
+           "    mbarrier_init(shared_address(&parts[i].barrier), 1);\n"
+           "  fence_mbarrier_init();\n"
+           "  for (int i = 0; i < 2; ++i)\n"
+           "    expect_parts(&parts[i]);\n"
+           "}\n"
+           "\n");
+    } else {
+      TEXT("// Makes the barriers. Others see them behind the block's. parts: (2)\n"
+           "__device__ __forceinline__ void init_parts(RowParts *parts) {\n"
+           "  for (int i = 0; i < 2; ++i)\n"
+           "    mbarrier_init(shared_address(&parts[i].barrier), ROW_WARPS);\n"
            "}\n"
            "\n");
     }
     TEXT("// Tells all warps of a row what this one has of it. Whoever has been told so by all of them may\n"
          "// write over what they were told of the row before.\n"
-         "__device__ __forceinline__ void tell(RowParts *parts, int row_warp, float2 own) {\n");
+         "__device__ __forceinline__ void tell(RowParts *parts, int row_warp, float2 own) {\n"
+         "  // All lanes arrive and wait: they have read that.\n"
+         "  __syncwarp();\n");
     if (of_cluster) {
-      TEXT("  // All lanes arrive and wait: they have read that.\n"
-           "  __syncwarp();\n"
-           "  const int to = threadIdx.x % 32;\n"
+      TEXT("  const int to = threadIdx.x % 32;\n"
            "  if (to < CLUSTER)\n"
            "    send_8_cluster(cluster_address(shared_address(&parts->warp[row_warp]), to), own,\n"
            "                   cluster_address(shared_address(&parts->barrier), to));\n");
     } else {
-      TEXT("  __syncwarp();\n"
-           "  if (threadIdx.x % 32 == 0) {\n"
+      TEXT("  if (threadIdx.x % 32 == 0) {\n"
            "    parts->warp[row_warp] = own;\n"
            "    mbarrier_arrive(shared_address(&parts->barrier));\n"
            "  }\n");
     }
     TEXT("}\n"
-         "\n");
+         "\n"
+         "// Waits until all warps have told what they have of a row.\n"
+         "__device__ __forceinline__ void await_parts(const RowParts *parts, int parity) {\n"
+         "  wait_for_phase(shared_address(&parts->barrier), parity);\n"
+         "}\n");
   }
-  TEXT("__device__ __forceinline__ void await(uint32_t barrier, int parity) {\n"
-       "  while (!mbarrier_try_wait(barrier, parity)) {\n"
-       "  }\n"
-       "}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+  TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
        "    ");
   STRING(stem);
   TEXT("(\n"
@@ -559,19 +566,13 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
     TEXT("  __shared__ RowParts row_parts[GROUPS][2];\n"
          "  RowParts *const parts = row_parts[group];\n");
     if (of_cluster) {
-      TEXT("  if (threadIdx.x == 0) {\n"
-           "    for (int i = 0; i < 2; ++i)\n"
-           "      mbarrier_init(shared_address(&parts[i].barrier), 1);\n"
-           "    fence_mbarrier_init();\n"
-           "    for (int i = 0; i < 2; ++i)\n"
-           "      expect_parts(&parts[i]);\n"
-           "  }\n"
+      TEXT("  if (threadIdx.x == 0)\n"
+           "    init_parts(parts);\n"
            "  // All threads of the cluster arrive; who reaches into another block's shared memory has waited.\n"
            "  cluster_arrive();\n");
     } else {
       TEXT("  if (row_warp == 0 && lane == 0)\n"
-           "    for (int i = 0; i < 2; ++i)\n"
-           "      mbarrier_init(shared_address(&parts[i].barrier), ROW_WARPS);\n"
+           "    init_parts(parts);\n"
            "  // All threads arrive and wait: the barriers are there.\n"
            "  __syncthreads();\n");
     }
@@ -634,7 +635,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
     TEXT("  for (int64_t row = first_row; row < args.rows; row += step) {\n"
          "    const int here = slot;\n"
          "    unsigned char *const place = ring + here * PLACE_BYTES;\n"
-         "    await(barrier + here * 8, phase);\n"
+         "    wait_for_phase(barrier + here * 8, phase);\n"
          "    slot = here + 1 == SLOTS ? 0 : here + 1;\n"
          "    phase ^= slot == 0;\n"
          "    // Lanes that have no row any more add up the first.\n"
@@ -695,7 +696,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
     TEXT("  uint4 x[VECTORS];\n"
          "  float2 next_sums = {0.0f, 0.0f};\n"
          "  if (first_row < args.rows) {\n"
-         "    await(barrier, 0);\n");
+         "    wait_for_phase(barrier, 0);\n");
     if (cut) {
       TEXT("    complete_part(&args, first_row, part, bytes, ring);\n");
     }
@@ -710,7 +711,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "    // What the next row amounts to, while others arrive.\n"
          "    if (row + step < args.rows) {\n"
          "      unsigned char *const place = ring + slot * PLACE_BYTES;\n"
-         "      await(barrier + slot * 8, phase);\n");
+         "      wait_for_phase(barrier + slot * 8, phase);\n");
     if (cut) {
       TEXT("      complete_part(&args, row + step, part, bytes, place);\n");
     }
@@ -718,7 +719,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "\n"
          "    // Hands over what all warps have of this row.\n"
-         "    await(shared_address(&parts[turn].barrier), parity);\n");
+         "    await_parts(&parts[turn], parity);\n");
     if (of_cluster) {
       TEXT("    if (threadIdx.x == 0)\n"
            "      expect_parts(&parts[turn]);\n");
@@ -775,7 +776,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "  // All warps have told what they have of the row after the last: nobody reaches into this block's\n"
          "  // shared memory any more.\n"
-         "  await(shared_address(&parts[turn].barrier), parity);\n");
+         "  await_parts(&parts[turn], parity);\n");
   }
   TEXT("}\n");
 }

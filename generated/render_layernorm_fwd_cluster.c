@@ -62,6 +62,7 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/args/layernorm.h\"\n"
        "#include \"attnpress/device/lanes.cuh\"\n"
+       "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cluster.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
@@ -76,8 +77,9 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "\n"
        "constexpr bool CENTERED = ");
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
-  TEXT("; // the mean is taken off\n"
-       "constexpr int COLUMNS = ");
+  TEXT("; // the mean is taken off\n");
+  int32_t of_cluster = 1;
+  TEXT("constexpr int COLUMNS = ");
   INTEGER(cols);
   TEXT(";\n"
        "constexpr int SIZE = ");
@@ -210,44 +212,63 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(filler, ELEMENTS, word[i]);\n"
        "}\n"
-       "\n"
-       "// What the warps of a cluster have of a row, in each block's shared memory, and the barrier that\n"
-       "// awaits it. Two rows have places in turn.\n"
-       "struct RowParts {\n"
+       "\n");
+  if (of_cluster) {
+    TEXT("// What the warps of a row have of it, in each block's shared memory, and the barrier that awaits it.\n"
+         "// Two rows have places in turn.\n");
+  } else {
+    TEXT("// What the warps of a row have of it, and the barrier that awaits it. Two rows have places in turn.\n");
+  }
+  TEXT("struct RowParts {\n"
        "  float2 warp[ROW_WARPS];\n"
        "  uint64_t barrier;\n"
        "};\n"
-       "\n"
-       "// Begins to await what the warps have of the next row of these. By one thread.\n"
-       "__device__ __forceinline__ void expect_parts(RowParts *parts) {\n"
-       "  mbarrier_arrive_expect(shared_address(&parts->barrier), ROW_WARPS * (int)sizeof(float2));\n"
-       "}\n"
-       "\n"
-       "// Makes the barriers, and begins to await the first two rows. Others see them behind the cluster's\n"
-       "// barrier. parts: (2)\n"
-       "__device__ __forceinline__ void init_parts(RowParts *parts) {\n"
-       "  for (int i = 0; i < 2; ++i)\n"
-       "    mbarrier_init(shared_address(&parts[i].barrier), 1);\n"
-       "  fence_mbarrier_init();\n"
-       "  for (int i = 0; i < 2; ++i)\n"
-       "    expect_parts(&parts[i]);\n"
-       "}\n"
-       "\n"
-       "// Tells every block of the cluster what this warp has of a row. Whoever has been told so by all\n"
-       "// warps may write over what they were told of the row before.\n"
-       "__device__ __forceinline__ void tell_cluster(RowParts *parts, float2 own) {\n"
+       "\n");
+  if (of_cluster) {
+    TEXT("// Begins to await what the warps have of the next row of these. By one thread.\n"
+         "__device__ __forceinline__ void expect_parts(RowParts *parts) {\n"
+         "  mbarrier_arrive_expect(shared_address(&parts->barrier), ROW_WARPS * (int)sizeof(float2));\n"
+         "}\n"
+         "\n"
+         "// Makes the barriers, and begins to await the first two rows. Others see them behind the cluster's\n"
+         "// barrier. parts: (2)\n"
+         "__device__ __forceinline__ void init_parts(RowParts *parts) {\n"
+         "  for (int i = 0; i < 2; ++i)\n"
+         "    mbarrier_init(shared_address(&parts[i].barrier), 1);\n"
+         "  fence_mbarrier_init();\n"
+         "  for (int i = 0; i < 2; ++i)\n"
+         "    expect_parts(&parts[i]);\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// Makes the barriers. Others see them behind the block's. parts: (2)\n"
+         "__device__ __forceinline__ void init_parts(RowParts *parts) {\n"
+         "  for (int i = 0; i < 2; ++i)\n"
+         "    mbarrier_init(shared_address(&parts[i].barrier), ROW_WARPS);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Tells all warps of a row what this one has of it. Whoever has been told so by all of them may\n"
+       "// write over what they were told of the row before.\n"
+       "__device__ __forceinline__ void tell(RowParts *parts, int row_warp, float2 own) {\n"
        "  // All lanes arrive and wait: they have read that.\n"
-       "  __syncwarp();\n"
-       "  const int to = threadIdx.x % 32;\n"
-       "  if (to < CLUSTER)\n"
-       "    send_8_cluster(cluster_address(shared_address(&parts->warp[row_warp()]), to), own,\n"
-       "                   cluster_address(shared_address(&parts->barrier), to));\n"
-       "}\n"
+       "  __syncwarp();\n");
+  if (of_cluster) {
+    TEXT("  const int to = threadIdx.x % 32;\n"
+         "  if (to < CLUSTER)\n"
+         "    send_8_cluster(cluster_address(shared_address(&parts->warp[row_warp]), to), own,\n"
+         "                   cluster_address(shared_address(&parts->barrier), to));\n");
+  } else {
+    TEXT("  if (threadIdx.x % 32 == 0) {\n"
+         "    parts->warp[row_warp] = own;\n"
+         "    mbarrier_arrive(shared_address(&parts->barrier));\n"
+         "  }\n");
+  }
+  TEXT("}\n"
        "\n"
        "// Waits until all warps have told what they have of a row.\n"
        "__device__ __forceinline__ void await_parts(const RowParts *parts, int parity) {\n"
-       "  while (!mbarrier_try_wait(shared_address(&parts->barrier), parity)) {\n"
-       "  }\n"
+       "  wait_for_phase(shared_address(&parts->barrier), parity);\n"
        "}\n");
   if (pass == AP_LAYERNORM_PASS_FWD) {
     TEXT("// How many values a warp of the cluster has of a row.\n"
@@ -255,21 +276,7 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
          "  const int before = warp == 0 ? shift : 0; // places that are no columns\n"
          "  return (float)(count_columns(columns + shift, ELEMENTS, warp * 32, 32, ROW_THREADS, VECTORS) -\n"
          "                 before);\n"
-         "}\n"
-         "\n");
-    if (norm == AP_LAYERNORM_NORM_LAYER) {
-      TEXT("// Two values over `lanes` neighbouring lanes: the shuffles of one do not wait for those of the other.\n"
-           "__device__ __forceinline__ float2 sum_lanes_of_two(float2 value, int lanes) {\n"
-           "#pragma unroll\n"
-           "  for (int distance = 1; distance < lanes; distance *= 2) {\n"
-           "    const float x = __shfl_xor_sync(0xffffffff, value.x, distance);\n"
-           "    const float y = __shfl_xor_sync(0xffffffff, value.y, distance);\n"
-           "    value.x += x;\n"
-           "    value.y += y;\n"
-           "  }\n"
-           "  return value;\n"
-           "}\n");
-    }
+         "}\n");
   }
   TEXT("constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
@@ -426,7 +433,7 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
        "  const float2 first = add_up(slots, args.columns, thread, shift, count);\n"
        "  // All threads of the cluster have arrived: every block has its barriers.\n"
        "  cluster_wait();\n"
-       "  tell_cluster(&parts[0], first);\n"
+       "  tell(&parts[0], row_warp(), first);\n"
        "  int slot = 0, turn = 0, parity = 0; // parity: of the phase of parts[turn]\n"
        "  for (; row < args.rows; row += step) {\n"
        "    // What the next row amounts to, while others arrive.\n"
@@ -471,7 +478,7 @@ void ap_render_layernorm_fwd_cluster(ap_text *out, const ap_render_input *in) {
   }
   TEXT("    parity ^= turn;\n"
        "    turn ^= 1;\n"
-       "    tell_cluster(&parts[turn], own);\n"
+       "    tell(&parts[turn], row_warp(), own);\n"
        "\n"
        "    uint4 *const x = slots + slot * VECTORS * THREADS;\n"
        "    unsigned char *const y = row_of(args.y, row, args.y_row_stride);\n"

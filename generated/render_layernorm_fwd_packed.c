@@ -63,6 +63,7 @@ void ap_render_layernorm_fwd_packed(ap_text *out, const ap_render_input *in) {
        "\n"
        "#include \"attnpress/args/layernorm.h\"\n"
        "#include \"attnpress/device/lanes.cuh\"\n"
+       "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_bulk.cuh\"\n"
        "#include \"attnpress/device/ptx_bulk_copy.cuh\"\n"
@@ -285,8 +286,7 @@ void ap_render_layernorm_fwd_packed(ap_text *out, const ap_render_input *in) {
        "  int slot = 0, parity = 0;\n"
        "  for (int64_t piece = first_piece; piece < pieces; piece += step) {\n"
        "    unsigned char *const place = ring + slot * PLACE_BYTES;\n"
-       "    while (!mbarrier_try_wait(barrier + slot * 8, parity)) {\n"
-       "    }\n"
+       "    wait_for_phase(barrier + slot * 8, parity);\n"
        "    const Span span = span_of(&args, piece);\n"
        "    const int begin = (int)(span.begin - round_down(span.begin)); // in its place\n");
   if (piece > 1) {

@@ -16,7 +16,8 @@ Everything is a pure function of the repository's files: sorted, without dates, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import jinja2
@@ -137,23 +138,25 @@ def _table(type_: str, name: str, rows: list[str]) -> str:
 def generated_files() -> dict[str, str]:
     """Name and text of every file of generated/, sorted by name."""
     env = environment(TEMPLATES)
-    files = {f"{variant.stem}.cu": source(env, variant) for variant in shown_variants()}
-    files["families.h"] = families_h()
-    files["families.c"] = families_c()
-    files["targets.c"] = targets_c()
+    texts: dict[str, Callable[[], str]] = {
+        f"{variant.stem}.cu": partial(source, env, variant) for variant in shown_variants()
+    }
+    texts["families.h"] = families_h
+    texts["families.c"] = families_c
+    texts["targets.c"] = targets_c
     for family in families():
-        files[f"family_{family.name}.c"] = family_c(family)
-        files[f"tiles_{family.name}.c"] = tiles_c(family, table(family))
+        texts[f"family_{family.name}.c"] = partial(family_c, family)
+        texts[f"tiles_{family.name}.c"] = partial(tiles_c, family, table(family))
         for template in family.templates:
-            files[f"render_{template.c_name}.c"] = renderer_c(env, family, template)
-    files["default_set.c"] = default_set_c(whole_set("default").cubins)
-    files["device_headers.c"] = device_headers_c(device_headers())
-    if len(files) > SHOWN_MAX:
+            texts[f"render_{template.c_name}.c"] = partial(renderer_c, env, family, template)
+    texts["default_set.c"] = lambda: default_set_c(whole_set("default").cubins)
+    texts["device_headers.c"] = lambda: device_headers_c(device_headers())
+    if len(texts) > SHOWN_MAX:
         raise GeneratorError(
-            f"generated/ would hold {len(files)} files, more than {SHOWN_MAX}: let [[shown]] of a "
+            f"generated/ would hold {len(texts)} files, more than {SHOWN_MAX}: let [[shown]] of a "
             "family.toml match fewer variants"
         )
-    return dict(sorted(files.items()))
+    return {name: text() for name, text in sorted(texts.items())}
 
 
 def written_files() -> dict[Path, str]:

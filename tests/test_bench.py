@@ -1224,8 +1224,7 @@ def test_softmax_args() -> None:
         assert re.findall(r"(\w+)[;,]", struct) == [field for field, _ in mirror._fields_]
 
 
-@pytest.mark.parametrize("pass_", ["fwd", "bwd"])
-@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+@pytest.mark.parametrize(("pass_", "dtype"), [("fwd", "fp16"), ("bwd", "fp32")])
 def test_softmax_candidates(pass_: str, dtype: str) -> None:
     for cols in softmax_tiles.COLS:
         variant = parse_stem(f"softmax_{pass_}_cols{cols}_{dtype}_sm80")

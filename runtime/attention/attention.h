@@ -48,6 +48,11 @@ typedef struct ap_problem {
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
 
+/** Query heads of a key head. */
+static inline int32_t ap_group_of(const ap_problem *problem) {
+  return problem->heads_kv ? problem->heads_q / problem->heads_kv : 1;
+}
+
 /** How a call with many heads of one query is run. AS_GIVEN: like any other, with as many heads of a
  * key head in a tile as its rows take. IN_BLOCKS: by decode kernels, in row blocks. AS_ROWS: as though
  * the heads of each key head were that many queries. */
@@ -146,7 +151,7 @@ attnpress_status ap_choose_backward(const ap_problem *problem, int deterministic
 attnpress_status ap_choose_backward_range(const ap_problem *maxima, int deterministic,
                                           const ap_device *device, ap_launches *range);
 
-/* ---- choose_parts.c -------------------------------------------------------------------------- */
+/* ---- choose_group_parts.c -------------------------------------------------------------------- */
 
 /** Of the heads of a causal kernel's grid, or parts of groups, whose thread blocks are `blocks` each, how
  * many take turns: the last ones (gradient_order.cuh). */

@@ -14,20 +14,13 @@
  * the query heads of a key head. Each leaves its part of dK and dV in fp32, and bwd_convert, which then
  * runs for dq, dk and dv, adds the parts up, in one order. */
 #include "attention/attention.h"
+#include "core/numbers.h"
 
 #include <string.h>
 
 enum { WORKSPACE_ALIGNMENT = 256, TILE_ROWS = 16, PADDED_TILES = AP_PADDED_ROWS / TILE_ROWS };
 enum { MANY_KEYS = 1024 }; /* more than a block has */
 enum { UNITS_FLOATS = sizeof(attnpress_sequence_units) / sizeof(float) };
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-static int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
@@ -377,8 +370,8 @@ static int may_pass_on(const ap_launch *launch, const ap_mask *mask) {
 /** Units that a unit's thread blocks zero ahead; 0: there are too few for that. */
 static int32_t choose_zero_ahead(const ap_problem *p, const ap_device *device, int32_t key_blocks,
                                  int32_t parts, int32_t abreast) {
-  const int64_t unit_quads = ceil_div(p->heads_q / p->heads_kv, parts) * padded_tiles(p->seqlen_q) *
-                             TILE_ROWS / 4 * p->hdim;
+  const int64_t unit_quads =
+      ceil_div(ap_group_of(p), parts) * padded_tiles(p->seqlen_q) * TILE_ROWS / 4 * p->hdim;
   if (p->seqlen_q == 0 || unit_quads >= UNIT_QUADS_MAX)
     return 0;
   int64_t ahead = ceil_div((int64_t)ZERO_ROUNDS * device->sm_count, key_blocks);
@@ -432,8 +425,8 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
   fits = fits && add_floats(rows, 1, &end);
   plan->dq_sum_offset_bytes = end;
   if (plan->own_sums > 0)
-    fits = fits && add_floats((size_t)plan->own_sums * (size_t)(p->heads_q / p->heads_kv) *
-                                  (size_t)TILE_ROWS * (size_t)plan->sum_tiles,
+    fits = fits && add_floats((size_t)plan->own_sums * (size_t)ap_group_of(p) * (size_t)TILE_ROWS *
+                                  (size_t)plan->sum_tiles,
                               (size_t)p->hdim, &end);
   else if (plan->has_sum)
     fits = fits && add_floats(tile_rows * (size_t)plan->sum_tiles, (size_t)p->hdim, &end);

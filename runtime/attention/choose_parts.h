@@ -2,23 +2,12 @@
  * choose_splits.c, choose.c and choose_range.c, each of which calls those before it. */
 #pragma once
 #include "attention/attention.h"
+#include "core/numbers.h"
 
 enum { AP_WORKSPACE_ALIGNMENT = 256 };
 
-/** Of numbers that are not negative. A processor divides 32 bits faster than 64, and a call has a
- * dozen of these. */
-static inline int64_t ceil_div(int64_t a, int64_t b) {
-  const int64_t sum = a + b - 1;
-  return (uint64_t)(sum | b) >> 32 == 0 ? (int64_t)((uint32_t)sum / (uint32_t)b) : sum / b;
-}
-
 static inline size_t ap_align_workspace(size_t bytes) {
   return (bytes + AP_WORKSPACE_ALIGNMENT - 1) & ~(size_t)(AP_WORKSPACE_ALIGNMENT - 1);
-}
-
-/** Query heads of a key head. */
-static inline int32_t ap_group_of(const ap_problem *problem) {
-  return problem->heads_kv ? problem->heads_q / problem->heads_kv : 1;
 }
 
 /** What the thread blocks of a scheduled kernel keep of the splits that they add up: 8 columns for lse,

@@ -33,7 +33,6 @@ enum {
    * two stages. Bytes of all parts, at most. */
   SCHEDULED_SPLIT_KEYS = 1024,
   SHORT_SPLIT_COLUMNS_MAX = 64,
-  SHARED_SPLITS_MAX = 2, /* of a cluster */
   SCHEDULED_PART_BYTES_MAX = 256 * 1024 * 1024
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
@@ -519,7 +518,7 @@ static int64_t mean_positions(const ap_problem *problem, const ap_tile *tile,
 static void choose_long_mean(const ap_problem *problem, ap_plan *plan) {
   uint64_t long_key;
   ap_tile tile;
-  const int64_t rows = problem->rows_q > problem->rows_k ? problem->rows_q : problem->rows_k;
+  const int64_t rows = larger(problem->rows_q, problem->rows_k);
   const int64_t most = plan->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_FULL
                            ? LONG_MEAN_FULL
                            : LONG_MEAN_CAUSAL;
@@ -801,7 +800,8 @@ static int shares_splits(const ap_device *device, const ap_plan *plan, int64_t r
                          int64_t splits) {
   const int64_t slots = (int64_t)device->sm_count *
                         (plan->variant.axis[AP_ATTENTION_HDIM] <= SHORT_SPLIT_COLUMNS_MAX ? 2 : 1);
-  return ap_may_share_splits(&plan->variant) && splits >= 1 && splits <= SHARED_SPLITS_MAX &&
+  return ap_may_share_splits(&plan->variant) && splits >= 1 &&
+         splits <= AP_ATTENTION_SHARED_SPLITS &&
          row_blocks * splits * AP_ATTENTION_SHARED_BLOCKS <= slots / 2;
 }
 

@@ -12,6 +12,7 @@
  * thread block, and longer where the heads in flight ask the memory for more than it gives.
  * bench/NOTES.md has how the numbers were found and what they predict. */
 #include "attention/schedule.h"
+#include "core/numbers.h"
 
 #include <string.h>
 
@@ -46,18 +47,6 @@ typedef struct work {
   int64_t time[AP_SCHEDULE_ROW_BLOCKS];
   int64_t all_time; /* of all units together */
 } work;
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-static int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
 
 /** Everything but the times. */
 static void describe(const ap_problem *problem, int32_t units, const ap_plan *plan, work *w) {

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 
+#include "core/numbers.h"
 #include "press/target.h"
 
 enum {
@@ -177,10 +178,6 @@ int64_t ap_layernorm_block_rows(const ap_tile *tile) {
   return row_threads == 0 || row_threads > tile->threads ? 1 : tile->threads / row_threads;
 }
 
-static int64_t at_most(int64_t value, int64_t most) {
-  return value < most ? value : most;
-}
-
 /** A thread block for every row. */
 static attnpress_status set_grid(const ap_layernorm_problem *p, ap_launch *launch) {
   RETURN_IF(p->rows > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
@@ -190,15 +187,11 @@ static attnpress_status set_grid(const ap_layernorm_problem *p, ap_launch *launc
   return ATTNPRESS_OK;
 }
 
-static int64_t at_least(int64_t value, int64_t least) {
-  return value > least ? value : least;
-}
-
 /** How many clusters surely run at the same time, each of whose blocks has an SM to itself. If one
  * more is launched than there is room for, it begins when the others have ended. */
 static int64_t clusters_at_once(const ap_device *device, int32_t cluster) {
-  const int64_t groups = at_most(SM_GROUPS_MAX, device->sm_count / GROUP_SMS_MIN);
-  return at_least((device->sm_count - groups * (cluster - SM_PAIR)) / cluster, 1);
+  const int64_t groups = smaller(SM_GROUPS_MAX, device->sm_count / GROUP_SMS_MIN);
+  return larger((device->sm_count - groups * (cluster - SM_PAIR)) / cluster, 1);
 }
 
 /** What walks over rows, a thread block or a cluster: as many as the device has room for. Those of
@@ -213,7 +206,7 @@ static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch)
   const int64_t at_once = cluster > 1 ? clusters_at_once(device, cluster) : blocks;
   if (rows == AP_LAYERNORM_ROWS_ALIGNED || rows == AP_LAYERNORM_ROWS_BULK)
     return at_once;
-  return at_least(at_once / multiple * multiple, multiple);
+  return larger(at_once / multiple * multiple, multiple);
 }
 
 /** As many of these as have a row, or as there is room for; or a multiple of that, if the tile says
@@ -224,13 +217,13 @@ static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device
   const int32_t rounds = field(launch, AP_LAYERNORM_TILE_ROUNDS);
   int64_t at_once = walkers_at_once(device, launch), multiple = 1;
   if (rounds > 0)
-    multiple = at_least(at_most(steps / (at_once * rounds), MULTIPLE_MAX), 1);
+    multiple = larger(smaller(steps / (at_once * rounds), MULTIPLE_MAX), 1);
   /* Rows of a cluster that begin alike are vectors of its threads. The columns alone decide, since a
    * workspace's size does not depend on pointers and strides. */
   if (ap_layernorm_cluster(&launch->tile) > 1 && at_once >= ODD_PERIOD_FP32 &&
       p->dtype == ATTNPRESS_FP32 && p->columns % ODD_PERIOD_FP32 != 0)
     at_once = at_once / ODD_PERIOD_FP32 * ODD_PERIOD_FP32;
-  return at_most(steps, at_once * multiple);
+  return smaller(steps, at_once * multiple);
 }
 
 static void set_walking_grid(const ap_layernorm_problem *p, const ap_device *device,
@@ -321,7 +314,7 @@ static attnpress_status plan_in_turn(const ap_layernorm_problem *p, const ap_dev
     const int64_t wanted = (int64_t)device->sm_count * PARAMS_BLOCKS_OF_SM / beside;
     const int64_t most = ap_divide_up(p->rows, (int64_t)launch->tile.threads / 32 *
                                                    field(launch, AP_LAYERNORM_TILE_STEP));
-    plan->parts = (int32_t)at_most(wanted > 1 ? wanted : 1, most);
+    plan->parts = (int32_t)smaller(wanted > 1 ? wanted : 1, most);
     launch->grid = (uint32_t)(plan->parts * beside);
     FORWARD_IF(plan_reduce(p, device, plan));
   }
@@ -398,7 +391,7 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
     if (launch->variant.axis[AP_LAYERNORM_PASS] != AP_LAYERNORM_PASS_BWD)
       continue;
     const int64_t columns = launch->variant.axis[AP_LAYERNORM_COLS] + ODD_EDGES;
-    const int64_t needed = at_most(columns, most) * walkers_at_once(device, launch);
+    const int64_t needed = smaller(columns, most) * walkers_at_once(device, launch);
     if (needed > parts_columns)
       parts_columns = needed;
   }

@@ -227,9 +227,7 @@ static const char help[] =
     "  --stem STEM         this kernel, of whatever dtype it is\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
-    "  --seed N            of the random inputs (1)\n\n"
-    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
-    "wrong\n";
+    "  --seed N            of the random inputs (1)\n";
 
 int emulate_run_append(int argc, char **argv); /* of run.c's table */
 
@@ -266,7 +264,7 @@ int emulate_run_append(int argc, char **argv) {
                             {"--tables-own", &s.rotary_own},
                             {"--bad", &s.bad},
                             {NULL, NULL}};
-  const run_words words = {"append", help, numbers, choices, NULL, flags, NULL, &meant};
+  const run_words words = {.family = "append", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

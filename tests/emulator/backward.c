@@ -800,6 +800,10 @@ static int run_one(const kernel *k, const shape *s, int with_dlse, int accumulat
   return status;
 }
 
+int run_backward_shape(const kernel *k, const shape *s, uint64_t seed, char *report) {
+  return run_one(k, s, 0, 0, seed, report);
+}
+
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
 /* Lengths are in tiles and what is added to them. */

@@ -531,9 +531,7 @@ static const char help[] =
     "  --stem STEM         this kernel\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
-    "  --seed N            of the random inputs (1)\n\n"
-    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
-    "wrong\n";
+    "  --seed N            of the random inputs (1)\n";
 
 int emulate_run_conv2d(int argc, char **argv); /* of run.c's table */
 
@@ -563,7 +561,7 @@ int emulate_run_conv2d(int argc, char **argv) {
                             {"--gaps", &s.gaps},
                             {"--im2col", &im2col},
                             {NULL, NULL}};
-  const run_words words = {"conv2d", help, numbers, choices, NULL, flags, NULL, &meant};
+  const run_words words = {.family = "conv2d", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

@@ -155,16 +155,14 @@ static const char help[] =
     "usage: attnpress run dropout --device emulated [--templates]\n\n"
     "Writes dropout's mask of a few shapes on this machine's CPU, instruction by instruction, and\n"
     "compares every byte with the host's decision.\n\n"
-    "  --templates         the kernel as the generator makes it from the templates now\n\n"
-    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
-    "wrong\n";
+    "  --templates         the kernel as the generator makes it from the templates now\n";
 
 int emulate_run_dropout(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_dropout(int argc, char **argv) {
   static char report[EMULATED_REPORT_BYTES];
   run_kernel meant = {"dropout_keep_sm80", NULL, 0};
-  const run_words words = {"dropout", help, NULL, NULL, NULL, NULL, NULL, &meant};
+  const run_words words = {.family = "dropout", .help = help, .kernel = &meant};
   const int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

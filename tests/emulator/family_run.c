@@ -2,29 +2,57 @@
 #include "family_run.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WRONG_WORDS = 2 };
-
 const char *const run_dtype_names[] = {"any", "fp16", "bf16", "fp32", NULL};
 
-const ap_device run_device = {.capability = 80,
-                              .sm_count = 108,
-                              .threads_per_sm = 2048,
-                              .smem_per_sm_bytes = 164 * 1024,
-                              .smem_per_block_bytes = 163 * 1024};
+const char *const run_arch_names[] = {"sm80", "sm86", "sm90", NULL};
+
+const ap_device run_devices[RUN_ARCHS] = {{.capability = 80,
+                                           .sm_count = 108,
+                                           .threads_per_sm = 2048,
+                                           .smem_per_sm_bytes = 164 * 1024,
+                                           .smem_per_block_bytes = 163 * 1024},
+                                          {.capability = 86,
+                                           .sm_count = 84,
+                                           .threads_per_sm = 1536,
+                                           .smem_per_sm_bytes = 100 * 1024,
+                                           .smem_per_block_bytes = 99 * 1024},
+                                          {.capability = 90,
+                                           .sm_count = 132,
+                                           .threads_per_sm = 2048,
+                                           .smem_per_sm_bytes = 228 * 1024,
+                                           .smem_per_block_bytes = 227 * 1024,
+                                           .tma = 1}};
+
+static const char exit_status[] =
+    "\nexit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
+    "wrong\n";
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
 /* What a value must be; NULL: it is that. */
-static const char *parse_number(const run_number *n, const char *text) {
+static const char *parse_number(const run_number *n, int64_t most, const char *text) {
   static char allowed[64];
   char *end;
   errno = 0;
   *n->value = strtoll(text, &end, 10);
-  snprintf(allowed, sizeof allowed, "a whole number from %lld", (long long)n->least);
-  return *text != '\0' && *end == '\0' && errno == 0 && *n->value >= n->least ? NULL : allowed;
+  const int size =
+      snprintf(allowed, sizeof allowed, "a whole number from %lld", (long long)n->least);
+  if (most < INT64_MAX)
+    snprintf(allowed + size, sizeof allowed - (size_t)size, " to %lld", (long long)most);
+  return *text != '\0' && *end == '\0' && errno == 0 && *n->value >= n->least && *n->value <= most
+             ? NULL
+             : allowed;
+}
+
+static const char *parse_int(const run_int *i, const char *text) {
+  int64_t value = 0;
+  const char *allowed = parse_number(&(run_number){i->name, &value, i->least}, INT32_MAX, text);
+  *i->value = (int)value;
+  return allowed;
 }
 
 static const char *parse_choice(const run_choice *c, const char *text) {
@@ -60,7 +88,10 @@ static const char *keep_text(const run_text *t, const char *text) {
 static const char *parse_value(const run_words *w, const char *name, const char *value) {
   for (const run_number *n = w->numbers; n != NULL && n->name != NULL; ++n)
     if (strcmp(name, n->name) == 0)
-      return parse_number(n, value);
+      return parse_number(n, INT64_MAX, value);
+  for (const run_int *i = w->ints; i != NULL && i->name != NULL; ++i)
+    if (strcmp(name, i->name) == 0)
+      return parse_int(i, value);
   for (const run_choice *c = w->choices; c != NULL && c->name != NULL; ++c)
     if (strcmp(name, c->name) == 0)
       return parse_choice(c, value);
@@ -76,7 +107,7 @@ static const char *parse_value(const run_words *w, const char *name, const char 
     return w->kernel->source = value, NULL;
   if (strcmp(name, "--device") == 0)
     return strcmp(value, "emulated") == 0 ? NULL : "emulated, as another word says";
-  return "";
+  return w->others != NULL ? w->others->value(w->others->of, name, value) : "";
 }
 
 static int parse_flag(const run_words *w, const char *word) {
@@ -85,13 +116,27 @@ static int parse_flag(const run_words *w, const char *word) {
       return *f->value = 1, 0;
   if (strcmp(word, "--templates") == 0)
     return w->kernel->templates = 1, 0;
-  return -1;
+  return w->others != NULL && w->others->flag(w->others->of, word) ? 0 : -1;
+}
+
+int run_refuse(const run_words *words, const char *format, ...) {
+  va_list values;
+  fprintf(stderr, "attnpress run%s%s: ", words->family != NULL ? " " : "",
+          words->family != NULL ? words->family : "");
+  va_start(values, format);
+  vfprintf(stderr, format, values);
+  va_end(values);
+  fputs("; --device emulated --help says more\n", stderr);
+  return RUN_WRONG_WORDS;
 }
 
 int run_parse(const run_words *words, int argc, char **argv) {
   for (int i = 1; i < argc; ++i)
     if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
       fputs(words->help, stdout);
+      if (words->others != NULL)
+        tool_print_options(stdout, words->others->options);
+      fputs(exit_status, stdout);
       return 0;
     }
   for (int i = 1; i < argc; ++i) {
@@ -105,13 +150,9 @@ int run_parse(const run_words *words, int argc, char **argv) {
     const char *allowed = parse_value(words, name, value);
     if (allowed == NULL)
       continue;
-    fprintf(stderr, "attnpress run %s: ", words->family);
-    if (*allowed == '\0')
-      fprintf(stderr, "\"%s\" is not an option of --device emulated", name);
-    else
-      fprintf(stderr, "%s is \"%s\"; it must be %s", name, value, allowed);
-    fputs("; --device emulated --help says more\n", stderr);
-    return WRONG_WORDS;
+    return *allowed == '\0'
+               ? run_refuse(words, "\"%s\" is not an option of --device emulated", name)
+               : run_refuse(words, "%s is \"%s\"; it must be %s", name, value, allowed);
   }
   return RUN_GOES_ON;
 }

@@ -580,9 +580,7 @@ static const char help[] =
     "  --stem STEM         this kernel; without it, the first that the library would choose\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
-    "  --seed N            of the random inputs (1)\n\n"
-    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
-    "wrong\n";
+    "  --seed N            of the random inputs (1)\n";
 
 int emulate_run_layernorm(int argc, char **argv); /* of run.c's table */
 
@@ -606,7 +604,7 @@ int emulate_run_layernorm(int argc, char **argv) {
   const run_flag flags[] = {{"--backward", &backward},   {"--rms", &rms},
                             {"--residual", &s.more},     {"--no-parameters", &bare},
                             {"--in-place", &s.in_place}, {NULL, NULL}};
-  const run_words words = {"layernorm", help, numbers, choices, NULL, flags, NULL, &meant};
+  const run_words words = {.family = "layernorm", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

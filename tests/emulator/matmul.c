@@ -239,9 +239,7 @@ static const char help[] =
     "  --stem STEM         this kernel; without it, the one that the library would choose\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
-    "  --seed N            of the random inputs (1)\n\n"
-    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
-    "wrong\n";
+    "  --seed N            of the random inputs (1)\n\n";
 
 static int32_t class_of(int64_t n) {
   const ap_set *classes = &ap_families[AP_FAMILY_MATMUL]->axes[AP_MATMUL_COLS].domain;
@@ -265,7 +263,7 @@ int emulate_run_matmul(int argc, char **argv) {
                                 {NULL, NULL, 0, NULL}};
   const run_flag flags[] = {
       {"--transposed", &transposed}, {"--wfp32", &wide}, {"--gaps", &s.gaps}, {NULL, NULL}};
-  const run_words words = {"matmul", help, numbers, choices, NULL, flags, NULL, &meant};
+  const run_words words = {.family = "matmul", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

@@ -205,9 +205,7 @@ static const char help[] =
     "  --stem STEM         this kernel, of whatever dtypes it is\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
-    "  --seed N            of the random inputs (1)\n\n"
-    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
-    "wrong\n";
+    "  --seed N            of the random inputs (1)\n";
 
 int emulate_run_merge(int argc, char **argv); /* of run.c's table */
 
@@ -226,7 +224,7 @@ int emulate_run_merge(int argc, char **argv) {
                                 {"--layout", layouts, 0, &s.layout},
                                 {NULL, NULL, 0, NULL}};
   const run_flag flags[] = {{"--log2", &s.lse_log2}, {"--in-place", &s.in_place}, {NULL, NULL}};
-  const run_words words = {"merge", help, numbers, choices, NULL, flags, NULL, &meant};
+  const run_words words = {.family = "merge", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

@@ -11,6 +11,7 @@ DX = "templates/layernorm/layernorm_bwd_dx.cu.j2"
 PARAMS = "templates/layernorm/layernorm_bwd_params.cu.j2"
 REDUCE = "templates/layernorm/layernorm_bwd_reduce.cu.j2"
 NORM = "include/attnpress/device/row_norm.cuh"
+LANES = "include/attnpress/device/lanes.cuh"
 FWD_ODD = "templates/layernorm/layernorm_fwd_odd.cu.j2"
 BWD_ODD = "templates/layernorm/layernorm_bwd_odd.cu.j2"
 ODD_ROWS = "templates/layernorm/parts/odd_rows.cu.j2"
@@ -19,6 +20,7 @@ FWD_BULK = "templates/layernorm/layernorm_fwd_bulk.cu.j2"
 FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
 CLUSTER_ROWS = "templates/layernorm/parts/cluster_rows.cu.j2"
+ROW_PARTS = "templates/layernorm/parts/row_parts.cu.j2"
 
 KERNELS = [
     ("layernorm_fwd_cols64_bf16_wbf16_sm80", "w4t4b2ah"),
@@ -582,24 +584,24 @@ MUTATIONS = [
         "      expect_parts(&parts[turn ^ 1]",
     ),
     Mutation(
-        "no barrier: lanes that read what is told anew", CLUSTER_ROWS, "  __syncwarp();\n", ""
+        "no barrier: lanes that read what is told anew", ROW_PARTS, "  __syncwarp();\n", ""
     ),
-    Mutation("a cluster's barriers are not shown", CLUSTER_ROWS, "  fence_mbarrier_init();\n", ""),
+    Mutation("a cluster's barriers are not shown", ROW_PARTS, "  fence_mbarrier_init();\n", ""),
     Mutation(
         "the second row is not expected at first",
-        CLUSTER_ROWS,
+        ROW_PARTS,
         "i < 2; ++i)\n    expect",
         "i < 1; ++i)\n    expect",
     ),
     Mutation(
         "a warp's bytes too few are awaited",
-        CLUSTER_ROWS,
+        ROW_PARTS,
         "ROW_WARPS * (int)sizeof",
         "(ROW_WARPS - 1) * (int)sizeof",
     ),
     Mutation(
         "what is told counts at one's own barrier",
-        CLUSTER_ROWS,
+        ROW_PARTS,
         "&parts->barrier), to)",
         "&parts->barrier), blockIdx.x % CLUSTER)",
     ),
@@ -792,7 +794,7 @@ MUTATIONS = [
     ),
     Mutation(
         "lanes of two values keep their own, cluster",
-        CLUSTER_ROWS,
+        LANES,
         "    value.y += y;",
         "    value.y += 0 * y;",
     ),
@@ -909,12 +911,12 @@ MUTATIONS = [
         "/ 32 * CLUSTER + blockIdx.x % CLUSTER",
         "/ 32 * CLUSTER",
     ),
-    Mutation("a block is not told", CLUSTER_ROWS, "to < CLUSTER", "to < CLUSTER - 1"),
+    Mutation("a block is not told", ROW_PARTS, "to < CLUSTER", "to < CLUSTER - 1"),
     Mutation(
         "one's own block alone is told",
-        CLUSTER_ROWS,
-        "&parts->warp[row_warp()]), to)",
-        "&parts->warp[row_warp()]), blockIdx.x % CLUSTER)",
+        ROW_PARTS,
+        "&parts->warp[row_warp]), to)",
+        "&parts->warp[row_warp]), blockIdx.x % CLUSTER)",
     ),
     Mutation("no barrier: packed rows of a warp are read", FWD_PACKED, "      __syncwarp();\n", ""),
     Mutation("no barrier: warps of a packed row", FWD_PACKED, "      __syncthreads();\n", ""),
@@ -1023,13 +1025,13 @@ MUTATIONS = [
     Mutation(
         "rings: warps have not told of the row",
         FWD_BULK,
-        "    await(shared_address(&parts[turn].barrier), parity);\n",
+        "    await_parts(&parts[turn], parity);\n",
         "",
     ),
     Mutation(
         "rings: a block ends while it is told",
         FWD_BULK,
-        "  await(shared_address(&parts[turn].barrier), parity);\n",
+        "  await_parts(&parts[turn], parity);\n",
         "",
     ),
     Mutation("one place for what two rows in rings amount to", FWD_BULK, "turn ^= 1", "turn ^= 0"),

@@ -100,8 +100,8 @@ MUTATIONS = [
     Mutation(
         "shared splits: entries of the table by the bound, whatever else says where keys lie",
         SHARED,
-        "  if (!alone) {\n    of = read_sequence",
-        "  of = read_sequence(args, ragged, place.sequence, false);\n"
-        "  if (false) {\n    of = read_sequence",
+        "  if (!alone) {\n    of = rows_of_sequence",
+        "  of = rows_of_sequence(fwd, ragged, place.sequence);\n"
+        "  if (false) {\n    of = rows_of_sequence",
     ),
 ]

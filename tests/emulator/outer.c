@@ -360,9 +360,7 @@ static const char help[] =
     "  --stem STEM         this kernel; without it, the first that the library would choose\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
-    "  --seed N            of the random inputs (1)\n\n"
-    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
-    "wrong\n";
+    "  --seed N            of the random inputs (1)\n";
 
 int emulate_run_outer(int argc, char **argv); /* of run.c's table */
 
@@ -384,7 +382,7 @@ int emulate_run_outer(int argc, char **argv) {
       {"--summed", &s.summed}, {"--odd", &s.odd}, {"--backward", &backward}, {NULL, NULL}};
   const run_text texts[] = {
       {"--mod", &mod, 1}, {"--mod-scalar", mod_scalars, SNIPPET_SCALARS}, {NULL, NULL, 0}};
-  const run_words words = {"outer", help, numbers, choices, NULL, flags, texts, &meant};
+  const run_words words = {.family = "outer", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .texts = texts, .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

@@ -2,6 +2,7 @@
  * and a kernel is given the rows of the sequences alone: to touch another is a fault. */
 #include "ragged.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -775,7 +776,12 @@ static int shares_splits(const kernel *k) {
   return k->variant.axis[AP_ATTENTION_SHARED];
 }
 
-enum { SHARED_SPLITS = 2 };
+/* The keys of a sequence that a kernel has room for: of clusters that share splits, all of theirs. */
+static int keys_at_most(const kernel *k) {
+  return shares_splits(k) ? AP_ATTENTION_SHARED_SPLITS * k->tile.field[AP_ATTENTION_TILE_STAGES] *
+                                k->tile.field[AP_ATTENTION_TILE_BLOCK_N]
+                          : INT_MAX;
+}
 
 static unsigned shared_cluster(const call *c) {
   return AP_ATTENTION_SHARED_BLOCKS * (unsigned)c->splits;
@@ -1186,8 +1192,9 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
   if (shares_splits(k)) {
     const int blocks =
         ceil_div(longest(keys, row->count), k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
-    c.fixed_blocks = blocks > SHARED_SPLITS ? ceil_div(blocks, SHARED_SPLITS) : 1;
-    c.splits = blocks > 1 ? SHARED_SPLITS : 1;
+    c.fixed_blocks =
+        blocks > AP_ATTENTION_SHARED_SPLITS ? ceil_div(blocks, AP_ATTENTION_SHARED_SPLITS) : 1;
+    c.splits = blocks > 1 ? AP_ATTENTION_SHARED_SPLITS : 1;
   }
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
@@ -1380,6 +1387,9 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
                {1, 1, {11 * block_n + 5}}}; /* more units of a thread block than places for them */
   for (int i = 0; i < COUNT(calls); ++i) {
     const int queries[3] = {calls[i].queries, calls[i].queries, calls[i].queries};
+    int keys[3];
+    for (int b = 0; b < calls[i].count; ++b)
+      keys[b] = calls[i].keys[b] < keys_at_most(k) ? calls[i].keys[b] : keys_at_most(k);
     const batch_row row = {.count = calls[i].count,
                            .queries_packed = -1,
                            .keys = paged ? KEYS_PAGED_USED : KEYS_CACHED,
@@ -1392,9 +1402,9 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
                            .no_tickets = 1};
     *v = (verdict){.passed = 1};
     if (!has_fixed_splits_alone(k))
-      run_batch(k, others, &row, queries, calls[i].keys, NULL, NULL, scores, 9, v);
+      run_batch(k, others, &row, queries, keys, NULL, NULL, scores, 9, v);
     if (v->passed && may_fix_splits(k))
-      run_fixed(k, others, &row, queries, calls[i].keys, scores, 9, v);
+      run_fixed(k, others, &row, queries, keys, scores, 9, v);
     if (!v->passed)
       return;
   }

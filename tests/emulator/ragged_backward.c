@@ -19,7 +19,13 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_FLOATS = 128, PADDED_ROWS = 128 };
-enum { EXTENTS = 10, LENGTHS_MAX = 40, FIRST_ROW = 2, LAST_ROWS = 1, GIVEN_MAX = 1024 };
+enum {
+  EXTENTS = 10,
+  LENGTHS_MAX = RAGGED_SEQUENCES_MAX,
+  FIRST_ROW = 2,
+  LAST_ROWS = 1,
+  GIVEN_MAX = 2048
+};
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
@@ -1226,6 +1232,24 @@ static int run_batch(const kernel *k, const kernel *schedule, const batch_row *r
   else
     status = run_main(&c, report);
   call_close(&c);
+  return status;
+}
+
+int run_ragged_backward_batch(const kernel *k, const ragged_run *r, const score_shape *scores,
+                              uint64_t seed, char *report) {
+  const batch_row row = {.count = r->count,
+                         .queries_packed = 1,
+                         .keys_packed = 1,
+                         .heads_kv = r->heads_kv,
+                         .group = r->group};
+  int queries[LENGTHS_MAX];
+  kernel schedule = {0};
+  for (int b = 0; b < r->count; ++b)
+    queries[b] = r->seqlen_q > 0 ? r->seqlen_q : r->keys[b];
+  int status = kernel_find(&schedule, SCHEDULE_STEM, report);
+  if (status == 0)
+    status = run_batch(k, &schedule, &row, queries, r->keys, scores, seed, report);
+  kernel_close(&schedule);
   return status;
 }
 

@@ -275,9 +275,7 @@ static const char help[] =
     "  --stem STEM         this kernel; without it, the one that the library would choose\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
-    "  --seed N            of the random inputs (1)\n\n"
-    "exit status: 0 the check held, 1 it did not or the kernel has a fault, 2 the words were "
-    "wrong\n";
+    "  --seed N            of the random inputs (1)\n";
 
 int emulate_run_softmax(int argc, char **argv); /* of run.c's table */
 
@@ -296,7 +294,7 @@ int emulate_run_softmax(int argc, char **argv) {
                                 {NULL, NULL, 0, NULL}};
   const run_real reals[] = {{"--scale", &s.scale}, {NULL, NULL}};
   const run_flag flags[] = {{"--backward", &backward}, {"--in-place", &s.in_place}, {NULL, NULL}};
-  const run_words words = {"softmax", help, numbers, choices, reals, flags, NULL, &meant};
+  const run_words words = {.family = "softmax", .help = help, .numbers = numbers, .choices = choices, .reals = reals, .flags = flags, .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

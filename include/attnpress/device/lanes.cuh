@@ -17,3 +17,15 @@ __device__ __forceinline__ float sum_lanes(float value, int lanes) {
     value += __shfl_xor_sync(0xffffffff, value, distance);
   return value;
 }
+
+// The sums of two values: the shuffles of one do not wait for those of the other.
+__device__ __forceinline__ float2 sum_lanes_of_two(float2 value, int lanes) {
+#pragma unroll
+  for (int distance = 1; distance < lanes; distance *= 2) {
+    const float x = __shfl_xor_sync(0xffffffff, value.x, distance);
+    const float y = __shfl_xor_sync(0xffffffff, value.y, distance);
+    value.x += x;
+    value.y += y;
+  }
+  return value;
+}

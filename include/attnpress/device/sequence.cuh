@@ -117,11 +117,11 @@ struct SequenceRows {
   int k_batch;
 };
 
-__device__ __forceinline__ SequenceRows rows_of_sequence(const attnpress_fwd_ragged_args *batch,
+__device__ __forceinline__ SequenceRows rows_of_sequence(const attnpress_fwd_args *fwd,
+                                                         const attnpress_ragged_args *ragged,
                                                          int64_t b) {
-  const attnpress_ragged_args *ragged = &batch->ragged;
   SequenceRows rows;
-  rows.queries = query_rows(ragged, b, batch->fwd.seqlen_q);
+  rows.queries = query_rows(ragged, b, fwd->seqlen_q);
   rows.k_batch = key_batch(ragged, b);
   rows.keys = rows.k_batch < 0 ? Rows{0, 0} : key_rows(ragged, b);
   return rows;
@@ -136,10 +136,10 @@ __device__ __forceinline__ bool has_key_count_alone(const attnpress_ragged_args 
 }
 
 // rows_of_sequence() where that is so.
-__device__ __forceinline__ SequenceRows rows_of_key_count(const attnpress_fwd_ragged_args *batch,
+__device__ __forceinline__ SequenceRows rows_of_key_count(const attnpress_fwd_args *fwd,
+                                                          const attnpress_ragged_args *ragged,
                                                           int64_t b) {
-  const attnpress_ragged_args *ragged = &batch->ragged;
-  const bool fits = ragged->rows_q <= batch->fwd.seqlen_q;
+  const bool fits = ragged->rows_q <= fwd->seqlen_q;
   SequenceRows rows;
   rows.queries = {0, fits ? ragged->rows_q : 0};
   rows.k_batch = (int)b;
@@ -178,7 +178,7 @@ __device__ __forceinline__ attnpress_fwd_args args_of_rows(const attnpress_fwd_r
 
 __device__ __forceinline__ attnpress_fwd_args
 args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b, int key_bound) {
-  const SequenceRows rows = rows_of_sequence(batch, b);
+  const SequenceRows rows = rows_of_sequence(&batch->fwd, &batch->ragged, b);
   return args_of_rows(batch, b, &rows, key_bound);
 }
 

@@ -5,6 +5,7 @@
  * It depends on shapes and the device's numbers, and remembers what it has worked out. */
 #include "attention/attention.h"
 #include "core/memo.h"
+#include "core/numbers.h"
 
 enum {
   TURN_ROUNDS = 2,         /* of thread blocks, of the heads that take turns; */
@@ -38,18 +39,6 @@ typedef struct walks {
   int64_t block_m, block_n;
 } walks;
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-static int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
 static int64_t padded_rows(int64_t rows) {
   return ceil_div(rows, AP_PADDED_ROWS) * AP_PADDED_ROWS;
 }
@@ -66,12 +55,13 @@ int64_t ap_turns(const ap_problem *problem, const ap_device *device, const ap_la
 
 /* ---- Time ------------------------------------------------------------------------------------ */
 
-static int32_t group_of(const walks *w) {
-  return w->problem->heads_q / w->problem->heads_kv;
-}
-
 static int64_t steps_beside(int32_t parts) {
   return BLOCK_STEPS + (parts > 1 ? PART_STEPS : 0);
+}
+
+/** Steps of the thread block that takes the longest. */
+static int64_t longest_walk(const walks *w, int32_t parts) {
+  return ceil_div(ap_group_of(w->problem), parts) * w->row_blocks + steps_beside(parts);
 }
 
 /** Blocks of rows that a block of keys is seen by. */
@@ -86,7 +76,7 @@ static int64_t rows_seeing(const walks *w, int64_t key_block) {
  * longer in L2 when the next comes to them. */
 static int64_t percents_apart(const walks *w, int32_t parts) {
   const ap_problem *p = w->problem;
-  const int64_t heads = ceil_div(group_of(w), parts);
+  const int64_t heads = ceil_div(ap_group_of(w->problem), parts);
   const int64_t units = w->units * parts, blocks = units * w->key_blocks;
   int64_t at_once = smaller(units, ceil_div(w->slots, w->key_blocks));
   if (blocks <= w->slots * FEW_ROUNDS) /* most of which are of heads that take turns */
@@ -124,7 +114,8 @@ static int64_t play(const walks *w, int32_t parts) {
     const int64_t at = number - first;
     const int64_t place = at < 0 ? number : first + at % abreast * w->key_blocks + at / abreast;
     const int64_t part = place / w->key_blocks % parts;
-    const int64_t group = (part + 1) * group_of(w) / parts - part * group_of(w) / parts;
+    const int64_t group =
+        (part + 1) * ap_group_of(w->problem) / parts - part * ap_group_of(w->problem) / parts;
     end_later(ends, w->slots, group * rows_seeing(w, place % w->key_blocks) + beside);
   }
   for (int64_t i = 0; i < w->slots; ++i)
@@ -135,10 +126,11 @@ static int64_t play(const walks *w, int32_t parts) {
 /** The same where there are many: evenly, and then a quarter of one of the longest. */
 static int64_t estimate(const walks *w, int32_t parts) {
   const ap_problem *p = w->problem;
-  const int64_t longest = ceil_div(group_of(w), parts) * w->row_blocks + steps_beside(parts);
+  const int64_t longest = longest_walk(w, parts);
   /* Of the keys that are as many as the queries, the last ones, a row sees half. */
   const double seen = 1 - (double)(smaller(p->seqlen_q, p->seqlen_k) / 2) / (double)p->seqlen_k;
-  const double walked = seen * (double)(w->key_blocks * w->units * group_of(w) * w->row_blocks);
+  const double walked =
+      seen * (double)(w->key_blocks * w->units * ap_group_of(w->problem) * w->row_blocks);
   const int64_t beside = w->key_blocks * w->units * parts * steps_beside(parts);
   return larger(longest, ((int64_t)walked + beside) / w->slots + longest / 4);
 }
@@ -146,10 +138,9 @@ static int64_t estimate(const walks *w, int32_t parts) {
 /** Steps of a call's walks that pass until the last thread block has ended. */
 static int64_t steps_of_call(const walks *w, int32_t parts) {
   const int64_t blocks = w->key_blocks * w->units * parts, rounds = ceil_div(blocks, w->slots);
-  const int64_t longest = ceil_div(group_of(w), parts) * w->row_blocks + steps_beside(parts);
   const int64_t call = parts > 1 ? SUM_STEPS : 0;
   if (w->problem->mask == AP_ATTENTION_MASK_FULL || rounds == 1)
-    return call + rounds * longest;
+    return call + rounds * longest_walk(w, parts);
   const int64_t steps =
       rounds <= PLAYED_ROUNDS && w->slots <= SLOTS_MAX ? play(w, parts) : estimate(w, parts);
   return call + steps + steps * percents_apart(w, parts) / 100;
@@ -172,8 +163,8 @@ static int64_t room_for_parts(const ap_problem *p) {
 int64_t ap_most_part_rows(const ap_problem *problem, const ap_device *device,
                           const ap_launch *launch) {
   /* Of as many blocks as share groups, each of AP_PADDED_ROWS at most. */
-  const int64_t blocks = smaller((int64_t)device->sm_count * ROUNDS_MAX,
-                                 (int64_t)launch->grid * problem->heads_q / problem->heads_kv);
+  const int64_t blocks =
+      smaller((int64_t)device->sm_count * ROUNDS_MAX, (int64_t)launch->grid * ap_group_of(problem));
   return smaller(AP_PADDED_ROWS * blocks, room_for_parts(problem));
 }
 
@@ -206,9 +197,8 @@ int32_t ap_choose_parts(const ap_problem *problem, const ap_device *device, cons
                         int64_t key_blocks) {
   const int64_t slots = device->sm_count;
   const int32_t *field = launch->tile.field;
-  const int64_t most =
-      smaller(smaller(problem->heads_q / problem->heads_kv, slots * ROUNDS_MAX / launch->grid),
-              room_for_parts(problem) / ap_part_rows(problem));
+  const int64_t most = smaller(smaller(ap_group_of(problem), slots * ROUNDS_MAX / launch->grid),
+                               room_for_parts(problem) / ap_part_rows(problem));
   if (most <= 1)
     return 1;
   const uint64_t key = key_of(problem, launch);
