@@ -28,6 +28,7 @@
 #include "attnpress/device/wgmma/ptx_wgmma_n64.cuh"
 #include "attnpress/device/score.cuh"
 #include "attnpress/device/softmax.cuh"
+#include "attnpress/device/softmax_first.cuh"
 #include "attnpress/device/tile.cuh"
 #include "attnpress/device/work.cuh"
 
@@ -341,21 +342,24 @@ __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float 
 // the rows' maxima.
 __device__ __forceinline__ void follow_scores(float score[S_TILES * 4], float reference[2],
                                               float rescale[2], const Walk *walk,
-                                              float scale_log2) {
+                                              float scale_log2, bool first) {
   if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       mask_scores_by_bits(score, S_TILES, half, walk->rows[half],
                           walk->n * BLOCK_N + threadIdx.x % 4 * 2);
   }
-  follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);
+  if (first)
+    begin_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);
+  else
+    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);
 }
 
-// The same, and makes P of them.
+// The same of a unit's first block, and makes P of them.
 __device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],
                                             float row_sum[2], float rescale[2], const Walk *walk,
                                             float scale_log2) {
-  follow_scores(score, reference, rescale, walk, scale_log2);
+  follow_scores(score, reference, rescale, walk, scale_log2, true);
   add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);
 }
 
@@ -374,17 +378,17 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
                                              int consumer) {
   const attnpress_fwd_args *fwd = &args->fwd;
   const int lane = threadIdx.x % 32;
+  const float sums[2] = {quad_sum(row_sum[0]), quad_sum(row_sum[1])};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float sum = quad_sum(row_sum[half]);
     const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
     const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q &&
                        head < fwd->heads_q;
-    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,
-                               head, DROPOUT, SPLIT);
+    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sums[half], &fwd->score,
+                               fwd->heads_q, head, DROPOUT, SPLIT);
     if (fwd->lse && valid && lane % 4 == 0)
       fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;
     // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that
@@ -415,7 +419,6 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
   bool more = next_unit(&walk, args, consumer);
   Stage stage = {0, 0}; // of the key block in `score`
   int q_parity = 0;
-
   // Each pass is a stream of key blocks, as far as this consumer's rows see them all.
   while (more) {
     float out[O_TILES * 4] = {};
@@ -468,7 +471,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
         stage = next_stage(stage, STAGES);
         exchange_blocks(score, out, p, shared, consumer, stage, last,
                         walk.n == walk.unit.blocks.begin);
-        follow_scores(score, reference, rescale, &walk, scale_log2);
+        follow_scores(score, reference, rescale, &walk, scale_log2, false);
         // As above.
         wait_for_phase(v_full(shared, stage.index), stage.parity);
         finish_output(out);
