@@ -65,26 +65,26 @@ static const int32_t values_45[] = {32, 64, 128, 256, 512, 1024, 2048, 3072, 409
 static const ap_set where_46[] = {{2, 0, 0, 1, values_23, 1}, {0, 0, 0, 1, values_23, 1}};
 static const int32_t values_47[] = {2};
 static const ap_set where_48[] = {{2, 0, 0, 1, values_47, 1}};
-static const int32_t values_49[] = {64, 96, 128, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768};
+static const int32_t values_49[] = {64, 96, 128, 10240, 12288, 14336, 16384, 20480};
 static const ap_set where_50[] = {{2, 0, 0, 1, values_47, 1}, {4, 0, 0, 1, values_15, 2}};
-static const int32_t values_51[] = {64, 96, 128, 14336, 16384, 20480, 32768};
+static const int32_t values_51[] = {64};
 static const ap_set where_52[] = {{2, 0, 0, 1, values_47, 1}, {4, 0, 0, 1, values_15, 2}, {5, 0, 0, 1, values_15, 2}};
-static const int32_t values_53[] = {64, 96, 128, 10240, 12288, 14336, 16384, 20480};
-static const ap_set where_54[] = {{2, 0, 0, 1, values_47, 1}, {4, 0, 0, 1, values_15, 2}, {5, 0, 0, 1, values_18, 1}};
-static const int32_t values_55[] = {128, 192, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 16384};
-static const ap_set where_56[] = {{2, 0, 0, 1, values_47, 1}, {4, 0, 0, 1, values_18, 1}};
-static const int32_t values_57[] = {3, 4};
-static const ap_set where_58[] = {{2, 0, 0, 1, values_57, 2}};
-static const ap_set where_59[] = {{2, 0, 0, 1, values_57, 2}, {4, 0, 0, 1, values_15, 2}};
-static const int32_t values_60[] = {128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
-static const ap_set where_61[] = {{2, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, values_15, 2}};
-static const int32_t values_62[] = {320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
-static const ap_set where_63[] = {{2, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, values_18, 1}};
-static const int32_t values_64[] = {4};
-static const ap_set where_65[] = {{2, 0, 0, 1, values_64, 1}};
-static const int32_t values_66[] = {3072, 10240, 12288, 14336, 24576, 28672, 32768};
+static const int32_t values_53[] = {128, 192, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 16384};
+static const ap_set where_54[] = {{2, 0, 0, 1, values_47, 1}, {4, 0, 0, 1, values_18, 1}};
+static const int32_t values_55[] = {3, 4};
+static const ap_set where_56[] = {{2, 0, 0, 1, values_55, 2}};
+static const ap_set where_57[] = {{2, 0, 0, 1, values_55, 2}, {4, 0, 0, 1, values_15, 2}};
+static const int32_t values_58[] = {128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
+static const ap_set where_59[] = {{2, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, values_15, 2}};
+static const int32_t values_60[] = {320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
+static const ap_set where_61[] = {{2, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, values_18, 1}};
+static const int32_t values_62[] = {20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
+static const int32_t values_63[] = {4};
+static const ap_set where_64[] = {{2, 0, 0, 1, values_63, 1}, {4, 0, 0, 1, values_18, 1}};
+static const int32_t values_65[] = {96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
+static const ap_set where_66[] = {{2, 0, 0, 1, values_63, 1}, {4, 0, 0, 1, values_15, 2}};
 static const ap_set where_67[] = {{0, 0, 0, 1, values_18, 1}};
-static const ap_set where_68[] = {{0, 0, 0, 1, values_64, 1}};
+static const ap_set where_68[] = {{0, 0, 0, 1, values_63, 1}};
 static const ap_tile_part parts_69[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"m", 8, 1, -1}, {"p", 9, 1, -1}, {"n", 10, 0, 0}, {"r", 12, 0, 0}};
 static const ap_tile_part parts_70[] = {{"w", 0, 0, -1}, {"v", 11, 0, -1}};
 static const ap_set where_71[] = {{0, 0, 0, 1, values_23, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_28, 1}};
@@ -93,7 +93,7 @@ static const ap_set where_73[] = {{0, 0, 0, 1, values_47, 1}};
 static const ap_set where_74[] = {{0, 0, 0, 1, values_23, 1}, {2, 0, 0, 1, values_23, 1}};
 static const int32_t values_75[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768};
 static const ap_set where_76[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_28, 1}, {3, 0, 0, 1, values_75, 28}};
-static const ap_set where_77[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_57, 2}};
+static const ap_set where_77[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_55, 2}};
 static const ap_set where_78[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_10, 1}};
 static const ap_set where_79[] = {{0, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_40, 1}};
 static const ap_set where_80[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_23, 1}};
@@ -146,17 +146,16 @@ static const ap_rule rules[] = {
     {where_46, 2, {3, 0, 0, 1, values_45, 11}, -1, 0, 0},
     {where_48, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_48, 1, {6, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_50, 2, {3, 0, 0, 1, values_49, 11}, -1, 0, 0},
-    {where_52, 3, {3, 0, 0, 1, values_51, 7}, -1, 0, 0},
-    {where_54, 3, {3, 0, 0, 1, values_53, 8}, -1, 0, 0},
-    {where_56, 2, {3, 0, 0, 1, values_55, 14}, -1, 0, 0},
-    {where_58, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_58, 1, {6, 0, 0, 1, values_10, 1}, -1, 0, 0},
-    {where_59, 2, {5, 0, 0, 1, values_15, 2}, -1, 0, 0},
-    {where_61, 2, {3, 0, 0, 1, values_60, 37}, -1, 0, 0},
-    {where_63, 2, {3, 0, 0, 1, values_62, 32}, -1, 0, 0},
-    {where_65, 1, {4, 0, 0, 1, values_15, 2}, -1, 0, 0},
-    {where_65, 1, {3, 0, 0, 1, values_66, 7}, -1, 0, 0},
+    {where_50, 2, {3, 0, 0, 1, values_49, 8}, -1, 0, 0},
+    {where_52, 3, {3, 0, 0, 1, values_51, 1}, -1, 0, 0},
+    {where_54, 2, {3, 0, 0, 1, values_53, 14}, -1, 0, 0},
+    {where_56, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_56, 1, {6, 0, 0, 1, values_10, 1}, -1, 0, 0},
+    {where_57, 2, {5, 0, 0, 1, values_15, 2}, -1, 0, 0},
+    {where_59, 2, {3, 0, 0, 1, values_58, 37}, -1, 0, 0},
+    {where_61, 2, {3, 0, 0, 1, values_60, 32}, -1, 0, 0},
+    {where_64, 2, {3, 0, 0, 1, values_62, 8}, -1, 0, 0},
+    {where_66, 2, {3, 0, 0, 1, values_65, 38}, -1, 0, 0},
     {where_67, 1, {5, 0, 0, 1, values_18, 1}, -1, 0, 0},
     {where_68, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_68, 1, {4, 0, 0, 1, values_18, 1}, -1, 0, 0},
@@ -220,7 +219,7 @@ const ap_family ap_family_layernorm = {
     0x1000000000,
     {0x200000000, 0x100000000, 0x20000000, 0x800, 0x200, 0x80, 0x1},
     {~0x7u, ~0x1u, ~0x7u, ~0x3ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
-    rules, 35,
+    rules, 34,
     13, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,
     templates, 12, routes, 13,

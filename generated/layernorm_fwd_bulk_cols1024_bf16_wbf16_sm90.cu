@@ -79,12 +79,10 @@ __device__ __forceinline__ int64_t round_down(int64_t byte) {
   return byte / 16 * 16;
 }
 
-// Sends a warp's part of its rows from `row` on, which begins at `from`, to shared memory. By one
-// lane.
+// Sends a warp's part of its rows from `row` on, `bytes` of each, which begins at `from`, to shared
+// memory. By one lane.
 __device__ __forceinline__ void send_part(const Args *args, int64_t row, const unsigned char *from,
                                           int bytes, uint32_t place, uint32_t barrier) {
-  if (row >= args->rows)
-    return;
   const int rows = (int)min(args->rows - row, (int64_t)ROWS);
   mbarrier_arrive_expect(barrier, rows * bytes);
   if (args->x_row_stride == args->columns) {
@@ -109,7 +107,6 @@ __device__ __forceinline__ void take_part(const Args *args, int64_t row, uint32_
   }
   bulk_commit();
 }
-
 // Of a thread's vectors: whether it has the last; of its first, the elements before the row; which
 // one the row ends in, and the elements of it that are the row's.
 struct Own {
@@ -156,7 +153,8 @@ __device__ __forceinline__ void load_parameter(const void *parameter, int column
 // `from` on; `per_value` is 1 / their number. `first` is where the first of them is. x: (VECTORS), the
 // lane's, and the first value in place of what is no part of the row.
 __device__ __forceinline__ float2 add_up(const unsigned char *from, const unsigned char *first,
-                                         Own own, float per_value, uint4 *x) {
+                                         Own own, float per_value,
+                                         uint4 *x) {
   // In one pass, about the first value: its squared difference to the mean is no more than so many
   // times the variance as there are values.
   const uint32_t bits = load_element(first, SIZE, 0);
@@ -184,9 +182,9 @@ __device__ __forceinline__ float2 add_up(const unsigned char *from, const unsign
 // y of a vector. weight, bias: (WORDS)
 __device__ __forceinline__ uint4 y_of(uint4 x, float mean, float rstd, const uint32_t *weight,
                                       const uint32_t *bias) {
-  uint32_t word[WORDS];
   float value[ELEMENTS], factor[ELEMENTS], added[ELEMENTS];
   widen_vector_bf16(x, value);
+  uint32_t word[WORDS];
   renew_words(weight, WORDS, word);
   widen_words_bf16(word, ELEMENTS, factor);
   renew_words(bias, WORDS, word);
@@ -200,8 +198,9 @@ __device__ __forceinline__ uint4 y_of(uint4 x, float mean, float rstd, const uin
 }
 
 // Writes y of a row's vectors of a thread, from `to` on. x: (VECTORS), weight, bias: (VECTORS, WORDS)
-__device__ __forceinline__ void write_own(unsigned char *to, Own own, const uint4 *x, float mean,
-                                          float rstd, const uint32_t (*weight)[WORDS],
+__device__ __forceinline__ void write_own(unsigned char *to,
+                                          Own own, const uint4 *x, float mean, float rstd,
+                                          const uint32_t (*weight)[WORDS],
                                           const uint32_t (*bias)[WORDS]) {
 #pragma unroll
   for (int i = 0; i < VECTORS; ++i) {
@@ -224,6 +223,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   // The rows of a warp, and how far apart it has others.
   const int64_t step = (int64_t)(gridDim.x / CLUSTER) * GROUPS * ROWS;
   const int64_t first_row = ((int64_t)(blockIdx.x / CLUSTER) * GROUPS + group) * ROWS;
+  // How often it has rows.
+  const int count = first_row < args.rows ? (int)((args.rows - first_row + step - 1) / step) : 0;
   const Part part = part_of(columns, 0, row_warp);
   unsigned char *const ring = smem + warp * RING_BYTES;
   const uint32_t places = shared_address(ring);
@@ -257,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   const int first_column = (part.begin + thread) * ELEMENTS - part.odd;
 #pragma unroll
   for (int i = 0; i < SLOTS; ++i) {
-    if (lane == 0)
+    if (lane == 0 && i < count)
       send_part(&args, first_row + i * step, from, bytes, places + i * PLACE_BYTES,
                 barrier + i * 8);
     from += x_step;
@@ -273,7 +274,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   const int own_begin = row_begin + thread * 16;
   const int first = row_begin + (part.begin == 0 ? part.odd * SIZE : 0);
   int slot = 0, phase = 0;
-  for (int64_t row = first_row; row < args.rows; row += step) {
+  int64_t row = first_row;
+#pragma unroll 1
+  for (int round = 0; round < count; ++round, row += step) {
     const int here = slot;
     unsigned char *const place = ring + here * PLACE_BYTES;
     wait_for_phase(barrier + here * 8, phase);
@@ -306,11 +309,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
       // What was taken back before has been read: later rows take its place.
       bulk_wait_read(1);
       const int before = here == 0 ? SLOTS - 1 : here - 1;
-      if (row != first_row)
+      if (round > 0 && round + SLOTS - 1 < count) {
         send_part(&args, row + (SLOTS - 1) * step, from, bytes, places + before * PLACE_BYTES,
                   barrier + before * 8);
+        from += x_step;
+      }
     }
-    from += row != first_row ? x_step : 0;
   }
   // Shared memory is there until the last rows have been taken.
   if (lane == 0)

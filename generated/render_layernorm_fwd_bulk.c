@@ -26,20 +26,30 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   int32_t cut = (rows == AP_LAYERNORM_ROWS_CUT) ? 1 : 0;
   int32_t few = (row_threads <= 32) ? 1 : 0;
   int32_t of_cluster = (row_threads > threads) ? 1 : 0;
+  int32_t edges = (dtype == AP_LAYERNORM_DTYPE_FP32) ? 3 : 7;
+  int32_t wide = ((dtype != AP_LAYERNORM_DTYPE_FP32) && (cols <= ((few ? 24 : 32) * row_threads))) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
        "//\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS");
-    STRING(cut ? " - 7" : "");
-    TEXT(" columns,\n"
-         "// rstd = 1 / sqrt(variance + eps).\n");
+    if (cut) {
+      TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS - ");
+      INTEGER(edges);
+      TEXT(" columns,\n");
+    } else {
+      TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS columns,\n");
+    }
+    TEXT("// rstd = 1 / sqrt(variance + eps).\n");
   } else {
-    TEXT("// y = x rstd weight + bias over the rows of a matrix of at most COLUMNS");
-    STRING(cut ? " - 7" : "");
-    TEXT(" columns, rstd =\n"
-         "// 1 / sqrt(mean square + eps).\n");
+    if (cut) {
+      TEXT("// y = x rstd weight + bias over the rows of a matrix of at most COLUMNS - ");
+      INTEGER(edges);
+      TEXT(" columns, rstd =\n");
+    } else {
+      TEXT("// y = x rstd weight + bias over the rows of a matrix of at most COLUMNS columns, rstd =\n");
+    }
+    TEXT("// 1 / sqrt(mean square + eps).\n");
   }
   TEXT("// ");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
@@ -140,9 +150,13 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "constexpr int ROW_VECTORS = COLUMNS / ELEMENTS;                         // that a row has a part of\n"
        "constexpr int WARP_VECTORS = (ROW_VECTORS + ROW_WARPS - 1) / ROW_WARPS;      // of these, a warp's\n"
        "constexpr int VECTORS = (WARP_VECTORS + LANES - 1) / LANES;                  // of a thread in a row\n"
-       "constexpr int FULL = VECTORS - 1; // of these, that every thread has: no row has fewer\n"
-       "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n"
-       "constexpr int PLACE_BYTES = ROWS * WARP_VECTORS * 16;\n"
+       "constexpr int FULL = VECTORS - 1; // of these, that every thread has: no row has fewer\n");
+  if (wide) {
+    TEXT("constexpr int WORDS = ELEMENTS; // of a vector's parameters, which are kept as fp32\n");
+  } else {
+    TEXT("constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n");
+  }
+  TEXT("constexpr int PLACE_BYTES = ROWS * WARP_VECTORS * 16;\n"
        "constexpr int RING_BYTES = (SLOTS * PLACE_BYTES + 127) / 128 * 128;\n"
        "constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
@@ -173,21 +187,17 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ int64_t round_down(int64_t byte) {\n"
        "  return byte / 16 * 16;\n"
        "}\n"
-       "\n"
-       "// Sends a warp's part of its rows from `row` on, which begins at `from`, to shared memory. By one\n"
-       "// lane.\n"
-       "__device__ __forceinline__ void send_part(const Args *args, int64_t row, const unsigned char *from,\n"
-       "                                          int bytes, uint32_t place, uint32_t barrier) {\n"
-       "  if (row >= args->rows)\n"
-       "    return;\n");
+       "\n");
   if (cut) {
-    TEXT("  // Except the matrix's last vector, if it is none.\n"
-         "  const int64_t end = round_down(args->rows * args->columns * SIZE);\n"
-         "  const int64_t left = (const unsigned char *)args->x + end - from;\n"
-         "  const int sent = left < bytes ? (int)left : bytes;\n"
-         "  mbarrier_arrive_expect(barrier, sent);\n"
-         "  bulk_load(place, from, sent, barrier);\n");
-  } else if (few) {
+    TEXT("// Sends a warp's part of its rows from `row` on, `bytes` that begin at `from`, to shared memory, of\n"
+         "// several rows as one piece. By one lane.\n");
+  } else {
+    TEXT("// Sends a warp's part of its rows from `row` on, `bytes` of each, which begins at `from`, to shared\n"
+         "// memory. By one lane.\n");
+  }
+  TEXT("__device__ __forceinline__ void send_part(const Args *args, int64_t row, const unsigned char *from,\n"
+       "                                          int bytes, uint32_t place, uint32_t barrier) {\n");
+  if (few && !cut) {
     TEXT("  const int rows = (int)min(args->rows - row, (int64_t)ROWS);\n"
          "  mbarrier_arrive_expect(barrier, rows * bytes);\n"
          "  if (args->x_row_stride == args->columns) {\n"
@@ -204,28 +214,45 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   TEXT("}\n"
        "\n");
   if (few) {
-    TEXT("// Takes y of a warp's rows from `row` on back, of `bytes` each. By one lane.\n"
-         "__device__ __forceinline__ void take_part(const Args *args, int64_t row, uint32_t place, int bytes) {\n"
-         "  unsigned char *const to = (unsigned char *)args->y + row * args->y_row_stride * SIZE;\n"
-         "  const int rows = (int)min(args->rows - row, (int64_t)ROWS);\n"
-         "  if (args->y_row_stride == args->columns) {\n"
-         "    bulk_store(to, place, rows * bytes);\n"
-         "  } else {\n"
-         "#pragma unroll 1\n"
-         "    for (int i = 0; i < rows; ++i)\n"
-         "      bulk_store(to + i * args->y_row_stride * SIZE, place + i * bytes, bytes);\n"
-         "  }\n"
-         "  bulk_commit();\n"
-         "}\n"
-         "\n");
+    if (cut) {
+      TEXT("// Takes y of `rows` rows of a warp back to `to`, the first of which begins `odd` elements after\n"
+           "// `place` does: their whole vectors by the copy engine, and what lies beside those by lanes. Called\n"
+           "// by all.\n"
+           "__device__ __forceinline__ void take_part(unsigned char *to, int columns, int rows, int odd,\n"
+           "                                          unsigned char *place) {\n"
+           "  const int lane = threadIdx.x % 32, end = odd + rows * columns;\n"
+           "  const int at = lane < ELEMENTS ? lane : end / ELEMENTS * ELEMENTS + lane - ELEMENTS;\n"
+           "  if ((lane < ELEMENTS && odd != 0 && lane >= odd) ||\n"
+           "      (lane >= ELEMENTS && lane < 2 * ELEMENTS && at < end))\n"
+           "    store_element(to, SIZE, at, load_element(place, SIZE, at));\n"
+           "  const int skipped = odd == 0 ? 0 : 16;\n"
+           "  if (lane == 0)\n"
+           "    bulk_store(to + skipped, shared_address(place) + skipped, end / ELEMENTS * 16 - skipped);\n"
+           "}\n");
+    } else {
+      TEXT("// Takes y of a warp's rows from `row` on back, of `bytes` each. By one lane.\n"
+           "__device__ __forceinline__ void take_part(const Args *args, int64_t row, uint32_t place, int bytes) {\n"
+           "  unsigned char *const to = (unsigned char *)args->y + row * args->y_row_stride * SIZE;\n"
+           "  const int rows = (int)min(args->rows - row, (int64_t)ROWS);\n"
+           "  if (args->y_row_stride == args->columns) {\n"
+           "    bulk_store(to, place, rows * bytes);\n"
+           "  } else {\n"
+           "#pragma unroll 1\n"
+           "    for (int i = 0; i < rows; ++i)\n"
+           "      bulk_store(to + i * args->y_row_stride * SIZE, place + i * bytes, bytes);\n"
+           "  }\n"
+           "  bulk_commit();\n"
+           "}\n");
+    }
   }
   if (cut) {
-    TEXT("// What the copy engine leaves at the matrix's end, of a warp's part of its rows from `row` on.\n"
+    TEXT("// What the copy engine leaves at the matrix's end, of a warp's part of its last rows, from `row`\n"
+         "// on.\n"
          "__device__ __forceinline__ void complete_part(const Args *args, int64_t row, Part part, int bytes,\n"
          "                                              unsigned char *place) {\n"
          "  const int64_t row_bytes = (int64_t)args->columns * SIZE, total = args->rows * row_bytes;\n"
          "  const int64_t begin = round_down(row * row_bytes) + part.begin * 16, sent = round_down(total);\n"
-         "  if (row + 1 < args->rows || begin + bytes <= sent || total == sent)\n"
+         "  if (begin + bytes <= sent || total == sent)\n"
          "    return;\n"
          "  const int64_t from = sent + threadIdx.x % 32 * SIZE;\n"
          "  if (threadIdx.x % 32 < ELEMENTS)\n"
@@ -235,17 +262,26 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "  __syncwarp();\n"
          "}\n"
          "\n"
-         "// A vector whose elements before `from` and from `to` on are those of `filler`.\n"
-         "__device__ __forceinline__ uint4 keep_elements(uint4 vector, int from, int to, uint32_t filler) {\n"
-         "  uint32_t word[4] = {vector.x, vector.y, vector.z, vector.w};\n"
+         "// Of a vector the bits of its first `count` elements.\n"
+         "__device__ __forceinline__ uint4 mask_elements(int count) {\n"
+         "  uint32_t word[4];\n"
          "#pragma unroll\n"
-         "  for (int i = 0; i < 4; ++i) {\n"
-         "    const uint32_t low = 2 * i >= from && 2 * i < to ? 0xffff : 0;\n"
-         "    const uint32_t high = 2 * i + 1 >= from && 2 * i + 1 < to ? 0xffff0000 : 0;\n"
-         "    word[i] = (word[i] & (low | high)) | (filler & ~(low | high));\n"
-         "  }\n"
-         "  const uint4 kept = {word[0], word[1], word[2], word[3]};\n"
-         "  return kept;\n"
+         "  for (int i = 0; i < 4; ++i)\n");
+    if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+      TEXT("    word[i] = count > i ? 0xffffffff : 0;\n");
+    } else {
+      TEXT("    word[i] = count > 2 * i + 1 ? 0xffffffff : count > 2 * i ? 0xffff : 0;\n");
+    }
+    TEXT("  const uint4 mask = {word[0], word[1], word[2], word[3]};\n"
+         "  return mask;\n"
+         "}\n"
+         "\n"
+         "// A vector of the bits of `first` where `mask` has any, else of `other`.\n"
+         "__device__ __forceinline__ uint4 choose_bits(uint4 mask, uint4 first, uint4 other) {\n"
+         "  const uint4 chosen = {\n"
+         "      (first.x & mask.x) | (other.x & ~mask.x), (first.y & mask.y) | (other.y & ~mask.y),\n"
+         "      (first.z & mask.z) | (other.z & ~mask.z), (first.w & mask.w) | (other.w & ~mask.w)};\n"
+         "  return chosen;\n"
          "}\n"
          "\n");
   }
@@ -284,16 +320,51 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (cut) {
-    TEXT("// And so have elements that are not the row's. x: (VECTORS)\n"
-         "__device__ __forceinline__ void fill_edges(Own own, uint32_t filler, uint4 *x) {\n"
-         "  if (own.head != 0)\n"
-         "    x[0] = keep_elements(x[0], own.head, ELEMENTS, filler);\n"
+    TEXT("// And so have elements that are not the row's. masks: (ELEMENTS + 1), of mask_elements(), by how\n"
+         "// many those are; x: (VECTORS)\n"
+         "__device__ __forceinline__ void fill_edges(Own own, uint32_t filler, const uint4 *masks,\n"
+         "                                           uint4 *x) {\n"
+         "  const uint4 fill = {filler, filler, filler, filler};\n"
+         "  x[0] = choose_bits(masks[own.head], fill, x[0]);\n"
          "#pragma unroll\n"
          "  for (int i = FULL - 1; i < VECTORS; ++i)\n"
-         "    if (i == own.last)\n"
-         "      x[i] = keep_elements(x[i], 0, own.end, filler);\n"
+         "    x[i] = choose_bits(masks[i == own.last ? own.end : ELEMENTS], x[i], fill);\n"
          "}\n"
          "\n");
+  }
+  if (cut) {
+    TEXT("// The words of a parameter's elements from `column` on, as many as a vector of a row has; 0 unless\n"
+         "// they are all there");
+    STRING((params != AP_LAYERNORM_PARAMS_FP32) ? "" : ", or for each of fp32 that is not");
+    TEXT(".\n"
+         "__device__ __forceinline__ void load_whole_vector(const void *parameter, int columns, int column,\n"
+         "                                                  uint32_t *word) {\n"
+         "  const unsigned char *const from =\n"
+         "      (const unsigned char *)parameter + (int64_t)column * PARAMETER_SIZE;\n");
+    if (params == AP_LAYERNORM_PARAMS_FP32) {
+      TEXT("#pragma unroll\n"
+           "  for (int j = 0; j < ELEMENTS; ++j)\n"
+           "    word[j] = load_4_if((uint32_t)(column + j) < (uint32_t)columns, from + j * 4, 0);\n");
+    } else {
+      TEXT("  load_halves(from, column >= 0 && column + ELEMENTS <= columns, ELEMENTS, word);\n");
+    }
+    TEXT("}\n"
+         "\n");
+    if (params != AP_LAYERNORM_PARAMS_FP32) {
+      TEXT("// Those of a vector of which some are there, and 0 for others.\n"
+           "__device__ __forceinline__ void load_end_vector(const void *parameter, int columns, int column,\n"
+           "                                                uint32_t *word) {\n"
+           "  if ((column >= 0 && column + ELEMENTS <= columns) || column >= columns)\n"
+           "    return;\n"
+           "#pragma unroll\n"
+           "  for (int j = 0; j < ELEMENTS; ++j) {\n"
+           "    const unsigned char *const from = (const unsigned char *)parameter + (int64_t)(column + j) * 2;\n"
+           "    const uint32_t bits = load_2_if((uint32_t)(column + j) < (uint32_t)columns, from, 0);\n"
+           "    word[j / 2] |= bits << j % 2 * 16;\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
   }
   TEXT("// The words of a parameter of a thread's columns, of which the first vector begins with `column`;\n"
        "// `absent` where there is none. word: (VECTORS, WORDS)\n"
@@ -307,31 +378,45 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "    for (int i = 0; i < VECTORS; ++i)\n"
        "      narrow_words_");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  STRING(wide ? "fp32" : in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(filler, ELEMENTS, word[i]);\n"
        "    return;\n"
        "  }\n");
   if (cut) {
-    TEXT("  // A loop, so that this takes little code: vectors come in at the end, and those before move up.\n"
-         "#pragma unroll 1\n"
+    TEXT("  uint32_t loaded[VECTORS][ELEMENTS * PARAMETER_SIZE / 4];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i)\n"
+         "    load_whole_vector(parameter, columns, column + i * LANES * ELEMENTS, loaded[i]);\n");
+    if (params != AP_LAYERNORM_PARAMS_FP32) {
+      TEXT("  // Those at the row's ends.\n"
+           "  load_end_vector(parameter, columns, column, loaded[0]);\n"
+           "#pragma unroll\n"
+           "  for (int i = FULL == 1 ? FULL : FULL - 1; i < VECTORS; ++i)\n"
+           "    load_end_vector(parameter, columns, column + i * LANES * ELEMENTS, loaded[i]);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n");
+    if (wide) {
+      TEXT("    float value[ELEMENTS];\n"
+           "    widen_words_");
+      STRING(in->word[AP_LAYERNORM_PARAMS]);
+      TEXT("(loaded[i], ELEMENTS, value);\n"
+           "    narrow_words_fp32(value, ELEMENTS, word[i]);\n");
+    } else {
+      TEXT("    renew_words(loaded[i], WORDS, word[i]);\n");
+    }
+    TEXT("  }\n");
+  } else if (wide) {
+    TEXT("  uint32_t narrow[VECTORS][ELEMENTS * PARAMETER_SIZE / 4];\n"
+         "  load_parameter_vectors(parameter, PARAMETER_SIZE, columns, ELEMENTS, column / ELEMENTS, LANES,\n"
+         "                         VECTORS, narrow[0]);\n"
+         "#pragma unroll\n"
          "  for (int i = 0; i < VECTORS; ++i) {\n"
-         "    uint32_t loaded[WORDS];\n"
-         "#pragma unroll\n"
-         "    for (int j = 0; j < WORDS; ++j)\n"
-         "      loaded[j] = 0;\n"
-         "#pragma unroll\n"
-         "    for (int j = 0; j < ELEMENTS; ++j) {\n"
-         "      const int at = column + i * LANES * ELEMENTS + j;\n"
-         "      const bool has = (uint32_t)at < (uint32_t)columns;\n"
-         "      const uint32_t bits = has ? load_element(parameter, PARAMETER_SIZE, at) : 0;\n"
-         "      loaded[j * PARAMETER_SIZE / 4] |= bits << (PARAMETER_SIZE == 2 ? j % 2 * 16 : 0);\n"
-         "    }\n"
-         "#pragma unroll\n"
-         "    for (int j = 0; j < (VECTORS - 1) * WORDS; ++j)\n"
-         "      word[0][j] = word[0][j + WORDS];\n"
-         "#pragma unroll\n"
-         "    for (int j = 0; j < WORDS; ++j)\n"
-         "      word[VECTORS - 1][j] = loaded[j];\n"
+         "    float value[ELEMENTS];\n"
+         "    widen_words_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(narrow[i], ELEMENTS, value);\n"
+         "    narrow_words_fp32(value, ELEMENTS, word[i]);\n"
          "  }\n");
   } else {
     TEXT("  load_parameter_vectors(parameter, PARAMETER_SIZE, columns, ELEMENTS, column / ELEMENTS, LANES,\n"
@@ -343,7 +428,11 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "// `from` on; `per_value` is 1 / their number. `first` is where the first of them is. x: (VECTORS), the\n"
        "// lane's, and the first value in place of what is no part of the row.\n"
        "__device__ __forceinline__ float2 add_up(const unsigned char *from, const unsigned char *first,\n"
-       "                                         Own own, float per_value, uint4 *x) {\n");
+       "                                         Own own, float per_value,\n");
+  if (cut) {
+    TEXT("                                         const uint4 *masks, bool edges,\n");
+  }
+  TEXT("                                         uint4 *x) {\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("  // In one pass, about the first value: its squared difference to the mean is no more than so many\n"
          "  // times the variance as there are values.\n"
@@ -356,7 +445,8 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
     TEXT(";\n"
          "  load_own(from, own, filler, x);\n");
     if (cut) {
-      TEXT("  fill_edges(own, filler, x);\n");
+      TEXT("  if (edges)\n"
+           "    fill_edges(own, filler, masks, x);\n");
     }
     TEXT("  float2 sums = {0.0f, 0.0f};\n"
          "#pragma unroll\n"
@@ -378,7 +468,8 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  load_own(from, own, 0, x);\n");
     if (cut) {
-      TEXT("  fill_edges(own, 0, x);\n");
+      TEXT("  if (edges)\n"
+           "    fill_edges(own, 0, masks, x);\n");
     }
     TEXT("  float2 all = {0.0f, 0.0f};\n"
          "#pragma unroll\n"
@@ -399,19 +490,24 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "// y of a vector. weight, bias: (WORDS)\n"
        "__device__ __forceinline__ uint4 y_of(uint4 x, float mean, float rstd, const uint32_t *weight,\n"
        "                                      const uint32_t *bias) {\n"
-       "  uint32_t word[WORDS];\n"
        "  float value[ELEMENTS], factor[ELEMENTS], added[ELEMENTS];\n"
        "  widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(x, value);\n"
-       "  renew_words(weight, WORDS, word);\n"
-       "  widen_words_");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(word, ELEMENTS, factor);\n"
-       "  renew_words(bias, WORDS, word);\n"
-       "  widen_words_");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(word, ELEMENTS, added);\n");
+  TEXT("(x, value);\n");
+  if (wide) {
+    TEXT("  widen_words_fp32(weight, ELEMENTS, factor);\n"
+         "  widen_words_fp32(bias, ELEMENTS, added);\n");
+  } else {
+    TEXT("  uint32_t word[WORDS];\n"
+         "  renew_words(weight, WORDS, word);\n"
+         "  widen_words_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(word, ELEMENTS, factor);\n"
+         "  renew_words(bias, WORDS, word);\n"
+         "  widen_words_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(word, ELEMENTS, added);\n");
+  }
   if (dtype == AP_LAYERNORM_DTYPE_FP32) {
     TEXT("#pragma unroll\n"
          "  for (int j = 0; j < ELEMENTS; ++j)\n"
@@ -428,40 +524,63 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   TEXT("(value);\n"
        "}\n"
        "\n");
-  if (cut) {
-    TEXT("// Stores the elements of a vector from `begin` on and before `end`.\n"
-         "__device__ __forceinline__ void store_edge_vector(unsigned char *to, uint4 y, int begin, int end) {\n"
-         "  const uint32_t word[4] = {y.x, y.y, y.z, y.w};\n"
+  if (cut && few) {
+    TEXT("// Writes y of a row's vectors of a thread to their places, from `to` on. Where rows meet within a\n"
+         "// vector it is written first by the row that ends there. Called by all lanes; who has no row has\n"
+         "// `has` 0. masks: as above, x: (VECTORS), weight, bias: (VECTORS, WORDS)\n"
+         "__device__ __forceinline__ void write_own(unsigned char *to, Own own, bool has, bool begins,\n"
+         "                                          const uint4 *masks, const uint4 *x, float mean,\n"
+         "                                          float rstd, const uint32_t (*weight)[WORDS],\n"
+         "                                          const uint32_t (*bias)[WORDS]) {\n"
+         "  const uint4 first = y_of(x[0], mean, rstd, weight[0], bias[0]);\n"
+         "  if (has && !begins)\n"
+         "    *(uint4 *)to = first;\n"
          "#pragma unroll\n"
-         "  for (int i = 0; i < ELEMENTS; ++i)\n"
-         "    if (i >= begin && i < end)\n"
-         "      store_element(to, SIZE, i, word[i / 2] >> i % 2 * 16 & 0xffff);\n"
+         "  for (int i = 1; i < VECTORS; ++i) {\n"
+         "    const uint4 y = y_of(x[i], mean, rstd, weight[i], bias[i]);\n"
+         "    if (has && (i < FULL || own.more))\n"
+         "      *(uint4 *)(to + i * LANES * 16) = y;\n"
+         "  }\n"
+         "  // All lanes arrive and wait: the ends of rows are there.\n"
+         "  __syncwarp();\n"
+         "  if (has && begins)\n"
+         "    *(uint4 *)to = choose_bits(masks[own.head], *(const uint4 *)to, first);\n"
+         "}\n"
+         "\n");
+  } else {
+    if (cut) {
+      TEXT("// Writes y of a row's vectors of a thread, from `to` on, and of those that hold elements of others\n"
+           "// too, the row's first and last, to `ends`. x: (VECTORS), ends: (2), weight, bias: (VECTORS, WORDS)\n");
+    } else {
+      TEXT("// Writes y of a row's vectors of a thread, from `to` on. x: (VECTORS), weight, bias: (VECTORS, WORDS)\n");
+    }
+    TEXT("__device__ __forceinline__ void write_own(unsigned char *to,\n");
+    if (cut) {
+      TEXT("                                          uint4 *ends,\n");
+    }
+    TEXT("                                          Own own, const uint4 *x, float mean, float rstd,\n"
+         "                                          const uint32_t (*weight)[WORDS],\n"
+         "                                          const uint32_t (*bias)[WORDS]) {\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    if (i == FULL && !own.more)\n"
+         "      return;\n"
+         "    const uint4 y = y_of(x[i], mean, rstd, weight[i], bias[i]);\n"
+         "    unsigned char *const vector = to + i * LANES * 16;\n");
+    if (cut) {
+      TEXT("    if (i == 0 && own.head != 0)\n"
+           "      ends[0] = y;\n"
+           "    else if (i >= FULL - 1 && i == own.last)\n"
+           "      ends[1] = y;\n"
+           "    else\n"
+           "      *(uint4 *)vector = y;\n");
+    } else {
+      TEXT("    *(uint4 *)vector = y;\n");
+    }
+    TEXT("  }\n"
          "}\n"
          "\n");
   }
-  TEXT("// Writes y of a row's vectors of a thread, from `to` on. x: (VECTORS), weight, bias: (VECTORS, WORDS)\n"
-       "__device__ __forceinline__ void write_own(unsigned char *to, Own own, const uint4 *x, float mean,\n"
-       "                                          float rstd, const uint32_t (*weight)[WORDS],\n"
-       "                                          const uint32_t (*bias)[WORDS]) {\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    if (i == FULL && !own.more)\n"
-       "      return;\n"
-       "    const uint4 y = y_of(x[i], mean, rstd, weight[i], bias[i]);\n"
-       "    unsigned char *const vector = to + i * LANES * 16;\n");
-  if (cut) {
-    TEXT("    if (i == 0 && own.head != 0)\n"
-         "      store_edge_vector(vector, y, own.head, i == own.last ? own.end : ELEMENTS);\n"
-         "    else if (i >= FULL - 1 && i == own.last)\n"
-         "      store_edge_vector(vector, y, 0, own.end);\n"
-         "    else\n"
-         "      *(uint4 *)vector = y;\n");
-  } else {
-    TEXT("    *(uint4 *)vector = y;\n");
-  }
-  TEXT("  }\n"
-       "}\n"
-       "\n");
   if (!few) {
     TEXT("constexpr int PART_LANES = ROW_WARPS <= 2    ? 2\n"
          "                           : ROW_WARPS <= 4  ? 4\n"
@@ -547,8 +666,15 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  // The rows of a warp, and how far apart it has others.\n"
        "  const int64_t step = (int64_t)(gridDim.x / CLUSTER) * GROUPS * ROWS;\n"
-       "  const int64_t first_row = ((int64_t)(blockIdx.x / CLUSTER) * GROUPS + group) * ROWS;\n");
-  if (cut) {
+       "  const int64_t first_row = ((int64_t)(blockIdx.x / CLUSTER) * GROUPS + group) * ROWS;\n"
+       "  // How often it has rows.\n"
+       "  const int count = first_row < args.rows ? (int)((args.rows - first_row + step - 1) / step) : 0;\n");
+  if (cut && few) {
+    TEXT("  // The first of the warp's rows begins so many elements after its place does, and this lane's.\n"
+         "  const int warp_odd = (int)(first_row * columns % ELEMENTS);\n"
+         "  const int lane_odd = warp_odd + lane / LANES * columns;\n"
+         "  const Part part = part_of(columns, lane_odd % ELEMENTS, row_warp);\n");
+  } else if (cut) {
     TEXT("  const Part part = part_of(columns, (int)(first_row * columns % ELEMENTS), row_warp);\n");
   } else {
     TEXT("  const Part part = part_of(columns, 0, row_warp);\n");
@@ -562,6 +688,15 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "      mbarrier_init(barrier + i * 8, 1);\n"
        "    fence_mbarrier_init();\n"
        "  }\n");
+  if (cut) {
+    TEXT("  __shared__ uint4 masks[ELEMENTS + 1];\n"
+         "  if (threadIdx.x <= ELEMENTS)\n"
+         "    masks[threadIdx.x] = mask_elements(threadIdx.x);\n");
+    if (few || of_cluster) {
+      TEXT("  // All threads arrive and wait: the masks are there.\n"
+           "  __syncthreads();\n");
+    }
+  }
   if (!few) {
     TEXT("  __shared__ RowParts row_parts[GROUPS][2];\n"
          "  RowParts *const parts = row_parts[group];\n");
@@ -581,8 +716,16 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   if (cut) {
     TEXT("  const int64_t row_bytes = (int64_t)columns * SIZE, x_step = step * row_bytes;\n"
          "  const unsigned char *from =\n"
-         "      (const unsigned char *)args.x + round_down(first_row * row_bytes) + part.begin * 16;\n"
-         "  const int bytes = part.vectors * 16;\n");
+         "      (const unsigned char *)args.x + round_down(first_row * row_bytes) + part.begin * 16;\n");
+    if (few) {
+      TEXT("  const int bytes = (warp_odd + ROWS * columns + ELEMENTS - 1) / ELEMENTS * 16;\n");
+    } else {
+      TEXT("  const int bytes = part.vectors * 16;\n");
+    }
+    TEXT("  // Of its last rows, without the matrix's last vector, if it is none.\n"
+         "  const int64_t sent = round_down(args.rows * row_bytes);\n"
+         "  const int64_t last = round_down(first_row * row_bytes) + part.begin * 16 + (count - 1) * x_step;\n"
+         "  const int last_bytes = sent - last < bytes ? (int)(sent - last) : bytes;\n");
   } else {
     TEXT("  const int64_t x_step = step * args.x_row_stride * SIZE;\n"
          "  const unsigned char *from =\n"
@@ -594,12 +737,14 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "#pragma unroll 1\n"
        "  for (int i = 0; i < PREFETCHED; ++i) {\n"
        "    const int64_t left = args.rows - first_row - i * step;\n");
-  if (few) {
+  if (few && !cut) {
     TEXT("    const int rows = args.x_row_stride == columns && left > ROWS ? ROWS : 1;\n");
   } else {
     TEXT("    constexpr int rows = 1;\n");
   }
-  TEXT("    if (left > 0)\n"
+  TEXT("    if (left ");
+  STRING((cut && few) ? ">= ROWS" : "> 0");
+  TEXT(")\n"
        "      prefetch_row(from + i * x_step, 1, rows * bytes, lane, 32);\n"
        "  }\n"
        "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
@@ -611,10 +756,15 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "  const int first_column = (part.begin + thread) * ELEMENTS - part.odd;\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < SLOTS; ++i) {\n"
-       "    if (lane == 0)\n"
-       "      send_part(&args, first_row + i * step, from, bytes, places + i * PLACE_BYTES,\n"
-       "                barrier + i * 8);\n"
-       "    from += x_step;\n"
+       "    if (lane == 0 && i < count)\n");
+  if (cut) {
+    TEXT("      send_part(&args, first_row + i * step, from, i + 1 == count ? last_bytes : bytes,\n"
+         "                places + i * PLACE_BYTES, barrier + i * 8);\n");
+  } else {
+    TEXT("      send_part(&args, first_row + i * step, from, bytes, places + i * PLACE_BYTES,\n"
+         "                barrier + i * 8);\n");
+  }
+  TEXT("    from += x_step;\n"
        "    // The parameters come before the rows that follow the first.\n"
        "    if (i == 0) {\n"
        "      load_parameter(args.weight, columns, first_column, 1.0f, weight);\n"
@@ -623,16 +773,39 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "  const Own own = own_of(columns, part, thread);\n"
        "  // In its place, the thread's first vector, and the first value of all lanes that have a row.\n");
-  if (few) {
-    TEXT("  const int row_begin = lane / LANES * columns * SIZE;\n");
+  if (cut && few) {
+    TEXT("  const int own_begin = lane_odd / ELEMENTS * 16 + thread * 16, first = lane_odd * SIZE;\n"
+         "  constexpr bool edges = true;\n");
   } else {
-    TEXT("  constexpr int row_begin = 0;\n");
+    if (few) {
+      TEXT("  const int row_begin = lane / LANES * columns * SIZE;\n");
+    } else {
+      TEXT("  constexpr int row_begin = 0;\n");
+    }
+    TEXT("  const int own_begin = row_begin + thread * 16;\n"
+         "  const int first = row_begin + (part.begin == 0 ? part.odd * SIZE : 0);\n");
   }
-  TEXT("  const int own_begin = row_begin + thread * 16;\n"
-       "  const int first = row_begin + (part.begin == 0 ? part.odd * SIZE : 0);\n"
-       "  int slot = 0, phase = 0;\n");
+  if (cut && !few) {
+    TEXT("  // Elements at the row's ends that are in vectors with those of other rows, which lanes store one\n"
+         "  // each: whether the warp has any, and where this lane's is in what the warp has.\n"
+         "  __shared__ uint4 warp_ends[WARPS][2];\n"
+         "  const int end = columns + part.odd - part.begin * ELEMENTS; // of the row\n"
+         "  const bool begins = part.begin == 0 && part.odd != 0;\n"
+         "  const bool ends = end <= part.vectors * ELEMENTS && end % ELEMENTS != 0;\n"
+         "  const bool edges = begins || ends;\n"
+         "  const int edge = lane < ELEMENTS ? lane : end / ELEMENTS * ELEMENTS + lane - ELEMENTS;\n"
+         "  const bool has_edge = (begins && lane < ELEMENTS && lane >= part.odd) ||\n"
+         "                        (ends && lane >= ELEMENTS && lane < 2 * ELEMENTS && edge < end);\n");
+  }
+  TEXT("  int slot = 0, phase = 0;\n");
   if (few) {
-    TEXT("  for (int64_t row = first_row; row < args.rows; row += step) {\n"
+    TEXT("  int64_t row = first_row;\n");
+    if (cut) {
+      TEXT("  unsigned char *y = (unsigned char *)args.y + (first_row * columns - warp_odd) * SIZE;\n"
+           "  const int64_t y_step = x_step;\n");
+    }
+    TEXT("#pragma unroll 1\n"
+         "  for (int round = 0; round < count; ++round, row += step) {\n"
          "    const int here = slot;\n"
          "    unsigned char *const place = ring + here * PLACE_BYTES;\n"
          "    wait_for_phase(barrier + here * 8, phase);\n"
@@ -642,16 +815,27 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "    const bool has = row + lane / LANES < args.rows;\n"
          "    Own own_here = own;\n"
          "    own_here.more = own.more && has;\n"
-         "    uint4 x[VECTORS];\n"
-         "    const float2 all = add_up(place + (has ? own_begin : thread * 16), place + (has ? first : 0),\n"
-         "                              own_here, args.per_column, x);\n"
-         "    renew_vectors(x, VECTORS);\n"
+         "    uint4 x[VECTORS];\n");
+    if (cut) {
+      TEXT("    if (round + 1 == count)\n"
+           "      complete_part(&args, row, part, bytes, place);\n"
+           "    const float2 all = add_up(place + (has ? own_begin : thread * 16), place + (has ? first : 0),\n"
+           "                              own_here, args.per_column, masks, edges, x);\n");
+    } else {
+      TEXT("    const float2 all = add_up(place + (has ? own_begin : thread * 16), place + (has ? first : 0),\n"
+           "                              own_here, args.per_column, x);\n");
+    }
+    TEXT("    renew_vectors(x, VECTORS);\n"
          "    const float rstd = reciprocal_sqrt_approx(all.y * args.per_column + args.eps);\n"
          "    // All lanes arrive and wait: they have read the rows.\n"
-         "    __syncwarp();\n"
-         "    if (has)\n"
-         "      write_own(place + own_begin, own_here, x, all.x, rstd, weight, bias);\n"
-         "    if (thread == 0 && has) {\n"
+         "    __syncwarp();\n");
+    if (cut) {
+      TEXT("    write_own(place + own_begin, own_here, has, thread == 0, masks, x, all.x, rstd, weight, bias);\n");
+    } else {
+      TEXT("    if (has)\n"
+           "      write_own(place + own_begin, own_here, x, all.x, rstd, weight, bias);\n");
+    }
+    TEXT("    if (thread == 0 && has) {\n"
          "      if (CENTERED && args.mean)\n"
          "        args.mean[row + lane / LANES] = all.x;\n"
          "      if (args.rstd)\n"
@@ -659,17 +843,34 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "    // The copy engine, which lane 0 asks, sees what all have written.\n"
          "    fence_proxy_async();\n"
-         "    __syncwarp();\n"
-         "    if (lane == 0) {\n"
-         "      take_part(&args, row, places + here * PLACE_BYTES, bytes);\n"
-         "      // What was taken back before has been read: later rows take its place.\n"
+         "    __syncwarp();\n");
+    if (cut) {
+      TEXT("    if (ROWS < ELEMENTS || round + 1 == count)\n"
+           "      take_part(y, columns, (int)min(args.rows - row, (int64_t)ROWS), warp_odd, place);\n"
+           "    else if (lane == 0)\n"
+           "      bulk_store(y, places + here * PLACE_BYTES, bytes);\n"
+           "    y += y_step;\n"
+           "    if (lane == 0) {\n"
+           "      bulk_commit();\n");
+    } else {
+      TEXT("    if (lane == 0) {\n"
+           "      take_part(&args, row, places + here * PLACE_BYTES, bytes);\n");
+    }
+    TEXT("      // What was taken back before has been read: later rows take its place.\n"
          "      bulk_wait_read(1);\n"
          "      const int before = here == 0 ? SLOTS - 1 : here - 1;\n"
-         "      if (row != first_row)\n"
-         "        send_part(&args, row + (SLOTS - 1) * step, from, bytes, places + before * PLACE_BYTES,\n"
-         "                  barrier + before * 8);\n"
+         "      if (round > 0 && round + SLOTS - 1 < count) {\n");
+    if (cut) {
+      TEXT("        send_part(&args, row + (SLOTS - 1) * step, from,\n"
+           "                  round + SLOTS == count ? last_bytes : bytes, places + before * PLACE_BYTES,\n"
+           "                  barrier + before * 8);\n");
+    } else {
+      TEXT("        send_part(&args, row + (SLOTS - 1) * step, from, bytes, places + before * PLACE_BYTES,\n"
+           "                  barrier + before * 8);\n");
+    }
+    TEXT("        from += x_step;\n"
+         "      }\n"
          "    }\n"
-         "    from += row != first_row ? x_step : 0;\n"
          "  }\n"
          "  // Shared memory is there until the last rows have been taken.\n"
          "  if (lane == 0)\n"
@@ -695,28 +896,40 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  uint4 x[VECTORS];\n"
          "  float2 next_sums = {0.0f, 0.0f};\n"
-         "  if (first_row < args.rows) {\n"
+         "  if (count > 0) {\n"
          "    wait_for_phase(barrier, 0);\n");
     if (cut) {
-      TEXT("    complete_part(&args, first_row, part, bytes, ring);\n");
+      TEXT("    if (count == 1)\n"
+           "      complete_part(&args, first_row, part, bytes, ring);\n");
     }
-    TEXT("    next_sums = add_up(ring + own_begin, ring + first, own, per_value, x);\n"
-         "  }\n"
+    if (cut) {
+      TEXT("    next_sums = add_up(ring + own_begin, ring + first, own, per_value, masks, edges, x);\n");
+    } else {
+      TEXT("    next_sums = add_up(ring + own_begin, ring + first, own, per_value, x);\n");
+    }
+    TEXT("  }\n"
          "  tell(&parts[0], row_warp, next_sums);\n"
          "  int turn = 0, parity = 0; // parity: of the phase of parts[turn]\n"
-         "  for (int64_t row = first_row; row < args.rows; row += step) {\n"
+         "  int64_t row = first_row;\n"
+         "#pragma unroll 1\n"
+         "  for (int round = 0; round < count; ++round, row += step) {\n"
          "    const int here = slot;\n"
          "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n"
          "    phase ^= slot == 0;\n"
          "    // What the next row amounts to, while others arrive.\n"
-         "    if (row + step < args.rows) {\n"
+         "    if (round + 1 < count) {\n"
          "      unsigned char *const place = ring + slot * PLACE_BYTES;\n"
          "      wait_for_phase(barrier + slot * 8, phase);\n");
     if (cut) {
-      TEXT("      complete_part(&args, row + step, part, bytes, place);\n");
+      TEXT("      if (round + 2 == count)\n"
+           "        complete_part(&args, row + step, part, bytes, place);\n");
     }
-    TEXT("      next_sums = add_up(place + own_begin, place + first, own, per_value, x);\n"
-         "    }\n"
+    if (cut) {
+      TEXT("      next_sums = add_up(place + own_begin, place + first, own, per_value, masks, edges, x);\n");
+    } else {
+      TEXT("      next_sums = add_up(place + own_begin, place + first, own, per_value, x);\n");
+    }
+    TEXT("    }\n"
          "\n"
          "    // Hands over what all warps have of this row.\n"
          "    await_parts(&parts[turn], parity);\n");
@@ -758,9 +971,19 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "    turn ^= 1;\n"
          "    tell(&parts[turn], row_warp, next_sums);\n"
          "\n"
-         "    load_own(ring + here * PLACE_BYTES + own_begin, own, 0, x);\n"
-         "    write_own(y, own, x, mean, rstd, weight, bias);\n"
-         "    y += y_step;\n"
+         "    load_own(ring + here * PLACE_BYTES + own_begin, own, 0, x);\n");
+    if (cut) {
+      TEXT("    write_own(y, warp_ends[warp], own, x, mean, rstd, weight, bias);\n"
+           "    if (edges) {\n"
+           "      // All lanes arrive and wait: what is at the row's ends is there.\n"
+           "      __syncwarp();\n"
+           "      if (has_edge)\n"
+           "        store_element(y - own_begin, SIZE, edge, load_element(warp_ends[warp], SIZE, lane));\n"
+           "    }\n");
+    } else {
+      TEXT("    write_own(y, own, x, mean, rstd, weight, bias);\n");
+    }
+    TEXT("    y += y_step;\n"
          "    if (thread == 0 && row_warp == 0) {\n"
          "      if (CENTERED && args.mean)\n"
          "        args.mean[row] = mean;\n"
@@ -769,10 +992,16 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "    // All lanes arrive and wait: they have read the row. Another takes its place.\n"
          "    __syncwarp();\n"
-         "    if (lane == 0)\n"
-         "      send_part(&args, row + SLOTS * step, from, bytes, places + here * PLACE_BYTES,\n"
-         "                barrier + here * 8);\n"
-         "    from += x_step;\n"
+         "    if (lane == 0 && round + SLOTS < count) {\n");
+    if (cut) {
+      TEXT("      send_part(&args, row + SLOTS * step, from, round + 1 + SLOTS == count ? last_bytes : bytes,\n"
+           "                places + here * PLACE_BYTES, barrier + here * 8);\n");
+    } else {
+      TEXT("      send_part(&args, row + SLOTS * step, from, bytes, places + here * PLACE_BYTES,\n"
+           "                barrier + here * 8);\n");
+    }
+    TEXT("      from += x_step;\n"
+         "    }\n"
          "  }\n"
          "  // All warps have told what they have of the row after the last: nobody reaches into this block's\n"
          "  // shared memory any more.\n"

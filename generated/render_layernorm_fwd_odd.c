@@ -154,30 +154,8 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
        "  for (int i = 0; i < EDGES; ++i)\n"
        "    store_2_if(i * ROW_THREADS + thread < cut.edges, row + byte[i], edge[i]);\n"
        "}\n"
-       "\n");
-  if (params != AP_LAYERNORM_PARAMS_FP32) {
-    TEXT("// The words of eight elements of 16 bits that exist, from any one on; 0 unless `has`: those that lie at\n"
-         "// multiples of a word by words. Without a branch for each vector, so that all loads of a thread are on\n"
-         "// their way before the first is waited for. word: (WORDS)\n"
-         "__device__ __forceinline__ void load_words(const unsigned char *from, bool has, uint32_t *word) {\n"
-         "  const bool even = (uint64_t)from % 4 == 0;\n"
-         "  const unsigned char *const words = from + (even ? 0 : 2);\n"
-         "  const uint32_t first = load_2_if(has && !even, from, 0);\n"
-         "  const uint32_t last = load_4_if(has && even, from + 12, load_2_if(has && !even, from + 14, 0));\n"
-         "  uint32_t middle[WORDS];\n"
-         "#pragma unroll\n"
-         "  for (int j = 0; j < WORDS - 1; ++j)\n"
-         "    middle[j] = load_4_if(has, words + j * 4, 0);\n"
-         "  middle[WORDS - 1] = last;\n"
-         "#pragma unroll\n"
-         "  for (int j = 0; j < WORDS; ++j) {\n"
-         "    const uint32_t before = j == 0 ? first : middle[j - 1] >> 16;\n"
-         "    word[j] = even ? middle[j] : before | middle[j] << 16;\n"
-         "  }\n"
-         "}\n"
-         "\n");
-  }
-  TEXT("// What a thread has of a parameter in its rows: the words of its vectors, and the values of its\n"
+       "\n"
+       "// What a thread has of a parameter in its rows: the words of its vectors, and the values of its\n"
        "// edges. Where there is none, `absent`. edge: (EDGES)\n"
        "__device__ __forceinline__ void load_parameter(const void *parameter, RowCut cut, int thread,\n"
        "                                               float absent, uint32_t (*word)[WORDS],\n"
@@ -206,7 +184,7 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
          "    for (int j = 0; j < WORDS; ++j)\n"
          "      word[i][j] = load_4_if(index < cut.vectors, from + j * 4, 0);\n");
   } else {
-    TEXT("    load_words(from, index < cut.vectors, word[i]);\n");
+    TEXT("    load_halves(from, index < cut.vectors, ELEMENTS, word[i]);\n");
   }
   TEXT("  }\n"
        "  uint32_t bits[EDGES];\n"

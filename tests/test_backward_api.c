@@ -75,20 +75,20 @@ static void test_what_is_launched(void **state) {
        "flash_bwd_convert_hdim64_bf16_sm80 32"},
       {192, 128, 0, ATTNPRESS_CAUSAL, "sm_80",
        "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_hdim192v128_bf16_causal_sm80 32; "
-       "flash_bwd_convert_hdim192_bf16_sm80 96"},
+       "flash_bwd_convert_hdim192_bf16_sm80 384"},
       {128, 128, 1, ATTNPRESS_CAUSAL, "sm_90",
        "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_dq_hdim128_bf16_causal_sm90 48; "
        "flash_bwd_dkv_hdim128_bf16_causal_sm90 16"},
       {192, 128, 0, ATTNPRESS_CAUSAL, "sm_90",
        "flash_bwd_delta_hdim128_bf16_sm80 96; flash_bwd_hdim192v128_bf16_causal_sm90 96; "
-       "flash_bwd_convert_hdim192_bf16_sm80 96; flash_bwd_convert_hdim192_bf16_sm80 32; "
-       "flash_bwd_convert_hdim128_bf16_sm80 32"},
+       "flash_bwd_convert_hdim192_bf16_sm80 384; flash_bwd_convert_hdim192_bf16_sm80 128; "
+       "flash_bwd_convert_hdim128_bf16_sm80 64"},
       {256, 256, 1, ATTNPRESS_FULL, "sm_90",
        "flash_bwd_delta_hdim256_bf16_sm80 96; flash_bwd_dq_hdim256_bf16_sm90 48; "
        "flash_bwd_dkv_hdim256_bf16_sm90 32"},
       {72, 40, 0, ATTNPRESS_CAUSAL, "sm_90", /* a pair whose gradients are sm80's */
        "flash_bwd_delta_hdim40_bf16_sm80 96; flash_bwd_hdim72v40_bf16_causal_sm80 16; "
-       "flash_bwd_convert_hdim72_bf16_sm80 96"},
+       "flash_bwd_convert_hdim72_bf16_sm80 192"},
       {512, 512, 0, ATTNPRESS_FULL, "sm_86",
        "flash_bwd_delta_hdim512_bf16_sm80 96; flash_bwd_dq_hdim512_bf16_sm86 304; "
        "flash_bwd_dkv_hdim512_bf16_sm86 128"},

@@ -1223,6 +1223,11 @@ static void test_parts_of_groups(void **state) {
       {1, 7, 1, 6920, 25548, 192, 1, 2, 7},
       {2, 14, 7, 7640, 7640, 256, 0, 1, 1},
       {1, 16, 1, 15567, 15567, 256, 0, 6, 8},
+      {3, 8, 1, 2047, 2047, 256, 0, 3, 3} /* few rounds, and parts that cost what they save */,
+      {2, 24, 2, 2222, 3333, 256, 0, 4, 4},
+      {2, 8, 1, 1500, 4000, 256, 0, 1, 1},
+      {7, 16, 1, 1188, 1188, 256, 0, 5, 6},
+      {3, 8, 1, 782, 985, 256, 1, 2, 2},
       {1, 10, 5, 16912, 16912, 128, 0, 1, 1},
       {4, 32, 8, 4096, 4096, 128, 0, 1, 1},
       {1, 32, 8, 65536, 65536, 128, 0, 1, 1} /* 1 GB a part */,
@@ -1238,7 +1243,12 @@ static void test_parts_of_groups(void **state) {
     ap_launches launches, range;
     problem.mask = cases[i].full ? AP_ATTENTION_MASK_FULL : AP_ATTENTION_MASK_CAUSAL;
     assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
-    assert_in_range(plan.group_parts, cases[i].least, cases[i].most);
+    if (plan.group_parts < cases[i].least || plan.group_parts > cases[i].most)
+      fail_msg("case %zu: %d", i, plan.group_parts);
+    if (plan.group_parts > 1) {
+      assert_true(launches.launch[plan.dk_convert].overlaps);
+      assert_true(launches.launch[plan.dv_convert].overlaps);
+    }
     for (int again = 0; again < 2; ++again) {
       ap_backward_plan other;
       assert_ok(ap_choose_backward(&problem, 0, &remembers, &other, &launches));
@@ -1300,26 +1310,43 @@ static void test_chained_key_blocks(void **state) {
 static void test_short_pair(void **state) {
   (void)state;
   static const struct {
-    int batch, queries, keys, hdim, causal, paired;
+    int batch, queries, keys, hdim, causal, heads, heads_kv, paired;
   } rows[] = {
-      {32, 512, 512, 256, 0, 1},
-      {16, 1024, 1024, 256, 1, 1},
-      {16, 1024, 1024, 256, 0, 0},
-      {8, 2048, 2048, 256, 1, 0},
-      {1, 512, 512, 256, 0, 0} /* few thread blocks */,
-      {32, 512, 512, 192, 0, 0},
-      {32, 297, 466, 256, 0, 1},
-      {32, 172, 479, 256, 0, 0} /* a third of bwd_dq's rows would be past the end */,
+      {32, 512, 512, 256, 0, 8, 8, 1},
+      {16, 1024, 1024, 256, 1, 8, 8, 1},
+      {16, 1024, 1024, 256, 0, 8, 8, 0},
+      {8, 2048, 2048, 256, 1, 8, 8, 0},
+      {1, 512, 512, 256, 0, 8, 8, 0} /* few thread blocks */,
+      {32, 371, 371, 256, 1, 12, 1, 1} /* 192 */,
+      {10, 768, 768, 256, 1, 8, 1, 0} /* 120, and more keys */,
+      {2, 757, 757, 256, 1, 8, 1, 0},
+      {32, 512, 512, 192, 0, 8, 8, 0},
+      {42, 192, 192, 192, 1, 8, 8, 1},
+      {32, 512, 512, 192, 1, 8, 8, 0},
+      {32, 771, 771, 192, 1, 16, 1, 1},
+      {32, 374, 374, 160, 1, 55, 11, 1},
+      {32, 200, 200, 160, 0, 32, 8, 0},
+      {40, 128, 128, 160, 0, 32, 8, 1},
+      {10, 777, 777, 136, 1, 32, 8, 0},
+      {10, 777, 777, 152, 1, 32, 8, 1},
+      {32, 650, 650, 192, 1, 6, 3, 0},
+      {32, 300, 300, 192, 1, 16, 8, 1},
+      {16, 1024, 1024, 192, 1, 32, 8, 1},
+      {16, 1100, 1100, 192, 1, 32, 8, 0},
+      {32, 192, 192, 128, 1, 32, 8, 0},
+      {32, 297, 466, 256, 0, 8, 8, 1},
+      {32, 172, 479, 256, 0, 8, 8, 0} /* a third of bwd_dq's rows would be past the end */,
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     const int32_t mask = rows[i].causal ? AP_ATTENTION_MASK_CAUSAL : AP_ATTENTION_MASK_FULL;
-    ap_problem problem =
-        make_problem(rows[i].batch, 8, 8, rows[i].queries, rows[i].keys, rows[i].hdim);
+    ap_problem problem = make_problem(rows[i].batch, rows[i].heads, rows[i].heads_kv,
+                                      rows[i].queries, rows[i].keys, rows[i].hdim);
     ap_backward_plan plan;
     ap_launches launches, range;
     problem.mask = mask;
     assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
-    assert_int_equal(plan.fused, !rows[i].paired);
+    if (plan.fused == rows[i].paired)
+      fail_msg("row %zu: %d", i, plan.fused);
     ap_problem maxima = problem;
     maxima.batch = 64;
     maxima.seqlen_q = maxima.seqlen_k = 4096;

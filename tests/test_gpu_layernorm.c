@@ -349,9 +349,9 @@ static void test_rows_in_rings(void) {
   const int count = (int)(sizeof classes / sizeof *classes);
   for (int n = 0; n < 4 * count; ++n) {
     const int most = n & 1, cut = n >> 1 & 1, class = n / 4, few = (class + most + cut) % 2;
-    const int64_t c =
-        most ? classes[class] - 7 * cut : (class ? classes[class - 1] : 64) + 8 - 7 * cut;
     const int dtype = ATTNPRESS_FP16 + (class + few) % 3;
+    const int less = !cut ? 0 : dtype == ATTNPRESS_FP32 ? 3 : 7;
+    const int64_t c = most ? classes[class] - less : (class ? classes[class - 1] : 64) + 8 - less;
     const shape s = {.rows = few ? 1 + n % 9 : 3 + 1000000 / c,
                      .columns = c,
                      .dtype = dtype,

@@ -27,6 +27,8 @@ BLOCK_SMEM_BYTES = 1024  # of an SM's shared memory that a block takes beside it
 BULK_WARPS = 16  # of a block, whose threads have half of an SM's registers then
 BULK_VECTORS, BULK_SHORT_VECTORS = 8, 6  # of a thread in a row, and in rows of less than
 BULK_SHORT_ROW_VECTORS = 384  # so many
+# Of a thread at the most, where its parameters are kept as fp32; in rows of a warp or less.
+BULK_WIDE_VECTORS, BULK_SHORT_WIDE_VECTORS = 4, 3
 BULK_LONG_ROW_VECTORS = 1280  # rows of more have two places
 BULK_SLOTS = 8  # places of a ring, at the most
 CLUSTER_ARCH = 90
@@ -38,7 +40,7 @@ SPARE_REGISTERS = 14  # that the rule leaves beyond those
 ODD_SPARE_REGISTERS = {"fwd": 15, "bwd": 22}  # of rows that begin at any element
 ODD_WIDE_SPARE_REGISTERS = 34  # of their backward pass, with parameters of twice the size
 LONG_TILES = {
-    "fwd": {"warps": 32, "step": 4},
+    "fwd": {"warps": 32, "step": 1},
     "bwd_dx": {"warps": 32, "step": 1},
     "bwd_params": {"warps": 8, "step": 2},
     "bwd_reduce": {"warps": 8, "step": 8},
@@ -103,6 +105,12 @@ def bulk_warps(tile: Tile) -> int:
 def bulk_vectors(variant: Variant, tile: Tile) -> int:
     """Vectors of a row that a warp has, or as many lanes as share it."""
     return -(-row_vectors(variant) // bulk_warps(tile))
+
+
+def is_bulk_wide(variant: Variant, tile: Tile) -> bool:
+    """Whether threads with few vectors of 16 bits keep their parameters as fp32, as the kernel."""
+    most = BULK_SHORT_WIDE_VECTORS if tile.row_threads <= WARP else BULK_WIDE_VECTORS
+    return variant.dtype != "fp32" and row_vectors(variant) <= most * tile.row_threads
 
 
 def _bulk_smem_bytes(variant: Variant, tile: Tile) -> int:
@@ -172,7 +180,8 @@ def held_registers(variant: Variant, tile: Tile) -> int:
     """Registers that hold a thread's part of its rows, and what is kept from row to row."""
     if is_bulk(variant):
         elements = VECTOR_BYTES // element_bytes(variant)
-        words = elements * (4 if variant.params == "fp32" else 2) // 4
+        wide = variant.params == "fp32" or is_bulk_wide(variant, tile)
+        words = elements * (4 if wide else 2) // 4
         each = -(-bulk_vectors(variant, tile) // min(tile.row_threads, WARP))
         return each * (4 + 2 * words)
     if is_packed(variant):
@@ -349,17 +358,12 @@ def _bulk_problems(variant: Variant, tile: Tile) -> list[str]:
             f"row_threads {tile.row_threads} are neither warps nor a part of one",
         ),
         (
-            (warps <= tile.warps
-            and tile.warps % warps == 0)
+            (warps <= tile.warps and tile.warps % warps == 0)
             or tile.row_threads in (2 * threads(tile), 4 * threads(tile)),
             "a block has whole rows, or a cluster of 2 or 4 has one",
         ),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (blocks == 1 or tile.blocks == 1, "each block of a cluster has an SM to itself"),
-        (
-            variant.rows == "bulk" or tile.row_threads > WARP,
-            "a warp has no more than a part of a row that is cut",
-        ),
         (tile.slots > 1, "a row is written while the next is added up"),
         (each > 1, "a row ends in the last two vectors of a thread"),
         (full <= below, f"rows of {below + 1} columns leave a thread without {each - 1} vectors"),

@@ -227,15 +227,29 @@ static int is_fused(const ap_problem *p, int deterministic) {
 /* ---- Short walks ----------------------------------------------------------------------------- */
 
 enum {
-  PAIR_HDIM_MIN = 200, /* of both head dims; */
-  PAIR_KEYS = 768,     /* keys of a row, on average, up to which the pair takes less time */
+  PAIR_HDIM_MIN = 136,  /* of both head dims; */
+  PAIR_WIDE_HDIM = 200, /* where bwd has 64 keys a block, not 80 or 96 */
   PAIR_BLOCK_KEYS = 64,
   PAIR_BLOCK_ROWS = 128, /* of bwd_dq, of which no more than a quarter may be past the end */
-  PAIR_ROUNDS = 2,       /* of thread blocks of keys, at least */
+  PAIR_ROUNDS = 2,       /* of thread blocks of keys; of fewer, */
+  PAIR_FEW_KEYS = 256,   /* at most so many keys, */
+  PAIR_LEAST_BLOCKS = 3, /* and at least so many quarters of a round */
 };
 
-/** Whether a call with few keys may run the pair although it need not: where bwd has 64 keys a block,
- * and the sum of dq is as long on its way as two more products take. */
+/** Keys of a row, on average, up to which the pair takes less time. */
+static int64_t most_pair_keys(const ap_problem *p) {
+  if (p->hdim >= PAIR_WIDE_HDIM && p->hdim_v >= PAIR_WIDE_HDIM)
+    return 768;
+  const int32_t group = ap_group_of(p);
+  if (group == 1)
+    return 100;
+  if (p->mask == AP_ATTENTION_MASK_FULL)
+    return 128;
+  return group < 4 ? 192 : p->hdim < 152 ? 256 : 512; /* walks of large ones come apart */
+}
+
+/** Whether a call with few keys may run the pair although it need not: where the sum of dq is as long on
+ * its way as two more products take. */
 static int may_pair(const ap_problem *p, const ap_device *device) {
   return device->capability == 90 && device->tma && p->tma &&
          (device->arch_max == 0 || device->arch_max >= 90) &&
@@ -249,8 +263,11 @@ static int is_short(const ap_problem *p, const ap_device *device) {
       p->mask == AP_ATTENTION_MASK_FULL ? 0 : smaller(p->seqlen_q, p->seqlen_k) / 2;
   const int64_t blocks = ceil_div(p->seqlen_k, PAIR_BLOCK_KEYS) * p->heads_kv * p->batch;
   const int64_t rows = ceil_div(p->seqlen_q, PAIR_BLOCK_ROWS) * PAIR_BLOCK_ROWS;
-  return may_pair(p, device) && p->seqlen_k - unseen <= PAIR_KEYS && rows * 3 <= p->seqlen_q * 4 &&
-         blocks >= (int64_t)PAIR_ROUNDS * device->sm_count;
+  int64_t most = most_pair_keys(p);
+  if (blocks < (int64_t)PAIR_ROUNDS * device->sm_count)
+    most = smaller(most, PAIR_FEW_KEYS);
+  return may_pair(p, device) && p->seqlen_k - unseen <= most && rows * 3 <= p->seqlen_q * 4 &&
+         blocks * 4 >= (int64_t)PAIR_LEAST_BLOCKS * device->sm_count;
 }
 
 /* ---- Groups that thread blocks share --------------------------------------------------------- */
@@ -395,13 +412,15 @@ static void take_key_blocks(const ap_problem *p, const ap_device *device, int ma
 }
 
 /** bwd of 9.0 begins while bwd_delta ends; bwd_convert, if it is behind, while thread blocks end that
- * take key blocks. */
+ * take key blocks; and those of the parts of groups while the one before ends. */
 static void overlap_launches(int main_kernel, int has_convert, const ap_backward_plan *plan,
                              ap_launches *launches) {
   ap_launch *launch = &launches->launch[main_kernel];
   launch->overlaps = launch->variant.axis[AP_ATTENTION_ARCH] == 90;
   if (has_convert)
     launch[1].overlaps = plan->takes;
+  if (plan->group_parts > 1)
+    launches->launch[plan->dk_convert].overlaps = launches->launch[plan->dv_convert].overlaps = 1;
 }
 
 /* ---- Workspace ------------------------------------------------------------------------------- */

@@ -17,17 +17,26 @@ enum {
   MOST_BYTES = 1000 << 20, /* and never more */
   BLOCK_STEPS = 2, /* what a thread block takes beside its walk, in steps of it: K, V, dK and dV */
   PART_STEPS = 3,  /* and more where dK and dV are of a part, in fp32 */
-  SUM_STEPS = 3,   /* what a call takes whose parts are added up, in the same steps: launches */
-  GAIN_PERCENT = 2,
-  APART_PERCENT = 40,  /* more that steps take where L2 holds nothing of what they walk over, */
-  NARROW_PERCENT = 20, /* of head dims up to this, */
-  NARROW_HDIM = 128,
-  FEW_BLOCKS = 4, /* of a head's keys: a row comes from DRAM once in any case */
-  FEW_ROUNDS = 2 * TURN_ROUNDS,
-  KEPT_BYTES = 64 << 20, /* of it that cost nothing: what L2 holds, and a little */
-  PLAYED_ROUNDS = 8,     /* of thread blocks that are followed one by one */
-  SLOTS_MAX = 256        /* of SMs that are */
+  FEW_BLOCKS = 4,  /* of a head's keys: a row comes from DRAM once in any case */
+  PLAYED_ROUNDS = 8, /* of thread blocks that are followed one by one */
+  SLOTS_MAX = 256    /* of SMs that are */
 };
+
+/** What differs between head dims. */
+typedef struct weights {
+  int sum_steps; /* what a call takes whose parts are added up, in the same steps: launches, */
+  int part_steps_per_gb; /* and what their bytes take; */
+  int gain_percent;      /* what parts have to gain; */
+  int apart_percent;     /* more that steps take where L2 holds nothing of what they walk over; */
+  int64_t kept_bytes;    /* of it that cost nothing: what L2 holds, and a little; */
+  int few_rounds;        /* of thread blocks, of which most are of heads that take turns; */
+  int counts_longest_group; /* of what is walked over: the heads of the largest part, not the mean; */
+  int tail_percent;         /* of one of the longest walks, that a call ends late by */
+} weights;
+
+enum { NARROW_HDIM = 128 };
+static const weights narrow = {3, 0, 2, 20, 64 << 20, 4, 1, 25};
+static const weights wide = {6, 150, 1, 40, 80 << 20, 6, 0, 35};
 
 /** The walks of a call's thread blocks. */
 typedef struct walks {
@@ -37,6 +46,7 @@ typedef struct walks {
   int64_t slots, units;           /* thread blocks at once; key heads of all batches */
   int64_t key_blocks, row_blocks; /* of one */
   int64_t block_m, block_n;
+  const weights *weights;
 } walks;
 
 static int64_t padded_rows(int64_t rows) {
@@ -76,18 +86,20 @@ static int64_t rows_seeing(const walks *w, int64_t key_block) {
  * longer in L2 when the next comes to them. */
 static int64_t percents_apart(const walks *w, int32_t parts) {
   const ap_problem *p = w->problem;
-  const int64_t heads = ceil_div(ap_group_of(w->problem), parts);
+  const int32_t group = ap_group_of(p);
+  const int64_t largest = ceil_div(group, parts);
+  const double heads = w->weights->counts_longest_group ? (double)largest : (double)group / parts;
   const int64_t units = w->units * parts, blocks = units * w->key_blocks;
   int64_t at_once = smaller(units, ceil_div(w->slots, w->key_blocks));
-  if (blocks <= w->slots * FEW_ROUNDS) /* most of which are of heads that take turns */
+  if (blocks <= w->slots * w->weights->few_rounds)
     at_once = ap_turns(p, w->device, w->launch, w->key_blocks, units);
   const int64_t row_bytes = 6 * p->hdim + 2 * p->hdim_v; /* Q, dO and the sum of dq */
-  const double bytes = (double)(heads * at_once * p->seqlen_q) * (double)row_bytes;
-  if (heads == 1 || bytes <= KEPT_BYTES || w->key_blocks <= FEW_BLOCKS)
+  const double bytes = heads * (double)(at_once * p->seqlen_q) * (double)row_bytes;
+  const double kept = (double)w->weights->kept_bytes;
+  if (largest == 1 || bytes <= kept || w->key_blocks <= FEW_BLOCKS)
     return 0;
   const double again = 1 - (double)FEW_BLOCKS / (double)w->key_blocks;
-  const int narrow = p->hdim <= NARROW_HDIM && p->hdim_v <= NARROW_HDIM;
-  return (int64_t)((narrow ? NARROW_PERCENT : APART_PERCENT) * again * (1 - KEPT_BYTES / bytes));
+  return (int64_t)(w->weights->apart_percent * again * (1 - kept / bytes));
 }
 
 /** Lets the one of `ends` that is first, a heap, be later. */
@@ -123,7 +135,7 @@ static int64_t play(const walks *w, int32_t parts) {
   return last;
 }
 
-/** The same where there are many: evenly, and then a quarter of one of the longest. */
+/** The same where there are many: evenly, and then a part of one of the longest. */
 static int64_t estimate(const walks *w, int32_t parts) {
   const ap_problem *p = w->problem;
   const int64_t longest = longest_walk(w, parts);
@@ -132,13 +144,23 @@ static int64_t estimate(const walks *w, int32_t parts) {
   const double walked =
       seen * (double)(w->key_blocks * w->units * ap_group_of(w->problem) * w->row_blocks);
   const int64_t beside = w->key_blocks * w->units * parts * steps_beside(parts);
-  return larger(longest, ((int64_t)walked + beside) / w->slots + longest / 4);
+  return larger(longest,
+                ((int64_t)walked + beside) / w->slots + longest * w->weights->tail_percent / 100);
+}
+
+/** Steps that it takes to write the parts of a call and to add them up. */
+static int64_t steps_of_sums(const walks *w, int32_t parts) {
+  if (parts == 1)
+    return 0;
+  const int64_t row_bytes = (w->problem->hdim + w->problem->hdim_v) * (int64_t)sizeof(float);
+  const double bytes = (double)(ap_part_rows(w->problem) * parts) * (double)row_bytes;
+  return w->weights->sum_steps + (int64_t)(bytes * w->weights->part_steps_per_gb * 1e-9);
 }
 
 /** Steps of a call's walks that pass until the last thread block has ended. */
 static int64_t steps_of_call(const walks *w, int32_t parts) {
   const int64_t blocks = w->key_blocks * w->units * parts, rounds = ceil_div(blocks, w->slots);
-  const int64_t call = parts > 1 ? SUM_STEPS : 0;
+  const int64_t call = steps_of_sums(w, parts);
   if (w->problem->mask == AP_ATTENTION_MASK_FULL || rounds == 1)
     return call + rounds * longest_walk(w, parts);
   const int64_t steps =
@@ -176,7 +198,7 @@ static int32_t choose(const walks *w, int64_t most) {
   int64_t least = steps_of_call(w, 1);
   for (int32_t parts = 2; parts <= most; ++parts) {
     const int64_t blocks = w->key_blocks * w->units * parts;
-    const int percent = best == 1 || blocks > w->slots * ROUNDS ? GAIN_PERCENT : 0;
+    const int percent = best == 1 || blocks > w->slots * ROUNDS ? w->weights->gain_percent : 0;
     const int64_t steps = steps_of_call(w, parts);
     if (steps < least - least * percent / 100) {
       least = steps;
@@ -204,7 +226,9 @@ int32_t ap_choose_parts(const ap_problem *problem, const ap_device *device, cons
   const uint64_t key = key_of(problem, launch);
   uint16_t known = ap_memo_find(device->memo, key);
   if (known == 0) {
+    const int is_narrow = problem->hdim <= NARROW_HDIM && problem->hdim_v <= NARROW_HDIM;
     const walks w = {.problem = problem,
+                     .weights = is_narrow ? &narrow : &wide,
                      .device = device,
                      .launch = launch,
                      .slots = slots,

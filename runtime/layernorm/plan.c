@@ -144,12 +144,13 @@ static attnpress_status prefer_packed_kernel(const ap_layernorm_problem *p, cons
 }
 
 /** Takes the kernel whose warps have rings, in place of another, if there is one of the class: its threads
- * have no less columns than a row of that has. Rows that are cut begin up to ODD_EDGES elements after
- * their first vector does. */
+ * have no less columns than a row of that has. Rows that are cut begin up to a vector's elements, but
+ * one, after their first vector does. */
 static attnpress_status prefer_kernel_of_rings(const ap_layernorm_problem *p,
                                                const ap_device *device, int32_t rows,
                                                ap_launch *launch) {
-  const int64_t edges = rows == AP_LAYERNORM_ROWS_CUT ? ODD_EDGES : 0;
+  const int64_t edges =
+      rows == AP_LAYERNORM_ROWS_CUT ? VECTOR_BYTES / ap_element_bytes(p->dtype) - 1 : 0;
   ap_launch ring;
   int fits;
   FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows, first_class(p->columns + edges),
@@ -194,18 +195,28 @@ static int64_t clusters_at_once(const ap_device *device, int32_t cluster) {
   return larger((device->sm_count - groups * (cluster - SM_PAIR)) / cluster, 1);
 }
 
-/** What walks over rows, a thread block or a cluster: as many as the device has room for. Those of
- * odd rows, which walk so many rows further each time, meet but rows that begin at the same element
- * of a vector; those of packed rows, of a word. */
+/** How far apart rows surely begin at the same element of a vector, or packed ones of a word; 1 where
+ * it does not matter. */
+static int64_t period_of(const ap_launch *launch) {
+  switch (launch->variant.axis[AP_LAYERNORM_ROWS]) {
+  case AP_LAYERNORM_ROWS_ODD:
+    return ODD_PERIOD;
+  case AP_LAYERNORM_ROWS_CUT:
+    return VECTOR_BYTES / ap_element_bytes(launch->variant.axis[AP_LAYERNORM_DTYPE]);
+  case AP_LAYERNORM_ROWS_PACKED:
+    return WORD_PERIOD;
+  default:
+    return 1;
+  }
+}
+
+/** What walks over rows, a thread block or a cluster: as many as the device has room for. It walks so
+ * many rows further each time, all of which begin alike, if that matters. */
 static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch) {
   const int32_t cluster = ap_layernorm_cluster(&launch->tile);
   const int64_t blocks = (int64_t)device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS);
-  const int32_t rows = launch->variant.axis[AP_LAYERNORM_ROWS];
-  const int64_t period = rows == AP_LAYERNORM_ROWS_PACKED ? WORD_PERIOD : ODD_PERIOD;
-  const int64_t multiple = ap_divide_up(period, ap_layernorm_block_rows(&launch->tile));
+  const int64_t multiple = ap_divide_up(period_of(launch), ap_layernorm_block_rows(&launch->tile));
   const int64_t at_once = cluster > 1 ? clusters_at_once(device, cluster) : blocks;
-  if (rows == AP_LAYERNORM_ROWS_ALIGNED || rows == AP_LAYERNORM_ROWS_BULK)
-    return at_once;
   return larger(at_once / multiple * multiple, multiple);
 }
 

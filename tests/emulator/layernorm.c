@@ -75,10 +75,15 @@ static int is_cut(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_CUT;
 }
 
+/* Elements of a vector but one: columns that a cut row has less than its class. */
+static int64_t cut_edges(const kernel *k) {
+  return VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) - 1;
+}
+
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
   if (is_cut(k))
-    return takes - ODD_EDGES;
+    return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
   if (takes > AP_LAYERNORM_HELD_COLS_MAX)
@@ -95,14 +100,17 @@ static int64_t least_columns(const kernel *k) {
     return 1;
   for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
     below = classes->values[i];
-  return below + (is_cut(k) ? 1 - ODD_EDGES
+  return below + (is_cut(k) ? 1 - cut_edges(k)
                             : VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
 }
 
 /* Blocks that walk: those of odd rows, ODD_PERIOD rows further each time, of packed ones an even
  * number of rows. */
 static int walking_blocks(const kernel *k, int blocks) {
-  const int period = is_odd(k) || is_cut(k) ? ODD_PERIOD : is_packed(k) ? WORD_PERIOD : 1;
+  const int period = is_odd(k)      ? ODD_PERIOD
+                     : is_cut(k)    ? (int)cut_edges(k) + 1
+                     : is_packed(k) ? WORD_PERIOD
+                                    : 1;
   const int multiple =
       (int)((period + ap_layernorm_block_rows(&k->tile) - 1) / ap_layernorm_block_rows(&k->tile));
   return (blocks + multiple - 1) / multiple * multiple;
@@ -604,7 +612,12 @@ int emulate_run_layernorm(int argc, char **argv) {
   const run_flag flags[] = {{"--backward", &backward},   {"--rms", &rms},
                             {"--residual", &s.more},     {"--no-parameters", &bare},
                             {"--in-place", &s.in_place}, {NULL, NULL}};
-  const run_words words = {.family = "layernorm", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .kernel = &meant};
+  const run_words words = {.family = "layernorm",
+                           .help = help,
+                           .numbers = numbers,
+                           .choices = choices,
+                           .flags = flags,
+                           .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

@@ -45,6 +45,7 @@ KERNELS = [
     ("layernorm_fwd_cols32768_bf16_wbf16_sm90", "w4t512c2"),
     ("layernorm_fwd_rms_cols32768_fp16_wfp32_sm90", "w16t2048c2"),
     ("layernorm_fwd_cols32768_fp32_wfp16_sm90", "w16t2048c2"),
+    ("layernorm_fwd_cols32768_fp32_wfp32_sm90", "w8t1024c2"),
     ("layernorm_bwd_cols32768_bf16_wfp16_sm90", "w16t2048c2"),
     ("layernorm_bwd_rms_cols24576_fp16_wfp32_sm90", "w8t512c3"),
     ("layernorm_bwd_cols16384_bf16_wfp32_sm90", "w8t512c2m"),
@@ -59,6 +60,10 @@ KERNELS = [
     ("layernorm_fwd_cut_cols3072_bf16_wbf16_sm90", "w2t64c2"),
     ("layernorm_fwd_cut_cols3072_fp16_wfp16_sm90", "w4t64c2"),
     ("layernorm_fwd_rms_cut_cols3072_fp16_wbf16_sm90", "w4t128c3"),
+    ("layernorm_fwd_cut_cols96_bf16_wbf16_sm90", "w2t4c2"),
+    ("layernorm_fwd_cut_cols160_fp16_wfp16_sm90", "w2t8c3"),
+    ("layernorm_fwd_rms_cut_cols512_bf16_wfp16_sm90", "w2t32c2"),
+    ("layernorm_fwd_cut_cols20480_fp32_wbf16_sm90", "w8t1024c2"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -583,9 +588,7 @@ MUTATIONS = [
         "      expect_parts(&parts[turn]",
         "      expect_parts(&parts[turn ^ 1]",
     ),
-    Mutation(
-        "no barrier: lanes that read what is told anew", ROW_PARTS, "  __syncwarp();\n", ""
-    ),
+    Mutation("no barrier: lanes that read what is told anew", ROW_PARTS, "  __syncwarp();\n", ""),
     Mutation("a cluster's barriers are not shown", ROW_PARTS, "  fence_mbarrier_init();\n", ""),
     Mutation(
         "the second row is not expected at first",
@@ -996,6 +999,12 @@ MUTATIONS = [
     ),
     Mutation("words of a packed row are counted wrong", FWD_PACKED, "WORDS) - cut) +", "WORDS)) +"),
     Mutation(
+        "a row's end is brought by every four of a thread",
+        NORM,
+        "(uint32_t)last < (uint32_t)count && column",
+        "column",
+    ),
+    Mutation(
         "no barrier: rows in rings are read",
         FWD_BULK,
         "    // All lanes arrive and wait: they have read the rows.\n    __syncwarp();\n",
@@ -1014,7 +1023,56 @@ MUTATIONS = [
         "  // All lanes arrive and wait: it is there.\n  __syncwarp();\n",
         "",
     ),
-    Mutation("no barrier: the barriers of rings", FWD_BULK, "  __syncthreads();\n", ""),
+    Mutation(
+        "no barrier: the barriers of rings",
+        FWD_BULK,
+        "  // All threads arrive and wait: the barriers are there.\n  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: masks of cut rows",
+        FWD_BULK,
+        "  // All threads arrive and wait: the masks are there.\n  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: the ends of cut rows of a warp",
+        FWD_BULK,
+        "  // All lanes arrive and wait: the ends of rows are there.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: the ends of a cut row",
+        FWD_BULK,
+        "      // All lanes arrive and wait: what is at the row's ends is there.\n"
+        "      __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "a vector where cut rows meet is one row's",
+        FWD_BULK,
+        "choose_bits(masks[own.head], *(const uint4 *)to, first)",
+        "first",
+    ),
+    Mutation(
+        "vectors that are not all of a warp's cut rows are taken back",
+        FWD_BULK,
+        "odd == 0 ? 0 : 16",
+        "0",
+    ),
+    Mutation("elements before cut rows are taken back", FWD_BULK, "lane >= odd) ||", "true) ||"),
+    Mutation("elements behind cut rows are taken back", FWD_BULK, "at < end))", "true))"),
+    Mutation(
+        "cut rows past the end are taken back",
+        FWD_BULK,
+        "ROWS < ELEMENTS || round + 1 == count",
+        "ROWS < ELEMENTS",
+    ),
+    Mutation("elements before a cut row are stored", FWD_BULK, "lane >= part.odd) ||", "true) ||"),
+    Mutation("elements behind a cut row are stored", FWD_BULK, "edge < end);", "true);"),
+    Mutation(
+        "rings have a row less", FWD_BULK, "first_row + step - 1) / step", "first_row) / step"
+    ),
     Mutation(
         "no barrier: a warp's barriers are there",
         FWD_BULK,
@@ -1060,7 +1118,12 @@ MUTATIONS = [
         "end - max",
     ),
     Mutation("a cut row's first columns are counted twice", FWD_BULK, "max(first, 0)", "first"),
-    Mutation("vectors behind cut rows", FWD_BULK, "left < bytes ? (int)left : bytes", "bytes"),
+    Mutation(
+        "vectors behind cut rows",
+        FWD_BULK,
+        "sent - last < bytes ? (int)(sent - last) : bytes",
+        "bytes",
+    ),
     Mutation(
         "rows in rings are taken back before they are written",
         FWD_BULK,
@@ -1078,8 +1141,15 @@ MUTATIONS = [
     Mutation(
         "the end of cut rows is not brought", FWD_BULK, "begin + bytes <= sent || ", "true || "
     ),
-    Mutation("elements before a cut row count", FWD_BULK, "if (own.head != 0)", "if (false)"),
-    Mutation("elements behind a cut row count", FWD_BULK, "if (i == own.last)", "if (false)"),
+    Mutation(
+        "elements before a cut row count", FWD_BULK, "masks[own.head], fill", "masks[0], fill"
+    ),
+    Mutation(
+        "elements behind a cut row count",
+        FWD_BULK,
+        "masks[i == own.last ? own.end : ELEMENTS]",
+        "masks[ELEMENTS]",
+    ),
     Mutation("elements before a cut row are written", FWD_BULK, "i == 0 && own.head != 0", "false"),
     Mutation(
         "elements behind a cut row are written", FWD_BULK, "i >= FULL - 1 && i == own.last", "false"

@@ -94,6 +94,29 @@ __device__ __forceinline__ bool is_parameter_whole(const void *parameter, int si
   return ((uint64_t)parameter + (int64_t)column * size) % bytes == 0 && column + count <= columns;
 }
 
+// The words of `count` elements of 16 bits that exist, from any one on; 0 unless `has`: those that
+// lie at multiples of a word by words. Without a branch for each vector, so that all loads of a
+// thread are on their way before the first is waited for. word: (count / 2), at most 4
+__device__ __forceinline__ void load_halves(const unsigned char *from, bool has, int count,
+                                            uint32_t *word) {
+  const int words = count / 2;
+  const bool even = (uint64_t)from % 4 == 0;
+  const unsigned char *const middle = from + (even ? 0 : 2);
+  const uint32_t first = load_2_if(has && !even, from, 0);
+  const uint32_t half = load_2_if(has && !even, from + count * 2 - 2, 0);
+  const uint32_t last = load_4_if(has && even, from + count * 2 - 4, half);
+  uint32_t loaded[4];
+#pragma unroll
+  for (int j = 0; j < words - 1; ++j)
+    loaded[j] = load_4_if(has, middle + j * 4, 0);
+  loaded[words - 1] = last;
+#pragma unroll
+  for (int j = 0; j < words; ++j) {
+    const uint32_t before = j == 0 ? first : loaded[j - 1] >> 16;
+    word[j] = even ? loaded[j] : before | loaded[j] << 16;
+  }
+}
+
 // The words of a thread's part of a parameter: of vectors number `first`, `first` + stride ... of
 // `elements` columns, `count` of them; 0 beyond the row. word: (count, elements * size / 4)
 __device__ __forceinline__ void load_parameter_vectors(const void *parameter, int size, int columns,
@@ -338,11 +361,11 @@ __device__ __forceinline__ void copy_fours(const void *row, int columns, bool al
       cp_async_16(shared_address(shared + i * apart), has ? (const float *)row + column : nothing,
                   has ? 16 : 0);
   }
-  // What is left are the row's ends.
+  // What is left are the row's ends. That behind may be in other fours of the thread than these.
   if (first < 0)
     copy_four_by_elements(row, columns, first, shared);
   const int last = (columns - 1 - first) / stride, column = first + last * stride;
-  if (column >= 0 && column < columns && column + 4 > columns)
+  if ((uint32_t)last < (uint32_t)count && column >= 0 && column < columns && column + 4 > columns)
     copy_four_by_elements(row, columns, column, shared + last * apart);
 }
 
