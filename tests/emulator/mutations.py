@@ -1096,7 +1096,7 @@ MUTATIONS = [
     Mutation(
         "sm90: no wait for the next unit's Q",
         FWD_SM90,
-        "      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n",
+        "wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n",
         "",
     ),
     Mutation(
