@@ -163,7 +163,7 @@ UNROLLS = (0, 1, 2, 4, 8)
 THREADS = (64, 512)  # of a thread block of the prefill kernels, fewest and most
 PRODUCER_ROWS = (64, 128, 192, 256)
 PRODUCER_KEYS = tuple(range(32, 257, 16))
-PRODUCER_STAGES = (1, 2, 3, 4)
+PRODUCER_STAGES = (1, 2, 3, 4, 8)
 
 
 def _ceil_div(a: int, b: int) -> int:

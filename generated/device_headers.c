@@ -6235,14 +6235,6 @@ const ap_device_header ap_device_headers[] = {
      "  }\n"
      "}\n"
      "\n"
-     "// The same of the first key block of rows, whose references are -inf: all are followed.\n"
-     "__device__ __forceinline__ void begin_rows(const float *score, int tiles, float reference[2],\n"
-     "                                           float rescale[2], float scale_log2, Dtype dtype) {\n"
-     "  const float none[2] = {-INF, -INF};\n"
-     "  row_maxima(reference, score, tiles, none, scale_log2, dtype);\n"
-     "  rescale[0] = rescale[1] = 1.0f; // of no sums\n"
-     "}\n"
-     "\n"
      "// Then P and the sums.\n"
      "__device__ __forceinline__ void add_rows(float *score, int tiles, const float reference[2],\n"
      "                                         float row_sum[2], const float rescale[2],\n"
@@ -6374,6 +6366,38 @@ const ap_device_header ap_device_headers[] = {
      "#pragma unroll\n"
      "  for (int i = 0; i < tiles * 4; ++i)\n"
      "    out[i] *= rescale[i / 2 % 2];\n"
+     "}\n"},
+    {"attnpress/device/softmax_first.cuh",
+     "// The first scores of rows, for kernels that do nothing to scores but mask them.\n"
+     "#pragma once\n"
+     "\n"
+     "#include \"attnpress/device/softmax.cuh\"\n"
+     "\n"
+     "// follow_rows() of rows that have no reference yet: they take 0 where each of a row's threads\n"
+     "// has a score that is not negative, and none that is to be followed from there. Rows do not ask each\n"
+     "// other: what one has does not depend on what others hold, or nobody wrote.\n"
+     "__device__ __forceinline__ void begin_rows(const float *score, int tiles, float reference[2],\n"
+     "                                           float rescale[2], float scale_log2, Dtype dtype) {\n"
+     "  bool follows[2];\n"
+     "#pragma unroll\n"
+     "  for (int half = 0; half < 2; ++half) {\n"
+     "    const int bits = outermost_of_lane(score, tiles, half, -INF, false);\n"
+     "    follows[half] = bits < 0 || !(__builtin_bit_cast(float, bits) * scale_log2 <= 8.0f);\n"
+     "    rescale[half] = 1.0f;\n"
+     "    reference[half] = 0.0f;\n"
+     "  }\n"
+     "  if (__any_sync(0xffffffff, follows[0] || follows[1])) {\n"
+     "    float maximum[2];\n"
+     "    reference[0] = reference[1] = -INF;\n"
+     "    row_maxima(maximum, score, tiles, reference, scale_log2, dtype);\n"
+     "#pragma unroll\n"
+     "    for (int half = 0; half < 2; ++half) {\n"
+     "      int asked = follows[half]; // by a thread of the row\n"
+     "      asked |= __shfl_xor_sync(0xffffffff, asked, 1);\n"
+     "      asked |= __shfl_xor_sync(0xffffffff, asked, 2);\n"
+     "      reference[half] = asked ? maximum[half] : 0.0f;\n"
+     "    }\n"
+     "  }\n"
      "}\n"},
     {"attnpress/device/softmax_row.cuh",
      "// Online softmax where a thread has one row, the first of the two of its warp's tile: few queries.\n"
@@ -16413,4 +16437,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "8ad133ad2e386e8106b84e2f30d3fd4b6b2d14ec1cac88e294cf49994783a82a";
+    "4c60b0f578870f7b42704fad164329bfbe17d41c6b5d8ff48b456e8f1b26d227";

@@ -116,6 +116,7 @@ enum { /* limits */
   AP_ATTENTION_SM90_WIDE_HDIM_MAX = 512,
   AP_ATTENTION_FEW_HDIM_MAX = 128,
   AP_ATTENTION_LONG_HDIM = 128,
+  AP_ATTENTION_LONG_KEYS_HDIM = 64,
 };
 
 /* ---- softmax ---- */

@@ -28,6 +28,7 @@
 #include "attnpress/device/wgmma/ptx_wgmma_n128.cuh"
 #include "attnpress/device/score.cuh"
 #include "attnpress/device/softmax.cuh"
+#include "attnpress/device/softmax_first.cuh"
 #include "attnpress/device/tile.cuh"
 #include "attnpress/device/work.cuh"
 
@@ -291,16 +292,16 @@ __device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t 
   wgmma_commit();
 }
 
-// Starts O += P V, (64, HEAD_DIM_V), as a group of its own.
+// Starts O += P V, (64, HEAD_DIM_V), as a group of its own; O = P V where `begins`.
 __device__ __forceinline__ void start_output(float out[O_TILES * 4], uint32_t p[V_STEPS][4],
-                                             uint32_t shared, int stage) {
+                                             uint32_t shared, int stage, bool begins) {
   const uint64_t v =
       wgmma_descriptor(shared + V_OFFSET, 1024, KEY_SLAB_BYTES) + stage * (V_BYTES / 16);
   wgmma_order_n128(out);
   wgmma_fence();
 #pragma unroll
   for (int step = 0; step < V_STEPS; ++step)
-    wgmma_m64n128k16_bf16_rs_trans(out, p[step], v + step * 16 * 128 / 16, 1);
+    wgmma_m64n128k16_bf16_rs_trans(out, p[step], v + step * 16 * 128 / 16, step > 0 || !begins);
   wgmma_commit();
 }
 
@@ -326,12 +327,12 @@ __device__ __forceinline__ void finish_output(float out[O_TILES * 4]) {
 __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],
                                                 uint32_t p[V_STEPS][4], uint32_t shared,
                                                 int consumer, Stage stage, Stage last,
-                                                bool last_block) {
+                                                bool last_block, bool begins) {
   // The copy engine hands over K.
   wait_for_phase(k_full(shared, stage.index), stage.parity);
   begin_turn(consumer);
   start_scores(score, shared, consumer, stage.index);
-  start_output(out, p, shared, last.index);
+  start_output(out, p, shared, last.index, begins);
   end_turn(consumer);
   finish_scores(score, 1, shared, consumer, stage.index, last_block);
 }
@@ -340,14 +341,18 @@ __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float 
 // them.
 __device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],
                                             float row_sum[2], float rescale[2], const Walk *walk,
-                                            float scale_log2) {
+                                            float scale_log2, bool first) {
   if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       mask_scores_by_bits(score, S_TILES, half, walk->rows[half],
                           walk->n * BLOCK_N + threadIdx.x % 4 * 2);
   }
-  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);
+  if (first)
+    begin_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);
+  else
+    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);
+  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);
 }
 
 // Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first
@@ -365,17 +370,17 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
                                              int consumer) {
   const attnpress_fwd_args *fwd = &args->fwd;
   const int lane = threadIdx.x % 32;
+  const float sums[2] = {quad_sum(row_sum[0]), quad_sum(row_sum[1])};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float sum = quad_sum(row_sum[half]);
     const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
     const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q &&
                        head < fwd->heads_q;
-    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,
-                               head, DROPOUT, SPLIT);
+    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sums[half], &fwd->score,
+                               fwd->heads_q, head, DROPOUT, SPLIT);
     if (fwd->lse && valid && lane % 4 == 0)
       fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;
     // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that
@@ -406,7 +411,6 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
   bool more = next_unit(&walk, args, consumer);
   Stage stage = {0, 0}; // of the key block in `score`
   int q_parity = 0;
-
   // Each pass is a stream of key blocks, as far as this consumer's rows see them all.
   while (more) {
     float out[O_TILES * 4] = {};
@@ -435,11 +439,12 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     start_scores(score, shared, consumer, stage.index);
     end_turn(consumer);
     finish_scores(score, 0, shared, consumer, stage.index, walk.n == walk.unit.blocks.begin);
-    take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
+    take_scores(score, reference, row_sum, rescale, &walk, scale_log2, true);
 
     Unit last_unit; // the unit before, and what it leaves to be stored
     float last_reference[2], last_sum[2];
     Stage last = {-1, 0}; // of the P V in flight
+    bool begins; // 1: the unit's next P V is its first
     for (;;) {
       // The unit's first P is in `score`, the last P V of the unit before is in flight. The copy
       // engine hands over V; this wait also keeps the compiler from moving exponentials behind the
@@ -450,16 +455,16 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
         arrive_once(v_empty(shared, last.index));
         store_output(out, last_reference, last_sum, args, &last_unit, consumer);
       }
-      for (int i = 0; i < O_TILES * 4; ++i)
-        out[i] = 0.0f;
+      begins = true;
       round_probabilities(p[0], score, S_TILES, DTYPE);
 
       for (--walk.n; walk.n >= walk.unit.blocks.begin; --walk.n) {
         last = stage;
         stage = next_stage(stage, STAGES);
         exchange_blocks(score, out, p, shared, consumer, stage, last,
-                        walk.n == walk.unit.blocks.begin);
-        take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
+                        walk.n == walk.unit.blocks.begin, begins);
+        begins = false;
+        take_scores(score, reference, row_sum, rescale, &walk, scale_log2, false);
         // As above.
         wait_for_phase(v_full(shared, stage.index), stage.parity);
         finish_output(out);
@@ -477,18 +482,18 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
       stage = next_stage(stage, STAGES);
       wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q
       exchange_blocks(score, out, p, shared, consumer, stage, last,
-                      walk.n == walk.unit.blocks.begin);
+                      walk.n == walk.unit.blocks.begin, begins);
       for (int half = 0; half < 2; ++half) {
         last_reference[half] = reference[half];
         last_sum[half] = row_sum[half];
         reference[half] = -INF;
         row_sum[half] = 0.0f;
       }
-      take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
+      take_scores(score, reference, row_sum, rescale, &walk, scale_log2, true);
     }
 
     // O += P V of the stream's last block.
-    start_output(out, p, shared, stage.index);
+    start_output(out, p, shared, stage.index, begins);
     finish_output(out);
     arrive_once(v_empty(shared, stage.index));
     stage = next_stage(stage, STAGES);

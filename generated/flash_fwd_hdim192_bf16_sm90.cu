@@ -28,6 +28,7 @@
 #include "attnpress/device/wgmma/ptx_wgmma_n192.cuh"
 #include "attnpress/device/score.cuh"
 #include "attnpress/device/softmax.cuh"
+#include "attnpress/device/softmax_first.cuh"
 #include "attnpress/device/tile.cuh"
 #include "attnpress/device/work.cuh"
 
@@ -340,14 +341,18 @@ __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float 
 // them.
 __device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],
                                             float row_sum[2], float rescale[2], const Walk *walk,
-                                            float scale_log2) {
+                                            float scale_log2, bool first) {
   if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       mask_scores_by_bits(score, S_TILES, half, walk->rows[half],
                           walk->n * BLOCK_N + threadIdx.x % 4 * 2);
   }
-  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);
+  if (first)
+    begin_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);
+  else
+    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);
+  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);
 }
 
 // Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first
@@ -365,17 +370,17 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
                                              int consumer) {
   const attnpress_fwd_args *fwd = &args->fwd;
   const int lane = threadIdx.x % 32;
+  const float sums[2] = {quad_sum(row_sum[0]), quad_sum(row_sum[1])};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float sum = quad_sum(row_sum[half]);
     const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
     const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q &&
                        head < fwd->heads_q;
-    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,
-                               head, DROPOUT, SPLIT);
+    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sums[half], &fwd->score,
+                               fwd->heads_q, head, DROPOUT, SPLIT);
     if (fwd->lse && valid && lane % 4 == 0)
       fwd->lse[lse_offset(fwd, unit->batch, head, position)] = end.lse;
     // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that
@@ -406,7 +411,6 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
   bool more = next_unit(&walk, args, consumer);
   Stage stage = {0, 0}; // of the key block in `score`
   int q_parity = 0;
-
   // Each pass is a stream of key blocks, as far as this consumer's rows see them all.
   while (more) {
     float out[O_TILES * 4] = {};
@@ -435,7 +439,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     start_scores(score, shared, consumer, stage.index);
     end_turn(consumer);
     finish_scores(score, 0, shared, consumer, stage.index, walk.n == walk.unit.blocks.begin);
-    take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
+    take_scores(score, reference, row_sum, rescale, &walk, scale_log2, true);
 
     Unit last_unit; // the unit before, and what it leaves to be stored
     float last_reference[2], last_sum[2];
@@ -459,7 +463,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
         stage = next_stage(stage, STAGES);
         exchange_blocks(score, out, p, shared, consumer, stage, last,
                         walk.n == walk.unit.blocks.begin);
-        take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
+        take_scores(score, reference, row_sum, rescale, &walk, scale_log2, false);
         // As above.
         wait_for_phase(v_full(shared, stage.index), stage.parity);
         finish_output(out);
@@ -484,7 +488,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
         reference[half] = -INF;
         row_sum[half] = 0.0f;
       }
-      take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
+      take_scores(score, reference, row_sum, rescale, &walk, scale_log2, true);
     }
 
     // O += P V of the stream's last block.

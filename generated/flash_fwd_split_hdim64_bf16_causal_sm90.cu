@@ -362,17 +362,17 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
                                              int consumer) {
   const attnpress_fwd_args *fwd = &args->fwd;
   const int lane = threadIdx.x % 32;
+  const float sums[2] = {quad_sum(row_sum[0]), quad_sum(row_sum[1])};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float sum = quad_sum(row_sum[half]);
     const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
     const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q &&
                        head < fwd->heads_q;
-    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,
-                               head, DROPOUT, SPLIT);
+    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sums[half], &fwd->score,
+                               fwd->heads_q, head, DROPOUT, SPLIT);
     const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);
     if (valid && lane % 4 == 0)
       fwd->lse_partial[partial] = end.lse;
@@ -392,7 +392,6 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
   bool more = next_unit(&walk, args, consumer);
   Stage stage = {0, 0}; // of the key block in `score`
   int q_parity = 0;
-
   // Each pass is a stream of key blocks, as far as this consumer's rows see them all.
   while (more) {
     float out[O_TILES * 4] = {};

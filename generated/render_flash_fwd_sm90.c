@@ -47,10 +47,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t shares_words = (((dropout && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !has_map) && !alibi) ? 1 : 0;
   int32_t bias_map = ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 1 : 0;
   int32_t plain = ((!((((((softcap || alibi) || dropout) || mod_score) || mod_mask) || split) || q_in_regs) && (bias == AP_ATTENTION_BIAS_NONE)) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
+  int32_t overwrites = (((plain && (hdim_v <= 128)) && (sequences != AP_ATTENTION_SEQUENCES_PAGED)) && !(long_rows && (hdim == 64))) ? 1 : 0;
   int32_t behind_by_columns = (((hdim >= 64) && (hdim <= 96)) && (block_m >= 192)) ? 1 : 0;
   int32_t behind_of_ragged = ((((hdim == 128) && (hdim_v == 128)) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !(long_rows && (mask == AP_ATTENTION_MASK_FULL))) ? 1 : 0;
-  int32_t behind = ((plain && (behind_by_columns || behind_of_ragged)) || keeps_here) ? 1 : 0;
+  int32_t behind = (plain && (behind_by_columns || behind_of_ragged)) ? 1 : 0;
   int32_t skips_rows = (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && !split) && ((long_rows && (hdim == 128)) || (block_m == 256))) ? 1 : 0;
+  int32_t q_ahead = (skips_rows && (block_m == 256)) ? 1 : 0;
   int32_t values_apart = (((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && split)) || skips_rows) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
@@ -189,6 +191,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("#include \"attnpress/device/sequence.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/softmax.cuh\"\n");
+  if (plain) {
+    TEXT("#include \"attnpress/device/softmax_first.cuh\"\n");
+  }
   if (decode) {
     TEXT("#include \"attnpress/device/softmax_row.cuh\"\n");
   }
@@ -286,8 +291,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
        "constexpr int Q_SLAB_BYTES = 64 * 128;\n"
        "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
-       "constexpr int Q_BYTES = K_SLABS * Q_SLAB_BYTES; // of one consumer\n"
-       "constexpr int K_BYTES = K_SLABS * KEY_SLAB_BYTES; // of one key block\n"
+       "constexpr int Q_BYTES = K_SLABS * Q_SLAB_BYTES; // of one consumer\n");
+  if (q_ahead) {
+    TEXT("// Of Q of consumers, in the order of units, so that a unit's Q comes while the one before is read.\n"
+         "constexpr int Q_PLACES = 2 * CONSUMERS;\n");
+  }
+  TEXT("constexpr int K_BYTES = K_SLABS * KEY_SLAB_BYTES; // of one key block\n"
        "constexpr int V_BYTES = V_SLABS * KEY_SLAB_BYTES; // of one key block\n");
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     TEXT("// K and V in pages: where slabs are whole, the slabs of 8 keys lie one after the other, and a copy\n"
@@ -299,7 +308,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "constexpr int K_SLAB_STEP = K_BOX_SLABS > 1 ? 1024 : KEY_SLAB_BYTES; // from a slab to the next\n"
          "constexpr int V_SLAB_STEP = V_BOX_SLABS > 1 ? 1024 : KEY_SLAB_BYTES;\n");
   }
-  TEXT("constexpr int K_OFFSET = CONSUMERS * Q_BYTES;\n"
+  TEXT("constexpr int K_OFFSET = ");
+  STRING(q_ahead ? "Q_PLACES" : "CONSUMERS");
+  TEXT(" * Q_BYTES;\n"
        "constexpr int V_OFFSET = K_OFFSET + STAGES * K_BYTES;\n");
   if (bias_map) {
     TEXT("constexpr int BIAS_SLABS = ceil_div(BLOCK_N, 64);\n"
@@ -313,7 +324,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "static_assert(BIAS_PLACES > 0 && BLOCK_M <= 256, \"a key block of the bias is slabs of one copy\");\n");
   } else {
     TEXT("constexpr int BARRIER_OFFSET = V_OFFSET + STAGES * V_BYTES;\n"
-         "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES), \"shared memory\");\n");
+         "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (2 * ");
+    STRING(q_ahead ? "Q_PLACES" : "CONSUMERS");
+    TEXT(" + 4 * STAGES), \"shared memory\");\n");
     if (keeps_here) {
       TEXT("constexpr int KEPT_OFFSET = BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES);\n"
            "static_assert(SMEM_BYTES >= KEPT_OFFSET + BLOCK_M * HEAD_DIM_V * 4, \"shared memory\");\n");
@@ -439,14 +452,24 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("// The barriers, by their shared addresses. At a \"full\" one the producer arrives once and names the\n"
        "// bytes, consumers wait, and it hands them what the copy engine has written. At an \"empty\" one each\n"
        "// warp that has read arrives, the producer waits, and it hands the space back.\n"
-       "__device__ __forceinline__ uint32_t q_full(uint32_t shared, int consumer) {\n"
-       "  return shared + BARRIER_OFFSET + 8 * consumer;\n"
+       "__device__ __forceinline__ uint32_t q_full(uint32_t shared, int ");
+  STRING(q_ahead ? "place" : "consumer");
+  TEXT(") {\n"
+       "  return shared + BARRIER_OFFSET + 8 * ");
+  STRING(q_ahead ? "place" : "consumer");
+  TEXT(";\n"
        "}\n"
-       "__device__ __forceinline__ uint32_t q_empty(uint32_t shared, int consumer) {\n"
-       "  return q_full(shared, CONSUMERS + consumer);\n"
+       "__device__ __forceinline__ uint32_t q_empty(uint32_t shared, int ");
+  STRING(q_ahead ? "place" : "consumer");
+  TEXT(") {\n"
+       "  return q_full(shared, ");
+  STRING(q_ahead ? "Q_PLACES + place" : "CONSUMERS + consumer");
+  TEXT(");\n"
        "}\n"
        "__device__ __forceinline__ uint32_t k_full(uint32_t shared, int stage) {\n"
-       "  return q_full(shared, 2 * CONSUMERS + stage);\n"
+       "  return q_full(shared, 2 * ");
+  STRING(q_ahead ? "Q_PLACES" : "CONSUMERS");
+  TEXT(" + stage);\n"
        "}\n"
        "__device__ __forceinline__ uint32_t k_empty(uint32_t shared, int stage) {\n"
        "  return k_full(shared, STAGES + stage);\n"
@@ -492,6 +515,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     } else {
       TEXT("  int k_batch, k_row; // of key 0\n");
     }
+    if (q_ahead) {
+      TEXT("  int64_t out, lse; // where those of its first row lie\n");
+    }
     TEXT("};\n"
          "\n"
          "// Places of units that are known and not yet stored, each with two barriers: at its \"full\" one the\n"
@@ -500,10 +526,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// made zeros.\n"
          "constexpr int UNITS = 4;\n"
          "__shared__ Unit units[UNITS];\n"
-         "__shared__ uint64_t unit_barriers[2 * UNITS + STAGES];\n"
-         "static_assert(sizeof units + sizeof unit_barriers <= 1024, \"shared memory\");\n"
-         "\n"
-         "__device__ __forceinline__ uint32_t unit_full(int place) {\n"
+         "__shared__ uint64_t unit_barriers[2 * UNITS + STAGES];\n");
+    if (q_ahead) {
+      TEXT("// Where the output of a warpgroup's rows lies, from that of its first one on.\n"
+           "__shared__ int64_t row_offsets[64];\n"
+           "static_assert(sizeof units + sizeof unit_barriers + sizeof row_offsets <= 1024, \"shared memory\");\n");
+    } else {
+      TEXT("static_assert(sizeof units + sizeof unit_barriers <= 1024, \"shared memory\");\n");
+    }
+    TEXT("__device__ __forceinline__ uint32_t unit_full(int place) {\n"
          "  return shared_address(&unit_barriers[place]);\n"
          "}\n"
          "__device__ __forceinline__ uint32_t unit_empty(int place) {\n"
@@ -613,8 +644,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  unit->blocks =\n"
          "      key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, unit->position_begin),\n"
          "                              row_at_end(&args->fwd, unit, unit->position_begin + positions)),\n"
-         "                 BLOCK_N);\n"
-         "}\n");
+         "                 BLOCK_N);\n");
+    if (q_ahead) {
+      TEXT("  const int head = found.head * args->fwd.heads_per_tile;\n"
+           "  unit->out = out_offset(&args->fwd, of->q_batch, head, of->q_row + unit->position_begin);\n"
+           "  unit->lse = lse_of_unit(args, unit, head, unit->position_begin);\n");
+    }
+    TEXT("}\n");
     if (split) {
       TEXT("// Writes down the same, or, where a thread block adds up all splits of its rows, that of split\n"
            "// `split` of them, -1: the first. Returns the next split, or -1 after the last.\n"
@@ -982,15 +1018,25 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// before. Rows past the sequence's end are others' or zeros, rows that no position fills keep what\n"
          "// was there: they make rows of S that are not stored.\n"
          "__device__ __forceinline__ void load_q(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-         "                                       int parity, const Unit *unit) {\n"
+         "                                       ");
+    STRING(q_ahead ? "uint32_t turn" : "int parity");
+    TEXT(", const Unit *unit) {\n"
          "  const int positions = args->warpgroup_positions;\n");
     if (skips_rows) {
       TEXT("#pragma unroll 1 // registers are few\n");
     }
-    TEXT("  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
-         "    // The consumer's warps arrived after their last product with the Q that was here.\n"
-         "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
-         "    const uint32_t full = q_full(shared, consumer);\n");
+    if (q_ahead) {
+      TEXT("  for (int consumer = 0; consumer < CONSUMERS; ++consumer, ++turn) {\n"
+           "    const int place = turn % Q_PLACES;\n"
+           "    // The warps of a consumer arrived after their last product with the Q that was here.\n"
+           "    wait_for_phase(q_empty(shared, place), turn / Q_PLACES % 2 ^ 1);\n"
+           "    const uint32_t full = q_full(shared, place);\n");
+    } else {
+      TEXT("  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
+           "    // The consumer's warps arrived after their last product with the Q that was here.\n"
+           "    wait_for_phase(q_empty(shared, consumer), parity ^ 1);\n"
+           "    const uint32_t full = q_full(shared, consumer);\n");
+    }
     if (skips_rows) {
       TEXT("    if (unit->position_begin + consumer * positions >= unit->seqlen_q) {\n"
            "      mbarrier_arrive(full); // the consumer has no rows, and asks for no products\n"
@@ -1000,7 +1046,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    mbarrier_arrive_expect(full, K_SLABS * 128 * positions * args->fwd.heads_per_tile);\n"
          "#pragma unroll\n"
          "    for (int slab = 0; slab < K_SLABS; ++slab)\n"
-         "      tma_load_4d(shared + consumer * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64,\n"
+         "      tma_load_4d(shared + ");
+    STRING(q_ahead ? "place" : "consumer");
+    TEXT(" * Q_BYTES + slab * Q_SLAB_BYTES, &args->q, full, slab * 64,\n"
          "                  unit->tile_head * args->fwd.heads_per_tile,\n"
          "                  unit->q_row + unit->position_begin + consumer * positions, unit->q_batch);\n"
          "  }\n"
@@ -1047,9 +1095,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
-           "  Stage k_stage = {0, 0}, place = {0, 0};\n"
-           "  int q_parity = 0;\n"
-           "  for (;; place = next_stage(place, UNITS)) {\n"
+           "  Stage k_stage = {0, 0}, place = {0, 0};\n");
+      if (q_ahead) {
+        TEXT("  uint32_t q_turn = 0; // of the first consumer\n");
+      } else {
+        TEXT("  int q_parity = 0;\n");
+      }
+      TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
            "    // Hands over the unit.\n"
            "    wait_for_phase(unit_full(place.index), place.parity);\n"
            "    const Unit *unit = &units[place.index];\n"
@@ -1066,16 +1118,24 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "        load_q(args, shared, q_parity, unit);\n"
              "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
       } else {
-        TEXT("      // The place of Q is free later than that of the second key block.\n"
-             "      if (--n >= unit->blocks.begin)\n"
-             "        load_k(args, shared, &k_stage, unit, n, kv_head);\n");
+        if (!q_ahead) {
+          TEXT("      // The place of Q is free later than that of the second key block.\n"
+               "      if (--n >= unit->blocks.begin)\n"
+               "        load_k(args, shared, &k_stage, unit, n, kv_head);\n");
+        }
         if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
           TEXT("      if (threadIdx.x % 32 == 0)\n"
                "        load_q(args, shared, q_parity, unit);\n");
         } else {
-          TEXT("      load_q(args, shared, q_parity, unit);\n");
+          TEXT("      load_q(args, shared, ");
+          STRING(q_ahead ? "q_turn" : "q_parity");
+          TEXT(", unit);\n");
         }
-        TEXT("      q_parity ^= 1;\n");
+        if (q_ahead) {
+          TEXT("      q_turn += CONSUMERS;\n");
+        } else {
+          TEXT("      q_parity ^= 1;\n");
+        }
       }
       TEXT("      while (--n >= unit->blocks.begin)\n"
            "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
@@ -1642,9 +1702,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  int n;            // the key block\n");
   }
   TEXT("  int block_end;    // this consumer's rows see no key from this key block on\n");
-  if (keeps_here) {
-    TEXT("  int seen_end;     // of all splits\n");
-  }
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("  int block_begin; // and none before this one\n");
   }
@@ -1693,29 +1750,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
   }
   TEXT("};\n"
-       "\n");
-  if (keeps_here) {
-    TEXT("// Finds this thread's rows, and what they see, of the walk's unit.\n"
-         "__device__ __forceinline__ void find_rows(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
-         "                                          int consumer) {\n"
-         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-         "  const int positions = args->warpgroup_positions;\n"
-         "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
-         "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
-         "#pragma unroll\n"
-         "  for (int half = 0; half < 2; ++half)\n"
-         "    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
-         "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n"
-         "  const Row first = row_at_begin(fwd, &walk->unit, position_begin);\n"
-         "  const Row last = row_at_end(fwd, &walk->unit, position_begin + positions);\n"
-         "  walk->key_unmasked = keys_of_all(first, last).end;\n"
-         "  walk->seen_end = position_begin < walk->unit.seqlen_q\n"
-         "                       ? key_blocks(keys_of_some(first, last), BLOCK_N).end\n"
-         "                       : 0;\n"
-         "}\n"
-         "\n");
-  }
-  TEXT("// Moves on to the next unit; false after the last.\n"
+       "\n"
+       "// Moves on to the next unit; false after the last.\n"
        "__device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
        "                                          int consumer) {\n"
        "  const attnpress_fwd_args *fwd = &args->fwd;\n");
@@ -1736,135 +1772,125 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (outward) {
     TEXT("  walk->block = walk->unit.nearest;\n");
   }
-  if (keeps_here) {
-    TEXT("  // All else is the same for the other splits of the rows.\n"
-         "  if (walk->unit.ends & FIRST_SPLIT)\n"
-         "    find_rows(walk, args, consumer);\n"
-         "  walk->block_end = max(min(walk->unit.blocks.end, walk->seen_end), walk->unit.blocks.begin);\n"
-         "  return true;\n"
-         "}\n"
-         "\n");
+  TEXT("  const int positions = args->warpgroup_positions;\n"
+       "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
+       "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
+       "#pragma unroll\n"
+       "  for (int half = 0; half < 2; ++half)\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
+         "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
   } else {
-    TEXT("  const int positions = args->warpgroup_positions;\n"
-         "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
-         "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
-         "#pragma unroll\n"
-         "  for (int half = 0; half < 2; ++half)\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
-           "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
-    } else {
-      TEXT("    walk->rows[half] =\n"
-           "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
+    TEXT("    walk->rows[half] =\n"
+         "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
+  }
+  TEXT("  const Row first = row_at_begin(fwd, ");
+  STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
+  TEXT("position_begin);\n"
+       "  const Row last = row_at_end(fwd, ");
+  STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
+  TEXT("position_begin + positions);\n");
+  if (mask == AP_ATTENTION_MASK_WINDOW) {
+    TEXT("  walk->unmasked = keys_of_all(first, last);\n");
+    if (own_blocks) {
+      TEXT("  const int key_begin = walk->unit.key_begin;\n"
+           "  walk->unmasked = {walk->unmasked.begin - key_begin, walk->unmasked.end - key_begin};\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half) {\n"
+           "    walk->rows[half].key_begin -= key_begin;\n"
+           "    walk->rows[half].key_end -= key_begin;\n"
+           "  }\n");
     }
-    TEXT("  const Row first = row_at_begin(fwd, ");
-    STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
-    TEXT("position_begin);\n"
-         "  const Row last = row_at_end(fwd, ");
-    STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
-    TEXT("position_begin + positions);\n");
-    if (mask == AP_ATTENTION_MASK_WINDOW) {
-      TEXT("  walk->unmasked = keys_of_all(first, last);\n");
+    if (!has_map) {
       if (own_blocks) {
-        TEXT("  const int key_begin = walk->unit.key_begin;\n"
-             "  walk->unmasked = {walk->unmasked.begin - key_begin, walk->unmasked.end - key_begin};\n"
-             "#pragma unroll\n"
-             "  for (int half = 0; half < 2; ++half) {\n"
-             "    walk->rows[half].key_begin -= key_begin;\n"
-             "    walk->rows[half].key_end -= key_begin;\n"
-             "  }\n");
-      }
-      if (!has_map) {
-        if (own_blocks) {
-          TEXT("  const Range seen = blocks_from(keys_of_some(first, last), key_begin, BLOCK_N);\n");
-        } else {
-          TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n");
-        }
-        TEXT("  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
-             "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
-             "  if (position_begin >= ");
-        STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
-        TEXT(" || walk->block_end <= walk->block_begin)\n"
-             "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
+        TEXT("  const Range seen = blocks_from(keys_of_some(first, last), key_begin, BLOCK_N);\n");
       } else {
-        TEXT("  walk->block_end =\n"
-             "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
-             "  if (position_begin >= ");
-        STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
-        TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
-             "    walk->block_end = walk->unit.blocks.begin;\n");
+        TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n");
       }
+      TEXT("  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
+           "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
+           "  if (position_begin >= ");
+      STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+      TEXT(" || walk->block_end <= walk->block_begin)\n"
+           "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
     } else {
-      TEXT("  walk->key_unmasked = keys_of_all(first, last).end;\n"
-           "  walk->block_end =\n"
+      TEXT("  walk->block_end =\n"
            "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
            "  if (position_begin >= ");
       STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
       TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
            "    walk->block_end = walk->unit.blocks.begin;\n");
     }
-    if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
-      TEXT("#pragma unroll\n"
-           "  for (int half = 0; half < 2; ++half) {\n"
-           "    const int row_position = divide(row + half * 8, &args->heads_per_tile);\n"
-           "    const int head =\n"
-           "        (walk->unit.tile_head - row_position) * fwd->heads_per_tile + row + half * 8;\n");
-      if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
-        TEXT("    // A row that is not there has the numbers of one that is.\n"
-             "    walk->snippet_rows[half] =\n"
-             "        snippet_row(fwd, walk->unit.sequence, head,\n"
-             "                    min(position_begin + row_position, walk->unit.seqlen_q - 1));\n");
-      } else if (mod_score || mod_mask) {
-        TEXT("    walk->snippet_rows[half] =\n"
-             "        snippet_row(fwd, walk->unit.batch, head, position_begin + row_position);\n");
-      } else {
-        TEXT("    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
-             "                                       position_begin + row_position);\n");
-        if (alibi_product) {
-          TEXT("    walk->slope_parts[half] = slope_part(walk->score_rows[half].slope, threadIdx.x % 4);\n");
-        }
-        if (own_blocks && alibi) {
-          TEXT("    walk->score_rows[half].center -= key_begin;\n");
-        }
-      }
-      TEXT("  }\n");
-    }
-    if (alibi) {
-      TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q");
-      STRING(own_blocks ? " - key_begin" : "");
-      TEXT(";\n"
-           "  walk->centers = {position_begin + shift,\n"
-           "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
-      if (far_blocks) {
-        TEXT("  int near_begin = walk->unit.blocks.begin;\n"
-             "  const float slope = walk->score_rows[0].slope * fwd->scale_log2;\n"
-             "  if (fwd->heads_per_tile == 1 && slope > FAR * 1e-9f) { // one slope for all rows\n"
-             "    const int far = (int)(FAR / slope);\n"
-             "    const int first = max(walk->centers.begin - far, 0) / BLOCK_N; // of the near key blocks\n");
-        if (outward) {
-          TEXT("    const int last = min((walk->centers.end + far) / BLOCK_N, walk->unit.blocks.end - 1);\n"
-               "    near_begin = min(place_of(&walk->unit, min(first, walk->unit.nearest)),\n"
-               "                     place_of(&walk->unit, max(last, walk->unit.nearest)));\n");
-        } else {
-          TEXT("    near_begin = max(near_begin, first);\n");
-        }
-        TEXT("  }\n"
-             "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-             "  walk->near_begin = __shfl_sync(0xffffffff, near_begin, 0);\n");
-      }
-    }
-    if (dropout) {
-      TEXT("  const DropoutHead dropout = dropout_head(\n"
-           "      &fwd->score, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head);\n"
-           "  walk->dropout_rows = row_words(&dropout, walk->rows[0].position, threadIdx.x % 32 / 4);\n");
-      if (!shares_words) {
-        TEXT("  walk->dropout = dropout;\n");
-      }
-    }
-    TEXT("  return true;\n"
-         "}\n"
-         "\n");
+  } else {
+    TEXT("  walk->key_unmasked = keys_of_all(first, last).end;\n"
+         "  walk->block_end =\n"
+         "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
+         "  if (position_begin >= ");
+    STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+    TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
+         "    walk->block_end = walk->unit.blocks.begin;\n");
   }
+  if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
+    TEXT("#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half) {\n"
+         "    const int row_position = divide(row + half * 8, &args->heads_per_tile);\n"
+         "    const int head =\n"
+         "        (walk->unit.tile_head - row_position) * fwd->heads_per_tile + row + half * 8;\n");
+    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+      TEXT("    // A row that is not there has the numbers of one that is.\n"
+           "    walk->snippet_rows[half] =\n"
+           "        snippet_row(fwd, walk->unit.sequence, head,\n"
+           "                    min(position_begin + row_position, walk->unit.seqlen_q - 1));\n");
+    } else if (mod_score || mod_mask) {
+      TEXT("    walk->snippet_rows[half] =\n"
+           "        snippet_row(fwd, walk->unit.batch, head, position_begin + row_position);\n");
+    } else {
+      TEXT("    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
+           "                                       position_begin + row_position);\n");
+      if (alibi_product) {
+        TEXT("    walk->slope_parts[half] = slope_part(walk->score_rows[half].slope, threadIdx.x % 4);\n");
+      }
+      if (own_blocks && alibi) {
+        TEXT("    walk->score_rows[half].center -= key_begin;\n");
+      }
+    }
+    TEXT("  }\n");
+  }
+  if (alibi) {
+    TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q");
+    STRING(own_blocks ? " - key_begin" : "");
+    TEXT(";\n"
+         "  walk->centers = {position_begin + shift,\n"
+         "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
+    if (far_blocks) {
+      TEXT("  int near_begin = walk->unit.blocks.begin;\n"
+           "  const float slope = walk->score_rows[0].slope * fwd->scale_log2;\n"
+           "  if (fwd->heads_per_tile == 1 && slope > FAR * 1e-9f) { // one slope for all rows\n"
+           "    const int far = (int)(FAR / slope);\n"
+           "    const int first = max(walk->centers.begin - far, 0) / BLOCK_N; // of the near key blocks\n");
+      if (outward) {
+        TEXT("    const int last = min((walk->centers.end + far) / BLOCK_N, walk->unit.blocks.end - 1);\n"
+             "    near_begin = min(place_of(&walk->unit, min(first, walk->unit.nearest)),\n"
+             "                     place_of(&walk->unit, max(last, walk->unit.nearest)));\n");
+      } else {
+        TEXT("    near_begin = max(near_begin, first);\n");
+      }
+      TEXT("  }\n"
+           "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+           "  walk->near_begin = __shfl_sync(0xffffffff, near_begin, 0);\n");
+    }
+  }
+  if (dropout) {
+    TEXT("  const DropoutHead dropout = dropout_head(\n"
+         "      &fwd->score, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head);\n"
+         "  walk->dropout_rows = row_words(&dropout, walk->rows[0].position, threadIdx.x % 32 / 4);\n");
+    if (!shares_words) {
+      TEXT("  walk->dropout = dropout;\n");
+    }
+  }
+  TEXT("  return true;\n"
+       "}\n"
+       "\n");
   if (alibi) {
     TEXT("// 1 where all keys of the walk's key block lie before the consumer's rows, -1 where all lie behind\n"
          "// them, 0 at the diagonal.\n"
@@ -2042,9 +2068,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("                                             int consumer, int stage, const uint32_t slopes[4],\n"
            "                                             uint64_t numbers) {\n");
     } else {
-      TEXT("                                             int consumer, int stage) {\n");
+      TEXT("                                             int ");
+      STRING(q_ahead ? "q_place" : "consumer");
+      TEXT(", int stage) {\n");
     }
-    TEXT("  const uint64_t q = wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0);\n");
+    TEXT("  const uint64_t q = wgmma_descriptor(shared + ");
+    STRING(q_ahead ? "q_place" : "consumer");
+    TEXT(" * Q_BYTES, 1024, 0);\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     TEXT("  const uint64_t k =\n"
@@ -2085,16 +2115,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  wgmma_commit();\n"
        "}\n"
-       "\n");
-  if (keeps_here) {
-    TEXT("// Starts O += P V, (64, HEAD_DIM_V), as a group of its own, or O = P V.\n"
-         "__device__ __forceinline__ void start_output(float out[O_TILES * 4], uint32_t p[V_STEPS][4],\n"
-         "                                             uint32_t shared, int stage, bool adds) {\n");
-  } else {
-    TEXT("// Starts O += P V, (64, HEAD_DIM_V), as a group of its own.\n"
-         "__device__ __forceinline__ void start_output(float out[O_TILES * 4], uint32_t p[V_STEPS][4],\n"
-         "                                             uint32_t shared, int stage) {\n");
-  }
+       "\n"
+       "// Starts O += P V, (64, HEAD_DIM_V), as a group of its own");
+  STRING(overwrites ? "; O = P V where `begins`" : "");
+  TEXT(".\n"
+       "__device__ __forceinline__ void start_output(float out[O_TILES * 4], uint32_t p[V_STEPS][4],\n"
+       "                                             uint32_t shared, int stage");
+  STRING(overwrites ? ", bool begins" : "");
+  TEXT(") {\n");
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     TEXT("  const uint64_t v =\n"
          "      wgmma_descriptor(shared + V_OFFSET, V_GROUP_BYTES, V_SLAB_STEP) + stage * (V_BYTES / 16);\n");
@@ -2115,7 +2143,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("_rs_trans(out, p[step], v + ");
   STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "step * 2 * V_GROUP_BYTES" : "step * 16 * 128");
   TEXT(" / 16, ");
-  STRING(keeps_here ? "adds || step > 0" : "1");
+  STRING(overwrites ? "step > 0 || !begins" : "1");
   TEXT(");\n"
        "  wgmma_commit();\n"
        "}\n"
@@ -2134,7 +2162,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("// Waits for S of the key block in `stage`, and hands its K back, and Q after the unit's last block.\n"
          "__device__ __forceinline__ void finish_scores(float score[S_TILES * 4], int pending,\n"
-         "                                              uint32_t shared, int consumer, int stage,\n"
+         "                                              uint32_t shared, int ");
+    STRING(q_ahead ? "q_place" : "consumer");
+    TEXT(", int stage,\n"
          "                                              bool last_block) {\n"
          "  wgmma_wait(pending);\n"
          "  wgmma_order_n");
@@ -2142,7 +2172,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("(score);\n"
          "  arrive_once(k_empty(shared, stage));\n"
          "  if (last_block)\n"
-         "    arrive_once(q_empty(shared, consumer));\n"
+         "    arrive_once(q_empty(shared, ");
+    STRING(q_ahead ? "q_place" : "consumer");
+    TEXT("));\n"
          "}\n"
          "\n");
   }
@@ -2192,82 +2224,62 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  if (keeps_here) {
-    TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`; the\n"
-         "// latter first where a split ends, whose O is then added up while S is computed. V is waited for\n"
-         "// here and not with the scores before: in a ring of two stages that is a turn too early.\n"
-         "__device__ __forceinline__ void start_blocks(float score[S_TILES * 4], float out[O_TILES * 4],\n"
-         "                                             uint32_t p[V_STEPS][4], uint32_t shared,\n"
-         "                                             int consumer, Stage stage, Stage last, bool adds,\n"
-         "                                             bool split_ends) {\n"
-         "  // The copy engine hands over K and V.\n"
-         "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
-         "  wait_for_phase(v_full(shared, last.index), last.parity);\n");
-    if (block_m > 64) {
-      TEXT("  begin_turn(consumer);\n");
-    }
-    TEXT("  if (split_ends) // known where this is inlined\n"
-         "    start_output(out, p, shared, last.index, adds);\n"
-         "  start_scores(score, shared, consumer, stage.index);\n"
-         "  if (!split_ends)\n"
-         "    start_output(out, p, shared, last.index, adds);\n");
-    if (block_m > 64) {
-      TEXT("  end_turn(consumer);\n");
-    }
-    TEXT("}\n"
-         "\n");
+  if (q_in_regs) {
+    TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
+         "// waits for S. `first_block`: of a unit, which hands the place of Q back.\n");
   } else {
-    if (q_in_regs) {
-      TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
-           "// waits for S. `first_block`: of a unit, which hands the place of Q back.\n");
-    } else {
-      TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
-           "// waits for S.\n");
-    }
-    TEXT("__device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],\n"
-         "                                                uint32_t p[V_STEPS][4], uint32_t shared,\n"
-         "                                                int consumer, Stage stage, Stage last,\n");
-    if (bias == AP_ATTENTION_BIAS_FP32) {
-      TEXT("                                                uint32_t bias[2][BIAS_WORDS],\n");
-    }
-    if (bias == AP_ATTENTION_BIAS_FP32) {
-      TEXT("                                                const Walk *walk, const attnpress_fwd_args *fwd,\n");
-    }
-    if (alibi_product) {
-      TEXT("                                                const uint32_t slopes[4], uint64_t numbers,\n");
-    }
-    if (q_in_regs) {
-      TEXT("                                                const uint32_t q[K_STEPS][4], bool first_block) {\n");
-    } else {
-      TEXT("                                                bool last_block) {\n");
-    }
-    TEXT("  // The copy engine hands over K.\n"
-         "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
-    if (block_m > 64) {
-      TEXT("  begin_turn(consumer);\n");
-    }
-    TEXT("  start_scores(score, ");
-    STRING(q_in_regs ? "q, shared" : "shared, consumer");
-    TEXT(", stage.index");
-    STRING(alibi_product ? ", slopes, numbers" : "");
-    TEXT(");\n");
-    if (q_in_regs) {
-      TEXT("  if (first_block)\n"
-           "    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n");
-    }
-    TEXT("  start_output(out, p, shared, last.index);\n");
-    if (block_m > 64) {
-      TEXT("  end_turn(consumer);\n");
-    }
-    if (bias == AP_ATTENTION_BIAS_FP32) {
-      TEXT("  load_block_bias(bias, walk, fwd);\n");
-    }
-    TEXT("  finish_scores(score, 1, shared, ");
-    STRING(q_in_regs ? "stage.index" : "consumer, stage.index, last_block");
-    TEXT(");\n"
-         "}\n"
-         "\n");
+    TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
+         "// waits for S.\n");
   }
+  TEXT("__device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],\n"
+       "                                                uint32_t p[V_STEPS][4], uint32_t shared,\n"
+       "                                                int consumer, ");
+  STRING(q_ahead ? "int q_place, " : "");
+  TEXT("Stage stage, Stage last,\n");
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("                                                uint32_t bias[2][BIAS_WORDS],\n");
+  }
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("                                                const Walk *walk, const attnpress_fwd_args *fwd,\n");
+  }
+  if (alibi_product) {
+    TEXT("                                                const uint32_t slopes[4], uint64_t numbers,\n");
+  }
+  if (q_in_regs) {
+    TEXT("                                                const uint32_t q[K_STEPS][4], bool first_block) {\n");
+  } else {
+    TEXT("                                                bool last_block");
+    STRING(overwrites ? ", bool begins" : "");
+    TEXT(") {\n");
+  }
+  TEXT("  // The copy engine hands over K.\n"
+       "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
+  if (block_m > 64) {
+    TEXT("  begin_turn(consumer);\n");
+  }
+  TEXT("  start_scores(score, ");
+  STRING(q_in_regs ? "q, shared" : (q_ahead ? "shared, q_place" : "shared, consumer"));
+  TEXT(", stage.index");
+  STRING(alibi_product ? ", slopes, numbers" : "");
+  TEXT(");\n");
+  if (q_in_regs) {
+    TEXT("  if (first_block)\n"
+         "    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n");
+  }
+  TEXT("  start_output(out, p, shared, last.index");
+  STRING(overwrites ? ", begins" : "");
+  TEXT(");\n");
+  if (block_m > 64) {
+    TEXT("  end_turn(consumer);\n");
+  }
+  if (bias == AP_ATTENTION_BIAS_FP32) {
+    TEXT("  load_block_bias(bias, walk, fwd);\n");
+  }
+  TEXT("  finish_scores(score, 1, shared, ");
+  STRING(q_in_regs ? "stage.index" : (q_ahead ? "q_place, stage.index, last_block" : "consumer, stage.index, last_block"));
+  TEXT(");\n"
+       "}\n"
+       "\n");
   if ((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
     TEXT("// Modifies the scores of the walk's key block, masks them where some row does not see all its keys,\n"
          "// and makes P of them.\n");
@@ -2282,9 +2294,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (behind) {
     TEXT("__device__ __forceinline__ void follow_scores(float score[S_TILES * 4], float reference[2],\n"
-         "                                              float rescale[2], const Walk *walk,");
-    STRING(keeps_here ? " bool first," : "");
-    TEXT("\n");
+         "                                              float rescale[2], const Walk *walk,\n");
   } else {
     TEXT("__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
          "                                            float row_sum[2], float rescale[2], ");
@@ -2308,7 +2318,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("                                            ");
     STRING(behind ? "  " : "");
-    TEXT("float scale_log2) {\n");
+    TEXT("float scale_log2");
+    STRING(plain ? ", bool first" : "");
+    TEXT(") {\n");
   }
   if (softcap) {
     TEXT("  cap_scores(score, S_TILES, &fwd->score);\n");
@@ -2390,19 +2402,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (((softcap && (bias == AP_ATTENTION_BIAS_NONE)) && (dtype == AP_ATTENTION_DTYPE_BF16)) && !mod_score) {
     TEXT("  take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   } else if (behind) {
-    if (keeps_here) {
-      TEXT("  if (first) // known where this is inlined\n"
-           "    begin_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
-           "  else\n"
-           "    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n");
-    } else {
-      TEXT("  follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n");
-    }
+    TEXT("  if (first)\n"
+         "    begin_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
+         "  else\n"
+         "    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n");
   } else if (decode) {
     TEXT("  rescale[1] = 1.0f;\n"
          "  take_row_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
   } else {
-    TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
+    if (plain) {
+      TEXT("  if (first)\n"
+           "    begin_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
+           "  else\n"
+           "    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
+           "  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
+    } else {
+      TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
+    }
   }
   if (bias_map) {
     TEXT("  // What was read has become probabilities.\n"
@@ -2412,13 +2428,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("}\n"
        "\n");
   if (behind) {
-    TEXT("// The same, and makes P of them.\n"
+    TEXT("// The same of a unit's first block, and makes P of them.\n"
          "__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
          "                                            float row_sum[2], float rescale[2], const Walk *walk,\n"
          "                                            float scale_log2) {\n"
-         "  follow_scores(score, reference, rescale, walk, ");
-    STRING(keeps_here ? "true, " : "");
-    TEXT("scale_log2);\n"
+         "  follow_scores(score, reference, rescale, walk, scale_log2, true);\n"
          "  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
          "}\n"
          "\n");
@@ -2486,36 +2500,35 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "};\n"
            "constexpr int KEPT_THREADS = 128 * CONSUMERS;\n"
            "\n"
-           "// The end of a split of both rows: what O is multiplied by and, where the splits are added up here,\n"
-           "// what the splits before and this one count.\n"
-           "struct SplitEnd {\n"
-           "  float normalize[2];\n"
-           "  float2 factors[2];\n"
-           "};\n"
-           "\n"
-           "// Adds O to what is kept of the splits before, if there are some, as flash_fwd_combine does, and\n"
-           "// keeps the sum if more splits follow.\n"
-           "__device__ __forceinline__ void add_split(float out[O_TILES * 4], Kept *kept, const SplitEnd *end,\n"
-           "                                          bool first, bool last) {\n"
+           "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
+           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns maxima of both rows, and\n"
+           "// their weights.\n"
+           "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], Kept *kept,\n"
+           "                                            const RowEnd ends[2], bool first, bool last) {\n"
+           "  if (first)\n"
+           "    kept->parts[0] = kept->parts[1] = {-INF, 0.0f};\n"
+           "  const float2 factors[2] = {weigh_part(&kept->parts[0], ends[0].lse),\n"
+           "                             weigh_part(&kept->parts[1], ends[1].lse)};\n"
            "#pragma unroll\n"
            "  for (int tile = 0; tile < O_TILES; ++tile) {\n");
       if (block_m == 192) {
         TEXT("    // All lanes arrive and wait: tiles further on are not read before, as registers are few.\n"
-             "    if (tile % 4 == 0)\n"
+             "    if (tile % 2 == 0)\n"
              "      __syncwarp();\n");
       }
       TEXT("    float4 before = {0.0f, 0.0f, 0.0f, 0.0f};\n"
            "    if (!first)\n"
            "      before = kept->tiles[tile * KEPT_THREADS];\n"
            "    float *o = out + tile * 4;\n"
-           "    o[0] = add_weighted(end->factors[0], before.x, o[0] * end->normalize[0]);\n"
-           "    o[1] = add_weighted(end->factors[0], before.y, o[1] * end->normalize[0]);\n"
-           "    o[2] = add_weighted(end->factors[1], before.z, o[2] * end->normalize[1]);\n"
-           "    o[3] = add_weighted(end->factors[1], before.w, o[3] * end->normalize[1]);\n"
+           "    o[0] = add_weighted(factors[0], before.x, o[0] * ends[0].normalize);\n"
+           "    o[1] = add_weighted(factors[0], before.y, o[1] * ends[0].normalize);\n"
+           "    o[2] = add_weighted(factors[1], before.z, o[2] * ends[1].normalize);\n"
+           "    o[3] = add_weighted(factors[1], before.w, o[3] * ends[1].normalize);\n"
            "    const float4 sum = {o[0], o[1], o[2], o[3]};\n"
            "    if (!last)\n"
            "      kept->tiles[tile * KEPT_THREADS] = sum;\n"
            "  }\n"
+           "  return {kept->parts[0].max, kept->parts[1].max, kept->parts[0].weights, kept->parts[1].weights};\n"
            "}\n"
            "\n");
     } else {
@@ -2609,109 +2622,56 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int head = (unit->tile_head - row_position) * args->fwd.heads_per_tile + row;\n"
          "  return {position, head, row_position < args->warpgroup_positions && position < unit->seqlen_q};\n"
          "}\n"
-         "\n");
-    if (keeps_here) {
-      TEXT("// Ends a split whose O is still to come: all of the end that does not depend on O.\n"
-           "__device__ __forceinline__ SplitEnd end_split(const float reference[2], const float row_sum[2],\n"
-           "                                              const attnpress_fwd_sm90_args *args,\n"
-           "                                              const Unit *unit, int consumer, Kept *kept) {\n"
-           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-           "  if (unit->ends & FIRST_SPLIT)\n"
-           "    kept->parts[0] = kept->parts[1] = {-INF, 0.0f};\n"
-           "  SplitEnd split_end;\n"
-           "#pragma unroll\n"
-           "  for (int half = 0; half < 2; ++half) {\n"
-           "    const RowEnd end = end_row(reference[half] * fwd->scale_log2, quad_sum(row_sum[half]),\n"
-           "                               &fwd->score, fwd->heads_q, 0, DROPOUT, SPLIT);\n"
-           "    // The four lanes of a row have the same. It is taken from one, so that the compiler finds it\n"
-           "    // here, while products run, and not where it is needed.\n"
-           "    const float2 factors = weigh_part(&kept->parts[half], end.lse);\n"
-           "    const int lane = threadIdx.x % 32 & 28;\n"
-           "    split_end.normalize[half] = __shfl_sync(0xffffffff, end.normalize, lane);\n"
-           "    split_end.factors[half] = {__shfl_sync(0xffffffff, factors.x, lane),\n"
-           "                               __shfl_sync(0xffffffff, factors.y, lane)};\n"
-           "    const UnitRow row = unit_row(args, unit, consumer, half);\n"
-           "    if (unit->split >= 0 && row.valid && threadIdx.x % 4 == 0)\n"
-           "      fwd->lse_partial[partial_row(fwd, unit->split, unit->sequence, row.head, row.position)] =\n"
-           "          end.lse;\n"
-           "  }\n"
-           "  return split_end;\n"
-           "}\n"
-           "\n"
-           "// Stores O of a split that has ended as a part, or adds it to the splits before, whose sum becomes\n"
-           "// the output after the last. O is changed.\n"
-           "__device__ __forceinline__ void store_output(float out[O_TILES * 4], const SplitEnd *split_end,\n"
-           "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
-           "                                             int consumer, Kept *kept) {\n"
-           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-           "  const int lane = threadIdx.x % 32;\n"
-           "  if (unit->split >= 0) {\n"
-           "#pragma unroll\n"
-           "    for (int half = 0; half < 2; ++half) {\n"
-           "      const UnitRow row = unit_row(args, unit, consumer, half);\n"
-           "      const int64_t partial =\n"
-           "          partial_row(fwd, unit->split, unit->sequence, row.head, row.position);\n"
-           "      float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
-           "      store_partial_row(out_row, out, 0, O_TILES, half, split_end->normalize[half], row.valid);\n"
-           "    }\n"
-           "    return;\n"
-           "  }\n"
-           "  add_split(out, kept, split_end, unit->ends & FIRST_SPLIT, unit->ends & LAST_SPLIT);\n");
-    } else {
-      TEXT("// out = O / row sum, lse = scale * reference + log(row sum) of a split; rows without keys: 0 and\n"
-           "// -inf. They are stored as a part, or added to the splits before, and become the output after the\n"
-           "// last. O is changed.\n"
-           "__device__ __forceinline__ void store_output(float out[O_TILES * 4], const float reference[2],\n"
-           "                                             const float row_sum[2],\n"
-           "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
-           "                                             int consumer");
-      STRING(keeps_split ? ", Kept *kept" : "");
-      TEXT(") {\n"
-           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-           "  const int lane = threadIdx.x % 32;\n"
-           "  RowEnd ends[2];\n"
-           "#pragma unroll\n"
-           "  for (int half = 0; half < ");
-      STRING(decode ? "HALVES" : "2");
-      TEXT("; ++half)\n"
-           "    ends[half] = end_row(reference[half] * fwd->scale_log2, quad_sum(row_sum[half]), &fwd->score,\n"
-           "                         fwd->heads_q, 0, DROPOUT, SPLIT);\n"
-           "  if (unit->split >= 0) {\n"
-           "#pragma unroll\n"
-           "    for (int half = 0; half < ");
-      STRING(decode ? "HALVES" : "2");
-      TEXT("; ++half) {\n"
-           "      const UnitRow row = unit_row(args, unit, consumer, half);\n"
-           "      const int64_t partial =\n"
-           "          partial_row(fwd, unit->split, unit->sequence, row.head, row.position);\n"
-           "      if (row.valid && lane % 4 == 0)\n"
-           "        fwd->lse_partial[partial] = ends[half].lse;\n"
-           "      float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
-           "      store_partial_row(out_row, out, 0, O_TILES, half, ends[half].normalize, row.valid);\n"
-           "    }\n"
-           "    return;\n"
-           "  }\n"
-           "  const float4 rows =\n"
-           "      add_split(out, ");
-      STRING(keeps_split ? "kept" : "fwd->out_partial");
-      TEXT(", ends, unit->ends & FIRST_SPLIT,\n"
-           "                unit->ends & LAST_SPLIT);\n");
-    }
-    TEXT("  if (!(unit->ends & LAST_SPLIT))\n"
+         "\n"
+         "// out = O / row sum, lse = scale * reference + log(row sum) of a split; rows without keys: 0 and\n"
+         "// -inf. They are stored as a part, or added to the splits before, and become the output after the\n"
+         "// last. O is changed.\n"
+         "__device__ __forceinline__ void store_output(float out[O_TILES * 4], const float reference[2],\n"
+         "                                             const float row_sum[2],\n"
+         "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
+         "                                             int consumer");
+    STRING(keeps_split ? ", Kept *kept" : "");
+    TEXT(") {\n"
+         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "  RowEnd ends[2];\n"
+         "#pragma unroll\n"
+         "  for (int half = 0; half < ");
+    STRING(decode ? "HALVES" : "2");
+    TEXT("; ++half)\n"
+         "    ends[half] = end_row(reference[half] * fwd->scale_log2, quad_sum(row_sum[half]), &fwd->score,\n"
+         "                         fwd->heads_q, 0, DROPOUT, SPLIT);\n"
+         "  if (unit->split >= 0) {\n"
+         "#pragma unroll\n"
+         "    for (int half = 0; half < ");
+    STRING(decode ? "HALVES" : "2");
+    TEXT("; ++half) {\n"
+         "      const UnitRow row = unit_row(args, unit, consumer, half);\n"
+         "      const int64_t partial =\n"
+         "          partial_row(fwd, unit->split, unit->sequence, row.head, row.position);\n"
+         "      if (row.valid && lane % 4 == 0)\n"
+         "        fwd->lse_partial[partial] = ends[half].lse;\n"
+         "      float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
+         "      store_partial_row(out_row, out, 0, O_TILES, half, ends[half].normalize, row.valid);\n"
+         "    }\n"
+         "    return;\n"
+         "  }\n"
+         "  const float4 rows =\n"
+         "      add_split(out, ");
+    STRING(keeps_split ? "kept" : "fwd->out_partial");
+    TEXT(", ends, unit->ends & FIRST_SPLIT,\n"
+         "                unit->ends & LAST_SPLIT);\n"
+         "  if (!(unit->ends & LAST_SPLIT))\n"
          "    return;\n"
          "#pragma unroll\n"
          "  for (int half = 0; half < ");
     STRING(decode ? "HALVES" : "2");
     TEXT("; ++half) {\n"
-         "    const UnitRow row = unit_row(args, unit, consumer, half);\n");
-    if (keeps_here) {
-      TEXT("    const RowEnd end = end_added_row(kept->parts[half], &fwd->score, fwd->heads_q, row.head);\n");
-    } else {
-      TEXT("    const RowEnd end =\n"
-           "        end_added_row({half == 0 ? rows.x : rows.y, half == 0 ? rows.z : rows.w}, &fwd->score,\n"
-           "                      fwd->heads_q, row.head);\n");
-    }
-    TEXT("    if (fwd->lse && row.valid && lane % 4 == 0)\n"
+         "    const UnitRow row = unit_row(args, unit, consumer, half);\n"
+         "    const RowEnd end =\n"
+         "        end_added_row({half == 0 ? rows.x : rows.y, half == 0 ? rows.z : rows.w}, &fwd->score,\n"
+         "                      fwd->heads_q, row.head);\n"
+         "    if (fwd->lse && row.valid && lane % 4 == 0)\n"
          "      fwd->lse[lse_of_unit(args, unit, row.head, row.position)] =\n"
          "          stored_lse(&ragged_args(args)->ragged, end.lse);\n"
          "    // Two lanes exchange pieces, so that each stores 8 bytes of one tile, and a store fills whole\n"
@@ -2739,21 +2699,33 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                                             int consumer) {\n"
          "  const attnpress_fwd_args *fwd = &args->fwd;\n"
          "  const int lane = threadIdx.x % 32;\n"
-         "#pragma unroll\n"
-         "  for (int half = 0; half < 2; ++half) {\n"
-         "    const float sum = quad_sum(row_sum[half]);\n"
-         "    const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup\n"
-         "    const int row_position = divide(row, &args->heads_per_tile);\n"
-         "    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
-         "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;\n");
-    } else {
-      TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q &&\n"
-           "                       head < fwd->heads_q;\n");
+         "  const float sums[2] = {quad_sum(row_sum[0]), quad_sum(row_sum[1])};\n");
+    if (q_ahead) {
+      TEXT("  const int first = consumer * args->warpgroup_positions; // position of this consumer's rows\n"
+           "  const int there = min(args->warpgroup_positions, unit->seqlen_q - unit->position_begin - first);\n"
+           "  uint16_t *first_row = (uint16_t *)fwd->out + unit->out + first * fwd->out_row_stride +\n"
+           "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
     }
-    TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sum, &fwd->score, fwd->heads_q,\n"
-         "                               head, DROPOUT, SPLIT);\n");
+    TEXT("#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half) {\n"
+         "    const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup\n");
+    if (q_ahead) {
+      TEXT("    const int row_position = divide(row, &args->heads_per_tile);\n"
+           "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n"
+           "    const bool valid = row_position < there;\n");
+    } else {
+      TEXT("    const int row_position = divide(row, &args->heads_per_tile);\n"
+           "    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
+           "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n");
+      if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+        TEXT("    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;\n");
+      } else {
+        TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q &&\n"
+             "                       head < fwd->heads_q;\n");
+      }
+    }
+    TEXT("    const RowEnd end = end_row(reference[half] * fwd->scale_log2, sums[half], &fwd->score,\n"
+         "                               fwd->heads_q, head, DROPOUT, SPLIT);\n");
     if (split) {
       TEXT("    const int64_t partial = partial_row(fwd, unit->split, unit->batch, head, position);\n"
            "    if (valid && lane % 4 == 0)\n"
@@ -2761,7 +2733,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
            "    store_partial_row(out_row, out, 0, O_TILES, half, end.normalize, valid);\n");
     } else {
-      if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      if (q_ahead) {
+        TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
+             "      fwd->lse[unit->lse + (first + row_position) * ragged_args(args)->ragged.lse_row_stride +\n"
+             "               (row - row_position * fwd->heads_per_tile) * fwd->lse_head_stride] =\n"
+             "          stored_lse(&ragged_args(args)->ragged, end.lse);\n");
+      } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
         TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
              "      fwd->lse[lse_of_unit(args, unit, head, position)] =\n"
              "          stored_lse(&ragged_args(args)->ragged, end.lse);\n");
@@ -2771,7 +2748,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("    // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that\n"
            "    // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.\n");
-      if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      if (q_ahead) {
+        TEXT("    uint16_t *out_row = first_row + row_offsets[row];\n");
+      } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
         TEXT("    uint16_t *out_row = (uint16_t *)fwd->out +\n"
              "                        out_offset(fwd, unit->q_batch, head, unit->q_row + position) +\n"
              "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
@@ -2795,26 +2774,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    TEXT("// Stores the output of the unit at place `n` % UNITS, and hands the place back.\n");
-    if (keeps_here) {
-      TEXT("__device__ __forceinline__ void store_unit(float out[O_TILES * 4], const SplitEnd *split_end,\n"
-           "                                           const attnpress_fwd_sm90_args *args, int n,\n"
-           "                                           int consumer, Kept *kept) {\n"
-           "  store_output(out, split_end, args, &units[n % UNITS], consumer, kept);\n");
-    } else {
-      TEXT("__device__ __forceinline__ void store_unit(");
-      STRING(fixed_splits ? "" : "const ");
-      TEXT("float out[O_TILES * 4], const float reference[2],\n"
-           "                                           const float row_sum[2],\n"
-           "                                           const attnpress_fwd_sm90_args *args, int n,\n"
-           "                                           int consumer");
-      STRING(keeps_split ? ", Kept *kept" : "");
-      TEXT(") {\n"
-           "  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer");
-      STRING(keeps_split ? ", kept" : "");
-      TEXT(");\n");
-    }
-    TEXT("  // All lanes arrive and wait: they have read the unit.\n"
+    TEXT("// Stores the output of the unit at place `n` % UNITS, and hands the place back.\n"
+         "__device__ __forceinline__ void store_unit(");
+    STRING(fixed_splits ? "" : "const ");
+    TEXT("float out[O_TILES * 4], const float reference[2],\n"
+         "                                           const float row_sum[2],\n"
+         "                                           const attnpress_fwd_sm90_args *args, int n,\n"
+         "                                           int consumer");
+    STRING(keeps_split ? ", Kept *kept" : "");
+    TEXT(") {\n"
+         "  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer");
+    STRING(keeps_split ? ", kept" : "");
+    TEXT(");\n"
+         "  // All lanes arrive and wait: they have read the unit.\n"
          "  __syncwarp();\n"
          "  arrive_once(unit_empty(n % UNITS));\n"
          "}\n"
@@ -2865,21 +2837,24 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  walk.key_numbers = wgmma_descriptor(opaque(shared_address(key_numbers)), 0, 1024);\n");
   }
   TEXT("  bool more = next_unit(&walk, args, consumer);\n"
-       "  Stage stage = {0, 0}; // of the key block in `score`\n"
-       "  int q_parity = 0;\n"
-       "\n"
-       "  // Each pass is a stream of key blocks, as far as this consumer's rows see them all.\n"
+       "  Stage stage = {0, 0}; // of the key block in `score`\n");
+  if (q_ahead) {
+    TEXT("  uint32_t q_turn = consumer; // whose place of Q is its rest, and whose phase the quotient's parity\n");
+  } else {
+    TEXT("  int q_parity = 0;\n");
+  }
+  TEXT("  // Each pass is a stream of key blocks, as far as this consumer's rows see them all.\n"
        "  while (more) {\n"
        "    float out[O_TILES * 4] = {};\n"
-       "    float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];\n");
-  if (keeps_here) {
-    TEXT("    SplitEnd split_end; // of the split whose O is to be stored next\n"
-         "    bool adds;          // whether O of the split has been begun\n");
-  }
-  TEXT("    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;\n");
+       "    float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];\n"
+       "    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;\n");
   if (!q_in_regs) {
     TEXT("    if (has_keys) // the copy engine hands over Q\n"
-         "      wait_for_phase(q_full(shared, consumer), q_parity);\n");
+         "      wait_for_phase(q_full(shared, ");
+    STRING(q_ahead ? "q_turn % Q_PLACES" : "consumer");
+    TEXT("), ");
+    STRING(q_ahead ? "q_turn / Q_PLACES % 2" : "q_parity");
+    TEXT(");\n");
   }
   if (has_map) {
     TEXT("    for (; walk.n >= walk.block_end && has_keys; walk.n = block_after(&walk.unit, walk.n)) {\n");
@@ -2895,14 +2870,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(") { // no row of this consumer sees a key\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    if (keeps_here) {
-      TEXT("      split_end = end_split(reference, row_sum, args, &units[walk.place.index], consumer, &kept);\n"
-           "      store_unit(out, &split_end, args, walk.place.index, consumer, &kept);\n");
-    } else {
-      TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer");
-      STRING(keeps_split ? ", &kept" : "");
-      TEXT(");\n");
-    }
+    TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer");
+    STRING(keeps_split ? ", &kept" : "");
+    TEXT(");\n");
   } else {
     TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
   }
@@ -2919,9 +2889,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      }\n");
     } else {
       TEXT("      if (has_keys)\n"
-           "        arrive_once(q_empty(shared, consumer));\n");
+           "        arrive_once(q_empty(shared, ");
+      STRING(q_ahead ? "q_turn % Q_PLACES" : "consumer");
+      TEXT("));\n");
     }
-    TEXT("      q_parity ^= has_keys;\n");
+    if (q_ahead) {
+      TEXT("      q_turn += has_keys ? CONSUMERS : 0;\n");
+    } else {
+      TEXT("      q_parity ^= has_keys;\n");
+    }
   }
   TEXT("      more = next_unit(&walk, args, consumer);\n"
        "      continue;\n"
@@ -2950,7 +2926,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    begin_turn(consumer);\n");
   }
   TEXT("    start_scores(score, ");
-  STRING(q_in_regs ? "q, shared" : "shared, consumer");
+  STRING(q_in_regs ? "q, shared" : (q_ahead ? "shared, q_turn % Q_PLACES" : "shared, consumer"));
   TEXT(", stage.index");
   STRING(alibi_product ? ", slopes, walk.key_numbers" : "");
   TEXT(");\n");
@@ -2971,24 +2947,29 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (q_in_regs) {
     TEXT("    finish_scores(score, 0, shared, stage.index);\n");
   } else {
-    TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == ");
-    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
-    TEXT(");\n");
+    if (q_ahead) {
+      TEXT("    finish_scores(score, 0, shared, q_turn % Q_PLACES, stage.index,\n"
+           "                  walk.n == walk.unit.blocks.begin);\n");
+    } else {
+      TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == ");
+      STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+      TEXT(");\n");
+    }
   }
   TEXT("    take_scores(score, reference, row_sum, rescale, &walk, ");
   STRING((mod_score || mod_mask) ? "mod, " : "");
   STRING(has_map ? "state, seen, " : "");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+  STRING((plain && !behind) ? ", true" : "");
   TEXT(");\n"
        "\n");
   if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
     TEXT("    Unit last_unit; // the unit before, and what it leaves to be stored\n");
   }
-  if (keeps_here) {
-    TEXT("    Stage last; // of the P V in flight\n");
-  } else {
-    TEXT("    float last_reference[2], last_sum[2];\n"
-         "    Stage last = {-1, 0}; // of the P V in flight\n");
+  TEXT("    float last_reference[2], last_sum[2];\n"
+       "    Stage last = {-1, 0}; // of the P V in flight\n");
+  if (overwrites) {
+    TEXT("    bool begins; // 1: the unit's next P V is its first\n");
   }
   if (far_blocks) {
     TEXT("    bool far; // whether the unit's last key blocks are\n");
@@ -2996,34 +2977,31 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("    int unseen; // key blocks of the last unit that come after those which this consumer's rows see\n");
   }
-  TEXT("    for (;;) {\n");
-  if (keeps_here) {
-    TEXT("      // The unit's first P is in `score`.\n"
-         "      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
-         "      adds = false;\n"
-         "\n");
+  TEXT("    for (;;) {\n"
+       "      // The unit's first P is in `score`, the last P V of the unit before is in flight. The copy\n"
+       "      // engine hands over V; this wait also keeps the compiler from moving exponentials behind the\n"
+       "      // next one.\n"
+       "      wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
+       "      finish_output(out);\n"
+       "      if (last.index >= 0) {\n"
+       "        arrive_once(v_empty(shared, last.index));\n");
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
+    TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1,\n"
+         "                   consumer");
+    STRING(keeps_split ? ", &kept" : "");
+    TEXT(");\n");
   } else {
-    TEXT("      // The unit's first P is in `score`, the last P V of the unit before is in flight. The copy\n"
-         "      // engine hands over V; this wait also keeps the compiler from moving exponentials behind the\n"
-         "      // next one.\n"
-         "      wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
-         "      finish_output(out);\n"
-         "      if (last.index >= 0) {\n"
-         "        arrive_once(v_empty(shared, last.index));\n");
-    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-      TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1,\n"
-           "                   consumer");
-      STRING(keeps_split ? ", &kept" : "");
-      TEXT(");\n");
-    } else {
-      TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
-    }
-    TEXT("      }\n"
-         "      for (int i = 0; i < O_TILES * 4; ++i)\n"
-         "        out[i] = 0.0f;\n"
-         "      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
-         "\n");
+    TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
   }
+  TEXT("      }\n");
+  if (overwrites) {
+    TEXT("      begins = true;\n");
+  } else {
+    TEXT("      for (int i = 0; i < O_TILES * 4; ++i)\n"
+         "        out[i] = 0.0f;\n");
+  }
+  TEXT("      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
+       "\n");
   if (dropout) {
     TEXT("      drop_block(p[0], &walk, ");
     STRING(shares_words ? "stage.index, " : "");
@@ -3056,17 +3034,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (has_map) {
     TEXT("        state = look_up_block(seen, &walk, mod);\n");
   }
-  if (keeps_here) {
-    TEXT("        start_blocks(score, out, p, shared, consumer, stage, last, adds, false);\n"
-         "        adds = true;\n"
-         "        finish_scores(score, 1, shared, consumer, stage.index,\n"
-         "                      walk.n == walk.unit.blocks.begin && walk.unit.ends & LAST_SPLIT);\n");
-  } else if (q_in_regs) {
+  if (q_in_regs) {
     TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last,");
     STRING(alibi_product ? " slopes, walk.key_numbers," : "");
     TEXT(" q, false);\n");
   } else {
-    TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last,");
+    TEXT("        exchange_blocks(score, out, p, shared, consumer, ");
+    STRING(q_ahead ? "q_turn % Q_PLACES, " : "");
+    TEXT("stage, last,");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
     TEXT("\n"
          "                        ");
@@ -3074,24 +3049,25 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("walk.n == ");
     STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
     STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
+    STRING(overwrites ? ", begins" : "");
     TEXT(");\n");
   }
+  if (overwrites) {
+    TEXT("        begins = false;\n");
+  }
   if (behind) {
-    TEXT("        follow_scores(score, reference, rescale, &walk, ");
-    STRING(keeps_here ? "false, " : "");
-    TEXT("scale_log2);\n");
+    TEXT("        follow_scores(score, reference, rescale, &walk, scale_log2, false);\n");
   } else {
     TEXT("        take_scores(score, reference, row_sum, rescale, &walk, ");
     STRING((mod_score || mod_mask) ? "mod, " : "");
     STRING(has_map ? "state, seen, " : "");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+    STRING((plain && !behind) ? ", false" : "");
     TEXT(");\n");
   }
-  if (!keeps_here) {
-    TEXT("        // As above.\n"
-         "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n");
-  }
-  TEXT("        finish_output(out);\n"
+  TEXT("        // As above.\n"
+       "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
+       "        finish_output(out);\n"
        "        arrive_once(v_empty(shared, last.index));\n"
        "        rescale_rows(out, O_TILES, rescale);\n");
   if (behind) {
@@ -3149,9 +3125,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
     TEXT("      last_unit = walk.unit;\n");
   }
-  TEXT("      q_parity ^= ");
-  STRING(fixed_splits ? "walk.unit.ends & LAST_SPLIT ? 1 : 0" : "1");
-  TEXT(";\n");
+  if (q_ahead) {
+    TEXT("      q_turn += CONSUMERS;\n");
+  } else {
+    TEXT("      q_parity ^= ");
+    STRING(fixed_splits ? "walk.unit.ends & LAST_SPLIT ? 1 : 0" : "1");
+    TEXT(";\n");
+  }
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n"
          "      more = next_unit(&walk, args, consumer);\n");
@@ -3187,45 +3167,36 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       STRING(alibi_product ? " slopes, walk.key_numbers," : "");
       TEXT(" q, true);\n");
     } else {
-      if (keeps_here) {
-        TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
-             "      start_blocks(score, out, p, shared, consumer, stage, last, adds, true);\n"
-             "      // While the products run.\n"
-             "      split_end = end_split(reference, row_sum, args,\n"
-             "                            &units[(walk.place.index + UNITS - 1) % UNITS], consumer, &kept);\n"
-             "      wgmma_wait(1); // for O, but not for S\n"
-             "      wgmma_order_n");
-        INTEGER(hdim_v);
-        TEXT("(out);\n"
-             "      arrive_once(v_empty(shared, last.index));\n"
-             "      store_unit(out, &split_end, args, walk.place.index + UNITS - 1, consumer, &kept);\n"
-             "      finish_scores(score, 0, shared, consumer, stage.index,\n"
-             "                    walk.n == walk.unit.blocks.begin && walk.unit.ends & LAST_SPLIT);\n");
+      if (q_ahead) {
+        TEXT("      // The copy engine hands over Q.\n"
+             "      wait_for_phase(q_full(shared, q_turn % Q_PLACES), q_turn / Q_PLACES % 2);\n");
       } else {
-        TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
-             "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
-        STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
-        TEXT("\n"
-             "                      ");
-        STRING(alibi_product ? "slopes, walk.key_numbers, " : "");
-        TEXT("walk.n == ");
-        STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
-        STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
-        TEXT(");\n");
+        TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n");
       }
+      TEXT("      exchange_blocks(score, out, p, shared, consumer, ");
+      STRING(q_ahead ? "q_turn % Q_PLACES, " : "");
+      TEXT("stage, last,");
+      STRING((bias == AP_ATTENTION_BIAS_FP32) ? " bias, &walk, fwd," : "");
+      TEXT("\n"
+           "                      ");
+      STRING(alibi_product ? "slopes, walk.key_numbers, " : "");
+      TEXT("walk.n == ");
+      STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+      STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
+      STRING(overwrites ? ", begins" : "");
+      TEXT(");\n");
     }
-    TEXT("      for (int half = 0; half < 2; ++half) {\n");
-    if (!keeps_here) {
-      TEXT("        last_reference[half] = reference[half];\n"
-           "        last_sum[half] = row_sum[half];\n");
-    }
-    TEXT("        reference[half] = -INF;\n"
+    TEXT("      for (int half = 0; half < 2; ++half) {\n"
+         "        last_reference[half] = reference[half];\n"
+         "        last_sum[half] = row_sum[half];\n"
+         "        reference[half] = -INF;\n"
          "        row_sum[half] = 0.0f;\n"
          "      }\n"
          "      take_scores(score, reference, row_sum, rescale, &walk, ");
     STRING((mod_score || mod_mask) ? "mod, " : "");
     STRING(has_map ? "state, seen, " : "");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+    STRING((plain && !behind) ? ", true" : "");
     TEXT(");\n"
          "    }\n"
          "\n");
@@ -3238,11 +3209,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      arrive_once(v_empty(shared, stage.index));\n"
          "    }\n");
   } else {
-    if (keeps_here) {
-      TEXT("    wait_for_phase(v_full(shared, stage.index), stage.parity); // the copy engine hands over V\n");
-    }
     TEXT("    start_output(out, p, shared, stage.index");
-    STRING(keeps_here ? ", adds" : "");
+    STRING(overwrites ? ", begins" : "");
     TEXT(");\n"
          "    finish_output(out);\n");
     if (shares_words) {
@@ -3254,15 +3222,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("    stage = next_stage(stage, STAGES);\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    if (keeps_here) {
-      TEXT("    split_end = end_split(reference, row_sum, args,\n"
-           "                          &units[(walk.place.index + UNITS - 1) % UNITS], consumer, &kept);\n"
-           "    store_unit(out, &split_end, args, walk.place.index + UNITS - 1, consumer, &kept);\n");
-    } else {
-      TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer");
-      STRING(keeps_split ? ", &kept" : "");
-      TEXT(");\n");
-    }
+    TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer");
+    STRING(keeps_split ? ", &kept" : "");
+    TEXT(");\n");
   } else {
     TEXT("    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
   }
@@ -3306,10 +3268,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    if (has_bias_map(&args.fwd))\n"
          "      prefetch_tensor_map(&given.bias);\n");
   }
-  TEXT("    for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
-       "      mbarrier_init(q_full(shared, consumer), 1);\n"
-       "      mbarrier_init(q_empty(shared, consumer), 4);\n"
-       "    }\n"
+  if (q_ahead) {
+    TEXT("    for (int place = 0; place < Q_PLACES; ++place) {\n"
+         "      mbarrier_init(q_full(shared, place), 1);\n"
+         "      mbarrier_init(q_empty(shared, place), 4);\n");
+  } else {
+    TEXT("    for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
+         "      mbarrier_init(q_full(shared, consumer), 1);\n"
+         "      mbarrier_init(q_empty(shared, consumer), 4);\n");
+  }
+  TEXT("    }\n"
        "    for (int stage = 0; stage < STAGES; ++stage) {\n"
        "      mbarrier_init(k_full(shared, stage), 1);\n"
        "      mbarrier_init(k_empty(shared, stage), 4 * CONSUMERS);\n"
@@ -3347,8 +3315,17 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  // All threads arrive and wait: hands over the barriers, and to wgmma the numbers of keys.\n"
          "  __syncthreads();\n");
   } else {
-    TEXT("  // All threads arrive and wait: hands over the barriers.\n"
-         "  __syncthreads();\n");
+    if (q_ahead) {
+      TEXT("  if (threadIdx.x < 64) {\n"
+           "    const int row = threadIdx.x, position = divide(row, &args.heads_per_tile);\n"
+           "    row_offsets[row] = position * args.fwd.out_row_stride +\n"
+           "                       (row - position * args.fwd.heads_per_tile) * args.fwd.out_head_stride;\n"
+           "  }\n"
+           "  // All threads arrive and wait: hands over the barriers, and where rows lie.\n");
+    } else {
+      TEXT("  // All threads arrive and wait: hands over the barriers.\n");
+    }
+    TEXT("  __syncthreads();\n");
   }
   if (fixed_splits) {
     TEXT("  if (threadIdx.x / 32 == 3)\n"

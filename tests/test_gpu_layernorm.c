@@ -305,12 +305,12 @@ static void test_table(void) {
 /* Rows of 16 bits without gaps that begin anywhere, more of them than blocks have at a time. */
 static void test_odd_rows(void) {
   static const shape shapes[] = {
-      {30000, 101, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0},
-      {30000, 100, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 1, 1, 0, 1},
-      {6000, 1001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 1, 0, 0},
-      {12000, 100, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 1},
-      {12000, 101, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 1, 0, 0, 0},
-      {3000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0},
+      {30000, 101, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0},
+      {30000, 100, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 1, 1, 0, 1, 0},
+      {6000, 1001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 1, 0, 0, 0},
+      {12000, 100, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 1, 0},
+      {12000, 101, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0},
+      {3000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
     test_shape(&shapes[i], "odd rows without gaps");
@@ -366,14 +366,14 @@ static void test_rows_in_rings(void) {
 /* Rows that a cluster shares where the device has some, more of them than clusters have at a time. */
 static void test_long_rows(void) {
   static const shape shapes[] = {
-      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0},
-      {130, 65536, ATTNPRESS_FP16, ATTNPRESS_FP32, 0, 1, 1, 0, 1},
-      {300, 16384, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 1, 0, 0},
-      {300, 20000, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1},
-      {150, 49152, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0},
-      {150, 32768, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0},
-      {100, 65536, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1},
-      {100, 60000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0},
+      {130, 65536, ATTNPRESS_FP16, ATTNPRESS_FP32, 0, 1, 1, 0, 1, 0},
+      {300, 16384, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 1, 0, 0, 0},
+      {300, 20000, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0},
+      {150, 49152, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 0},
+      {150, 32768, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0},
+      {100, 65536, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0},
+      {100, 60000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
     test_shape(&shapes[i], "long rows");
@@ -384,7 +384,7 @@ static void test_long_rows(void) {
 static void test_side_stream(int backward) {
   CUstream stream;
   call k;
-  const shape s = {20000, 1000, ATTNPRESS_BF16, ATTNPRESS_BF16, backward, 0, 0, 0, 0};
+  const shape s = {20000, 1000, ATTNPRESS_BF16, ATTNPRESS_BF16, backward, 0, 0, 0, 0, 0};
   CHECK_CUDA(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
   open_call(&k, &s);
   CHECK_OK(run(&k, stream)); /* compiled and loaded */
@@ -434,7 +434,7 @@ static void test_large(int backward) {
   enum { BLOCK_ROWS = 1024, COLUMNS = 1000 };
   const int64_t blocks = ((INT64_C(1) << 31) / COLUMNS + 1) / BLOCK_ROWS + 2;
   const size_t bytes = (size_t)BLOCK_ROWS * COLUMNS * 2; /* of a block of rows */
-  const shape s = {BLOCK_ROWS, COLUMNS, ATTNPRESS_FP16, ATTNPRESS_FP16, backward, 0, 0, 0, 0};
+  const shape s = {BLOCK_ROWS, COLUMNS, ATTNPRESS_FP16, ATTNPRESS_FP16, backward, 0, 0, 0, 0, 0};
   const int out = backward ? DX : Y;
   call k;
   memory small[MATRICES], moments[2];
@@ -495,13 +495,13 @@ static void test_side_streams(void) {
 
 static void test_all_repeats(void) {
   static const shape repeated[] = {
-      {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0},
-      {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0},
-      {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0},
-      {9000, 50, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 0},
-      {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0},
-      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0},
-      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0},
+      {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0, 0},
+      {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0, 0},
+      {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0, 0},
+      {9000, 50, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 0, 0},
+      {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i)
     test_repeats(&repeated[i]);

@@ -240,16 +240,24 @@ def keeps_output(variant: Variant, tile: Tile) -> bool:
     return splits and variant.hdim == variant.hdim_v == KEPT_COLUMNS and tile.stages == 2
 
 
+def _q_places(variant: Variant, tile: Tile) -> int:
+    """Of Q of a consumer. Ragged kernels of four consumers bring a unit's while that of the unit
+    before is still read."""
+    ahead = consumers(tile) == 4 and variant.sequences == "ragged"
+    return (2 if ahead else 1) * consumers(tile)
+
+
 def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
-    """Q of each consumer, rings of K and V, and the barriers: two a consumer and four a stage; and
+    """Q of consumers, rings of K and V, and the barriers: two a place of Q and four a stage; and
     of a bias of 16 bits two key blocks, or one where there is no room, with two barriers each; and
     O of all rows in fp32, where splits at fixed places keep it there."""
     k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
     v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
     row_bytes_ = 2 * SLAB_COLUMNS  # of a slab; the 128-byte swizzle needs no padding
-    q_bytes = consumers(tile) * CONSUMER_ROWS * k_slabs * row_bytes_
+    places = _q_places(variant, tile)
+    q_bytes = places * CONSUMER_ROWS * k_slabs * row_bytes_
     ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
-    bytes_ = q_bytes + ring_bytes + 8 * (2 * consumers(tile) + 4 * tile.stages)
+    bytes_ = q_bytes + ring_bytes + 8 * (2 * places + 4 * tile.stages)
     if keeps_output(variant, tile):
         return bytes_ + tile.block_m * variant.hdim_v * 4
     if variant.bias not in ("fp16", "bf16"):

@@ -55,9 +55,12 @@ int64_t ap_count_combine_blocks(const ap_problem *problem, int64_t rows, const a
 double ap_parts_us(const ap_problem *problem, int64_t rows, const ap_device *device,
                    const ap_tile *combine, int32_t num_splits);
 /** what a kernel whose thread blocks stay takes of a plan with an order, one of those for long sequences,
- * and what it takes in no order less than; all up to as many row blocks and SMs as ap_schedule_cost(). */
+ * one of the two at head dim 64, to be compared with the other alone, and what it takes in no order less
+ * than; all up to as many row blocks and SMs as ap_schedule_cost(). */
 double ap_scheduled_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
 double ap_long_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
+enum { AP_FOUR_CONSUMERS_ROWS = 256 };
+double ap_narrow_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
 double ap_least_us(const ap_problem *problem, const ap_device *device, int32_t units,
                    const ap_plan *plan);
 /** What a kernel takes whose thread blocks each compute a row block, of so many key blocks in equal

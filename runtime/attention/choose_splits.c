@@ -341,7 +341,7 @@ static int32_t choose_by_time(const ap_problem *problem, const ap_device *device
     weighing w = {problem,  device, &plan->tile,         NULL, tile, *plan,
                   INFINITY, 1,      plan->heads_per_tile};
     w.tried.variant.axis[AP_ATTENTION_SPLIT] = 0;
-    if (ap_find_long(&w.tried, &long_key, &long_rows))
+    if (problem->hdim == AP_ATTENTION_LONG_HDIM && ap_find_long(&w.tried, &long_key, &long_rows))
       w.long_rows = &long_rows;
     known = 1;
     if (ap_find_combine(problem, device, &w.tried) == ATTNPRESS_OK) {
@@ -360,11 +360,16 @@ static int32_t choose_by_time(const ap_problem *problem, const ap_device *device
 
 /* ---- Long sequences -------------------------------------------------------------------------- */
 
-/** The key and the tile of what would be a plan's kernel for long sequences. */
+/** The key of what would be a plan's kernel for long sequences. */
+static uint64_t long_key_of(const ap_plan *plan) {
+  return plan->variant_key + ap_families[AP_FAMILY_ATTENTION]->key_unit[AP_ATTENTION_LONG_ROWS];
+}
+
+/** The key and the tile of it. */
 static int find_counterpart(const ap_plan *plan, uint64_t *key, ap_tile *tile) {
   ap_variant with = plan->variant;
   with.axis[AP_ATTENTION_LONG_ROWS] = 1;
-  *key = plan->variant_key + ap_families[AP_FAMILY_ATTENTION]->key_unit[AP_ATTENTION_LONG_ROWS];
+  *key = long_key_of(plan);
   return ap_find_tile_by_key(&with, *key, plan->target, tile) == ATTNPRESS_OK;
 }
 
@@ -372,7 +377,7 @@ int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile) {
   ap_variant with = plan->variant;
   with.axis[AP_ATTENTION_LONG_ROWS] = 1;
   return (with.axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_HDIM ||
-          with.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE) &&
+          with.axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_KEYS_HDIM) &&
          ap_variant_is_legal(&with) && find_counterpart(plan, key, tile);
 }
 
@@ -430,6 +435,64 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
     return;
   take_long(plan, long_key, &tile, known == LONG_PACKED ? ap_packed_heads(problem, &tile) : 1);
 }
+
+/* ---- Head dim 64 ---- */
+
+/* Of the time of the kernel for long sequences, what the other one takes at most where it runs: the models
+ * of both are off by a few percent. */
+#define NARROW_GAIN 0.96
+
+/** 1 where a plan's kernel is the one of four consumers, beside which there is always one for long
+ * sequences, of three. */
+static int has_four_consumers(const ap_plan *plan) {
+  return plan->variant.axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_KEYS_HDIM &&
+         plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] == AP_FOUR_CONSUMERS_ROWS;
+}
+
+/** Gives a plan the tile of three. */
+static attnpress_status find_three_consumers(ap_plan *plan) {
+  ap_variant with = plan->variant;
+  with.axis[AP_ATTENTION_LONG_ROWS] = 1;
+  return ap_find_tile_by_key(&with, long_key_of(plan), plan->target, &plan->tile);
+}
+
+/** 1 where a plan whose tile is that of three consumers takes less time with that of four. */
+static int four_pay(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
+                    const ap_tile *four, int32_t heads_per_tile) {
+  ap_plan with_four = *plan, with_three = *plan;
+  with_four.heads_per_tile = heads_per_tile;
+  return order_tile(problem, device, four, &with_four) &&
+         order_tile(problem, device, &plan->tile, &with_three) &&
+         ap_narrow_us(problem, device, &with_four) <
+             NARROW_GAIN * ap_narrow_us(problem, device, &with_three);
+}
+
+/** Takes one of the two where keys are not split, which is weighed once a shape, and then remembered.
+ * The plan's tile, and the heads that share it, are those of three consumers. */
+static void choose_narrow(const ap_problem *problem, const ap_device *device, const ap_tile *four,
+                          ap_plan *plan) {
+  enum { THREE = 1, FOUR = 2, FOUR_PACKED = 3 };
+  const uint64_t shape_key = ap_memo_key(key_of_weighing(problem, plan), plan->heads_per_tile);
+  const uint64_t key = ap_memo_kind(shape_key, 2);
+  uint16_t known = ap_memo_find(device->memo, key);
+  if (known == 0) {
+    const int32_t heads_per_tile = long_packing(problem, plan, four);
+    known = THREE;
+    if (device->sm_count <= AP_SCHEDULE_BLOCKS && ap_count_tiles(problem, plan, four) > 0 &&
+        four_pay(problem, device, plan, four, heads_per_tile))
+      known = heads_per_tile > 1 ? FOUR_PACKED : FOUR;
+    ap_memo_put(device->memo, key, known);
+  }
+  if (known == THREE) {
+    const ap_tile three = plan->tile;
+    take_long(plan, long_key_of(plan), &three, plan->heads_per_tile);
+    return;
+  }
+  plan->tile = *four;
+  plan->heads_per_tile = known == FOUR_PACKED ? ap_packed_heads(problem, four) : 1;
+}
+
+/* ---- Sequences ---- */
 
 /* That kernel's rows, in percent, at which it takes as long as the other: measured of lengths that
  * differ and of equal ones. Under a causal mask heads that share a tile leave fewer keys masked. */
@@ -648,6 +711,12 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   ap_tile tile;
   int32_t count = problem->num_splits;
   int64_t least = 1; /* key blocks of a split of a sequence */
+  const ap_tile four = plan->tile;
+  const int narrow = has_four_consumers(plan);
+  if (narrow) { /* until the number of splits is known */
+    FORWARD_IF(find_three_consumers(plan));
+    plan->heads_per_tile = ap_choose_packing(problem, &plan->tile);
+  }
   if (count != 1) {
     plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
     split_key = plan->variant_key + ap_families[AP_FAMILY_ATTENTION]->key_unit[AP_ATTENTION_SPLIT];
@@ -665,7 +734,9 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     plan->tile = tile;
   }
   plan->num_splits = count;
-  if (count == 1)
+  if (count == 1 && narrow)
+    choose_narrow(problem, device, &four, plan);
+  else if (count == 1)
     choose_long(problem, device, plan);
   const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   plan->key_blocks_per_split = problem->sequences == AP_ATTENTION_SEQUENCES_DENSE

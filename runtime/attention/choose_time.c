@@ -38,16 +38,20 @@ static double key_block_us(const ap_problem *problem, const ap_tile *tile) {
   return score_us * tile->field[AP_ATTENTION_TILE_BLOCK_M] * tile->field[AP_ATTENTION_TILE_BLOCK_N];
 }
 
+/** In which the memory reads and writes all of a call's tensors. */
+static double memory_us(const ap_problem *problem) {
+  const double rows =
+      (double)ap_rows_of(problem) + (double)problem->batch * problem->heads_kv * problem->seqlen_k;
+  return rows * (problem->hdim + problem->hdim_v) * (double)sizeof(uint16_t) / MEMORY_BYTES;
+}
+
 /** Of which thread blocks have these times, in key blocks, at most and in the mean. */
 static double kernel_us(const ap_problem *problem, const ap_tile *tile, double busiest,
                         double mean) {
   const double block_us = key_block_us(problem, tile);
-  const double rows =
-      (double)ap_rows_of(problem) + (double)problem->batch * problem->heads_kv * problem->seqlen_k;
-  const double memory_us =
-      rows * (problem->hdim + problem->hdim_v) * (double)sizeof(uint16_t) / MEMORY_BYTES;
+  const double bytes_us = memory_us(problem);
   const double products_us = fmax(busiest, POWER * mean) * block_us;
-  return START_US + sqrt(products_us * products_us + memory_us * memory_us);
+  return START_US + sqrt(products_us * products_us + bytes_us * bytes_us);
 }
 
 double ap_least_us(const ap_problem *problem, const ap_device *device, int32_t units,
@@ -73,6 +77,32 @@ double ap_long_us(const ap_problem *problem, const ap_device *device, const ap_p
   const ap_schedule_bounds least = ap_schedule_least(problem, units, device->sm_count, plan);
   const double blocks = least.mean * device->sm_count / units; /* of a unit */
   return ap_scheduled_us(problem, device, plan) * (1 + LONG_UNIT / blocks) / LONG_RATE;
+}
+
+/* ---- Head dim 64 ----------------------------------------------------------------------------- */
+
+/* Microseconds of an SM without splits: of a key block, of each consumer whose rows see it, of a unit, of
+ * one whose rows see no key, and of the call; for four consumers of 64 keys, and for three of 128. */
+typedef struct narrow_times {
+  double key_block, seen, unit, empty_unit, start;
+} narrow_times;
+
+static const narrow_times four_consumers = {0.423, 0.133, 1.415, 1.17, 2.9};
+static const narrow_times three_consumers = {0.688, 0.234, 1.194, 0.88, 3.45};
+#define NARROW_MEMORY 0.6 /* of the memory's time: what the L2 cache holds is read faster */
+
+double ap_narrow_us(const ap_problem *problem, const ap_device *device, const ap_plan *plan) {
+  const int32_t units = plan->heads * plan->row_blocks;
+  const narrow_times *t = plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] == AP_FOUR_CONSUMERS_ROWS
+                              ? &four_consumers
+                              : &three_consumers;
+  const ap_schedule_blocks blocks = ap_schedule_count(problem, plan);
+  const ap_schedule_bounds least = ap_schedule_least(problem, units, device->sm_count, plan);
+  const double busiest = fmax(ap_schedule_cost(problem, device->sm_count, plan), least.longest);
+  const double all_us = t->key_block * blocks.walked + t->seen * blocks.seen +
+                        t->unit * blocks.units + t->empty_unit * (units - blocks.units);
+  return t->start +
+         fmax(all_us / device->sm_count * busiest / least.mean, NARROW_MEMORY * memory_us(problem));
 }
 
 /* ---- A thread block a row block --------------------------------------------------------------- */

@@ -74,10 +74,9 @@ static void describe(const ap_problem *problem, int32_t units, const ap_plan *pl
   w->mask = ap_problem_mask(problem, plan->variant.axis[AP_ATTENTION_MASK]);
 }
 
-/** The time of a unit whose rows begin at a query position: its key blocks are those of all its
- * consumers, of which a split has some, and each takes longer where more of them have rows that see
- * it. */
-static int64_t unit_time(const work *w, int64_t position, int64_t split) {
+/** The key blocks of a unit whose rows begin at a query position: those of all its consumers, of which a
+ * split has some. *seen_blocks: the same of each consumer. */
+static int64_t unit_blocks(const work *w, int64_t position, int64_t split, int64_t *seen_blocks) {
   const int64_t first_key = ap_keys_of(&w->mask, position).begin;
   const int64_t origin = w->own_blocks ? first_key - first_key % AP_ATTENTION_KEY_ALIGNMENT : 0;
   const int64_t from = (first_key - origin) / w->keys_per_block + split * w->blocks_per_split;
@@ -95,7 +94,14 @@ static int64_t unit_time(const work *w, int64_t position, int64_t split) {
     end = larger(end, stop);
     seen += stop - begin;
   }
-  const int64_t blocks = end > 0 ? end - first : 0;
+  *seen_blocks = seen;
+  return end > 0 ? end - first : 0;
+}
+
+/** The time of a unit: a key block takes longer where more consumers have rows that see it. */
+static int64_t unit_time(const work *w, int64_t position, int64_t split) {
+  int64_t seen;
+  const int64_t blocks = unit_blocks(w, position, split, &seen);
   return KEY_BLOCK_TIME * w->consumers * blocks + CONSUMER_TIME * seen + UNIT_TIME * w->consumers;
 }
 
@@ -381,4 +387,18 @@ double ap_schedule_cost(const ap_problem *problem, int32_t blocks, const ap_plan
                                         : plan->group_units == section_units ? OWN_GROUPS
                                                                              : ONE_GROUP};
   return cost(&w, o) / (TIME_SCALE * w.consumers);
+}
+
+ap_schedule_blocks ap_schedule_count(const ap_problem *problem, const ap_plan *plan) {
+  work w;
+  int64_t walked = 0, seen = 0, units = 0;
+  describe(problem, plan->heads * plan->row_blocks, plan, &w);
+  for (int64_t i = 0; i < w.row_blocks; ++i) {
+    int64_t of_unit;
+    walked += unit_blocks(&w, i * w.positions * w.consumers, 0, &of_unit);
+    seen += of_unit;
+    units += of_unit > 0;
+  }
+  const double heads = w.heads;
+  return (ap_schedule_blocks){heads * (double)walked, heads * (double)seen, heads * (double)units};
 }

@@ -22,5 +22,12 @@ typedef struct ap_schedule_bounds {
 ap_schedule_bounds ap_schedule_least(const ap_problem *problem, int32_t units, int32_t blocks,
                                      const ap_plan *plan);
 
+/** What all of a plan's units without splits have to do: key blocks, the same of each consumer whose rows
+ * see them, and units whose rows see any. */
+typedef struct ap_schedule_blocks {
+  double walked, seen, units;
+} ap_schedule_blocks;
+ap_schedule_blocks ap_schedule_count(const ap_problem *problem, const ap_plan *plan);
+
 /* Row blocks count once for each split where a mask leaves splits different keys. */
 enum { AP_SCHEDULE_ROW_BLOCKS = 2048, AP_SCHEDULE_BLOCKS = 512 };

@@ -79,16 +79,23 @@ static int32_t producer_limit(const shape *s) {
   return s->hdim_v <= NUMBER_COLUMNS_MAX ? limit - NUMBER_ATOM_BYTES * slabs_of(s->block_n) : limit;
 }
 
-/** Q of each consumer, rings of K and V, and the barriers; and of a bias of 16 bits two key blocks, or
+/** Places of Q of a consumer: ragged kernels of four consumers bring a unit's while that of the unit
+ * before is still read. */
+static int32_t q_places(const shape *s) {
+  const int32_t consumers = max_of(s->block_m / AP_ATTENTION_WARPGROUP_ROWS, 1);
+  return consumers == 4 && s->sequences == AP_ATTENTION_SEQUENCES_RAGGED ? 2 * consumers
+                                                                         : consumers;
+}
+
+/** Q of consumers, rings of K and V, and the barriers; and of a bias of 16 bits two key blocks, or
  * one where there is no room, with two barriers each; and O of all rows in fp32, where splits at fixed
  * places keep it there. */
 static int32_t producer_bytes(const shape *s) {
-  const int32_t consumers = max_of(s->block_m / AP_ATTENTION_WARPGROUP_ROWS, 1);
-  const int32_t q_bytes =
-      consumers * AP_ATTENTION_WARPGROUP_ROWS * slabs_of(s->hdim) * SLAB_ROW_BYTES;
+  const int32_t places = q_places(s);
+  const int32_t q_bytes = places * AP_ATTENTION_WARPGROUP_ROWS * slabs_of(s->hdim) * SLAB_ROW_BYTES;
   const int32_t ring_bytes =
       s->stages * s->block_n * (slabs_of(s->hdim) + slabs_of(s->hdim_v)) * SLAB_ROW_BYTES;
-  const int32_t bytes = q_bytes + ring_bytes + 8 * (2 * consumers + 4 * s->stages);
+  const int32_t bytes = q_bytes + ring_bytes + 8 * (2 * places + 4 * s->stages);
   if (s->split && s->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
       ap_keeps_output(s->hdim, s->hdim_v, s->stages))
     return bytes + s->block_m * s->hdim_v * (int32_t)sizeof(float);

@@ -1096,9 +1096,8 @@ MUTATIONS = [
     Mutation(
         "sm90: no wait for the next unit's Q",
         FWD_SM90,
-        "wait_for_phase(q_full(shared, consumer), q_parity);",
+        "wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n",
         "",
-        place=2,
     ),
     Mutation(
         "sm90: no wait for K of a block that passes",
@@ -1175,8 +1174,8 @@ MUTATIONS = [
     Mutation(
         "sm90: P V uses the next stage of V",
         FWD_SM90,
-        "start_output(out, p, shared, last.index);",
-        "start_output(out, p, shared, stage.index);",
+        "start_output(out, p, shared, last.index${",
+        "start_output(out, p, shared, stage.index${",
     ),
     Mutation(
         "sm90: the whole warp produces",
@@ -1361,7 +1360,7 @@ MUTATIONS = [
     Mutation(
         "sm90: Q of the first consumer for all",
         FWD_SM90,
-        "wgmma_descriptor(shared + consumer * Q_BYTES, 1024, 0)",
+        'wgmma_descriptor(shared + ${ "q_place" if q_ahead else "consumer" } * Q_BYTES, 1024, 0)',
         "wgmma_descriptor(shared, 1024, 0)",
     ),
     Mutation(
@@ -1662,8 +1661,8 @@ MUTATIONS = [
     Mutation(
         "sm90: the sum of one lane",
         FWD_SM90,
-        "quad_sum(row_sum[half])",
-        "row_sum[half]",
+        "{quad_sum(row_sum[0]), quad_sum(row_sum[1])}",
+        "{row_sum[0], row_sum[1]}",
     ),
     Mutation(
         "sm90: rows' offsets cut to 32 bits",

@@ -52,7 +52,7 @@ KERNELS = [
     ("layernorm_bwd_cols12288_fp32_wbf16_sm90", "w8t512c2"),
     ("layernorm_fwd_packed_cols64_bf16_wbf16_sm90", "w2t4c2pn16"),
     ("layernorm_fwd_rms_packed_cols128_fp16_wfp32_sm90", "w2t64c2n1"),
-    ("layernorm_fwd_packed_cols128_fp16_wfp16_sm90", "w4t64c2n4"),
+    ("layernorm_fwd_packed_cols128_fp16_wfp32_sm90", "w4t64c2n4"),
     ("layernorm_fwd_packed_cols192_fp32_wbf16_sm90", "w4t64c3n2"),
     ("layernorm_fwd_bulk_cols192_bf16_wbf16_sm90", "w2t4c2"),
     ("layernorm_fwd_rms_bulk_cols2048_fp16_wbf16_sm90", "w4t64c3"),
@@ -351,11 +351,13 @@ MUTATIONS = [
         "vector_column(cut, SIZE, index) * P",
         "index * 8 * P",
     ),
-    Mutation("all parameters are words, odd", ODD_ROWS, "(uint64_t)from % 4 == 0", "true"),
-    Mutation("no parameters are words, odd", ODD_ROWS, "(uint64_t)from % 4 == 0", "false"),
-    Mutation("halves of neighbouring words", ODD_ROWS, "middle[j - 1] >> 16", "middle[j] >> 16"),
-    Mutation("a parameter's first element, odd", ODD_ROWS, "j == 0 ? first", "j == 0 ? 0"),
-    Mutation("a parameter's last element, odd", ODD_ROWS, "from + 14", "from + 12"),
+    Mutation("all parameters are words, odd", NORM, "(uint64_t)from % 4 == 0", "true"),
+    Mutation("no parameters are words, odd", NORM, "(uint64_t)from % 4 == 0", "false"),
+    Mutation("halves of neighbouring words", NORM, "loaded[j - 1] >> 16", "loaded[j] >> 16"),
+    Mutation("a parameter's first element, odd", NORM, "j == 0 ? first", "j == 0 ? 0"),
+    Mutation(
+        "a parameter's last element, odd", NORM, "from + count * 2 - 2", "from + count * 2 - 4"
+    ),
     Mutation("an edge's parameter", ODD_ROWS, "edge[i] = widen", "if (i) edge[i] = widen"),
     Mutation(
         "all edges of a thread are one",

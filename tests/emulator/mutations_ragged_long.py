@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from mutations import FWD_SM90, SOFTMAX, Mutation
 
+FIRST = "include/attnpress/device/softmax_first.cuh"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 
 KERNELS = [
     ("flash_fwd_hdim128_bf16_causal_ragged_long_sm90", ""),
-    ("flash_fwd_hdim64_bf16_sm90", ""),
+    ("flash_fwd_hdim64_bf16_long_sm90", ""),
     ("flash_fwd_hdim64_bf16_causal_ragged_sm90", ""),
 ]
 """V loaded by a thread of its own, and consumers whose Q is not; P behind the wait, of ragged and
@@ -76,5 +77,53 @@ MUTATIONS = [
         SOFTMAX,
         "    add_row(score, tiles, half, finite_base(reference[half]) * scale_log2,",
         "    add_row(score, tiles, 0, finite_base(reference[half]) * scale_log2,",
+    ),
+    Mutation(
+        "first scores: none is followed",
+        FIRST,
+        "  if (__any_sync(0xffffffff, follows[0] || follows[1])) {",
+        "  if (__any_sync(0xffffffff, false)) {",
+    ),
+    Mutation(
+        "first scores: a thread by itself",
+        FIRST,
+        "      asked |= __shfl_xor_sync(0xffffffff, asked, 2);\n",
+        "",
+    ),
+    Mutation(
+        "a unit's first product adds to O of the unit before",
+        FWD_SM90,
+        "step > 0 || !begins",
+        "1",
+    ),
+    Mutation(
+        "each product of a unit is O",
+        FWD_SM90,
+        "        begins = false;\n",
+        "",
+    ),
+    Mutation(
+        "Q ahead: its places have one phase",
+        PRODUCER,
+        "turn / Q_PLACES % 2 ^ 1",
+        "1",
+    ),
+    Mutation(
+        "Q ahead: the place of the unit before",
+        FWD_SM90,
+        "  uint32_t q_turn = consumer;",
+        "  uint32_t q_turn = consumer + CONSUMERS;",
+    ),
+    Mutation(
+        "Q ahead: barriers of some places overlap those of K",
+        FWD_SM90,
+        '2 * ${ "Q_PLACES" if q_ahead else "CONSUMERS" } + stage',
+        "2 * CONSUMERS + stage",
+    ),
+    Mutation(
+        "a row's output lies where its position alone says",
+        FWD_SM90,
+        "(row - position * args.fwd.heads_per_tile) * args.fwd.out_head_stride;",
+        "0 * row;",
     ),
 ]

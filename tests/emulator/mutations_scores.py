@@ -272,9 +272,10 @@ MUTATIONS = [
         "Q is given back a block late",
         FWD_SM90,
         FIRST_BLOCK
-        + ' }${ " && walk.unit.ends & LAST_SPLIT" if fixed_splits else "" });\n//% endif\n'
-        + "//% if behind",
-        "walk.n == walk.unit.blocks.begin);\n//% endif\n//% if behind",
+        + ' }${ " && walk.unit.ends & LAST_SPLIT" if fixed_splits else "" }'
+        + '${ ", begins" if overwrites else "" });\n//% endif\n//% if overwrites',
+        'walk.n == walk.unit.blocks.begin${ ", begins" if overwrites else "" });\n//% endif\n'
+        "//% if overwrites",
     ),
     # ---- Softcap ----
     Mutation("softcap is left out, sm80", BLOCK, CAP_SM80, ""),
