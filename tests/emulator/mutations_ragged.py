@@ -982,14 +982,14 @@ MUTATIONS = [
     Mutation(
         "fixed splits sm90: O of a split begins with that of the one before",
         SM90,
-        "adds = false;",
-        "adds = true;",
+        "      begins = true;\n\n//% else\n",
+        "      begins = false;\n\n//% else\n",
     ),
     Mutation(
         "fixed splits sm90: O begins anew with each key block",
         SM90,
-        "adds = true;",
-        "adds = false;",
+        "begins = false;",
+        "begins = true;",
     ),
     Mutation(
         "fixed splits sm90: O is added up before it is there",
