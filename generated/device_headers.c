@@ -6235,6 +6235,14 @@ const ap_device_header ap_device_headers[] = {
      "  }\n"
      "}\n"
      "\n"
+     "// The same of the first key block of rows, whose references are -inf: all are followed.\n"
+     "__device__ __forceinline__ void begin_rows(const float *score, int tiles, float reference[2],\n"
+     "                                           float rescale[2], float scale_log2, Dtype dtype) {\n"
+     "  const float none[2] = {-INF, -INF};\n"
+     "  row_maxima(reference, score, tiles, none, scale_log2, dtype);\n"
+     "  rescale[0] = rescale[1] = 1.0f; // of no sums\n"
+     "}\n"
+     "\n"
      "// Then P and the sums.\n"
      "__device__ __forceinline__ void add_rows(float *score, int tiles, const float reference[2],\n"
      "                                         float row_sum[2], const float rescale[2],\n"
@@ -16437,4 +16445,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "4c60b0f578870f7b42704fad164329bfbe17d41c6b5d8ff48b456e8f1b26d227";
+    "b6decca72c1337814729515cebc8f06847b6089ea65f9cb264c7e926496fd407";

@@ -47,10 +47,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t shares_words = (((dropout && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !has_map) && !alibi) ? 1 : 0;
   int32_t bias_map = ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 1 : 0;
   int32_t plain = ((!((((((softcap || alibi) || dropout) || mod_score) || mod_mask) || split) || q_in_regs) && (bias == AP_ATTENTION_BIAS_NONE)) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
-  int32_t overwrites = (((plain && (hdim_v <= 128)) && (sequences != AP_ATTENTION_SEQUENCES_PAGED)) && !(long_rows && (hdim == 64))) ? 1 : 0;
+  int32_t overwrites = (keeps_here || (((plain && (hdim_v <= 128)) && (sequences != AP_ATTENTION_SEQUENCES_PAGED)) && !(long_rows && (hdim == 64)))) ? 1 : 0;
   int32_t behind_by_columns = (((hdim >= 64) && (hdim <= 96)) && (block_m >= 192)) ? 1 : 0;
   int32_t behind_of_ragged = ((((hdim == 128) && (hdim_v == 128)) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !(long_rows && (mask == AP_ATTENTION_MASK_FULL))) ? 1 : 0;
-  int32_t behind = (plain && (behind_by_columns || behind_of_ragged)) ? 1 : 0;
+  int32_t behind = ((plain && (behind_by_columns || behind_of_ragged)) || keeps_here) ? 1 : 0;
   int32_t skips_rows = (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && !split) && ((long_rows && (hdim == 128)) || (block_m == 256))) ? 1 : 0;
   int32_t q_ahead = (skips_rows && (block_m == 256)) ? 1 : 0;
   int32_t values_apart = (((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && split)) || skips_rows) ? 1 : 0;
@@ -1702,6 +1702,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  int n;            // the key block\n");
   }
   TEXT("  int block_end;    // this consumer's rows see no key from this key block on\n");
+  if (keeps_here) {
+    TEXT("  int seen_end;     // of all splits\n");
+  }
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("  int block_begin; // and none before this one\n");
   }
@@ -1750,8 +1753,29 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
   }
   TEXT("};\n"
-       "\n"
-       "// Moves on to the next unit; false after the last.\n"
+       "\n");
+  if (keeps_here) {
+    TEXT("// Finds this thread's rows, and what they see, of the walk's unit.\n"
+         "__device__ __forceinline__ void find_rows(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
+         "                                          int consumer) {\n"
+         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+         "  const int positions = args->warpgroup_positions;\n"
+         "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
+         "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
+         "#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half)\n"
+         "    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
+         "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n"
+         "  const Row first = row_at_begin(fwd, &walk->unit, position_begin);\n"
+         "  const Row last = row_at_end(fwd, &walk->unit, position_begin + positions);\n"
+         "  walk->key_unmasked = keys_of_all(first, last).end;\n"
+         "  walk->seen_end = position_begin < walk->unit.seqlen_q\n"
+         "                       ? key_blocks(keys_of_some(first, last), BLOCK_N).end\n"
+         "                       : 0;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Moves on to the next unit; false after the last.\n"
        "__device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
        "                                          int consumer) {\n"
        "  const attnpress_fwd_args *fwd = &args->fwd;\n");
@@ -1772,125 +1796,135 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (outward) {
     TEXT("  walk->block = walk->unit.nearest;\n");
   }
-  TEXT("  const int positions = args->warpgroup_positions;\n"
-       "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
-       "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
-       "#pragma unroll\n"
-       "  for (int half = 0; half < 2; ++half)\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
-         "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
+  if (keeps_here) {
+    TEXT("  // All else is the same for the other splits of the rows.\n"
+         "  if (walk->unit.ends & FIRST_SPLIT)\n"
+         "    find_rows(walk, args, consumer);\n"
+         "  walk->block_end = max(min(walk->unit.blocks.end, walk->seen_end), walk->unit.blocks.begin);\n"
+         "  return true;\n"
+         "}\n"
+         "\n");
   } else {
-    TEXT("    walk->rows[half] =\n"
-         "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
-  }
-  TEXT("  const Row first = row_at_begin(fwd, ");
-  STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
-  TEXT("position_begin);\n"
-       "  const Row last = row_at_end(fwd, ");
-  STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
-  TEXT("position_begin + positions);\n");
-  if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("  walk->unmasked = keys_of_all(first, last);\n");
-    if (own_blocks) {
-      TEXT("  const int key_begin = walk->unit.key_begin;\n"
-           "  walk->unmasked = {walk->unmasked.begin - key_begin, walk->unmasked.end - key_begin};\n"
-           "#pragma unroll\n"
-           "  for (int half = 0; half < 2; ++half) {\n"
-           "    walk->rows[half].key_begin -= key_begin;\n"
-           "    walk->rows[half].key_end -= key_begin;\n"
-           "  }\n");
-    }
-    if (!has_map) {
-      if (own_blocks) {
-        TEXT("  const Range seen = blocks_from(keys_of_some(first, last), key_begin, BLOCK_N);\n");
-      } else {
-        TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n");
-      }
-      TEXT("  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
-           "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
-           "  if (position_begin >= ");
-      STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
-      TEXT(" || walk->block_end <= walk->block_begin)\n"
-           "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
+    TEXT("  const int positions = args->warpgroup_positions;\n"
+         "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
+         "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
+         "#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half)\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
+           "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
     } else {
-      TEXT("  walk->block_end =\n"
+      TEXT("    walk->rows[half] =\n"
+           "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
+    }
+    TEXT("  const Row first = row_at_begin(fwd, ");
+    STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
+    TEXT("position_begin);\n"
+         "  const Row last = row_at_end(fwd, ");
+    STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
+    TEXT("position_begin + positions);\n");
+    if (mask == AP_ATTENTION_MASK_WINDOW) {
+      TEXT("  walk->unmasked = keys_of_all(first, last);\n");
+      if (own_blocks) {
+        TEXT("  const int key_begin = walk->unit.key_begin;\n"
+             "  walk->unmasked = {walk->unmasked.begin - key_begin, walk->unmasked.end - key_begin};\n"
+             "#pragma unroll\n"
+             "  for (int half = 0; half < 2; ++half) {\n"
+             "    walk->rows[half].key_begin -= key_begin;\n"
+             "    walk->rows[half].key_end -= key_begin;\n"
+             "  }\n");
+      }
+      if (!has_map) {
+        if (own_blocks) {
+          TEXT("  const Range seen = blocks_from(keys_of_some(first, last), key_begin, BLOCK_N);\n");
+        } else {
+          TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n");
+        }
+        TEXT("  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
+             "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
+             "  if (position_begin >= ");
+        STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+        TEXT(" || walk->block_end <= walk->block_begin)\n"
+             "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
+      } else {
+        TEXT("  walk->block_end =\n"
+             "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
+             "  if (position_begin >= ");
+        STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+        TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
+             "    walk->block_end = walk->unit.blocks.begin;\n");
+      }
+    } else {
+      TEXT("  walk->key_unmasked = keys_of_all(first, last).end;\n"
+           "  walk->block_end =\n"
            "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
            "  if (position_begin >= ");
       STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
       TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
            "    walk->block_end = walk->unit.blocks.begin;\n");
     }
-  } else {
-    TEXT("  walk->key_unmasked = keys_of_all(first, last).end;\n"
-         "  walk->block_end =\n"
-         "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
-         "  if (position_begin >= ");
-    STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
-    TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
-         "    walk->block_end = walk->unit.blocks.begin;\n");
-  }
-  if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
-    TEXT("#pragma unroll\n"
-         "  for (int half = 0; half < 2; ++half) {\n"
-         "    const int row_position = divide(row + half * 8, &args->heads_per_tile);\n"
-         "    const int head =\n"
-         "        (walk->unit.tile_head - row_position) * fwd->heads_per_tile + row + half * 8;\n");
-    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
-      TEXT("    // A row that is not there has the numbers of one that is.\n"
-           "    walk->snippet_rows[half] =\n"
-           "        snippet_row(fwd, walk->unit.sequence, head,\n"
-           "                    min(position_begin + row_position, walk->unit.seqlen_q - 1));\n");
-    } else if (mod_score || mod_mask) {
-      TEXT("    walk->snippet_rows[half] =\n"
-           "        snippet_row(fwd, walk->unit.batch, head, position_begin + row_position);\n");
-    } else {
-      TEXT("    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
-           "                                       position_begin + row_position);\n");
-      if (alibi_product) {
-        TEXT("    walk->slope_parts[half] = slope_part(walk->score_rows[half].slope, threadIdx.x % 4);\n");
-      }
-      if (own_blocks && alibi) {
-        TEXT("    walk->score_rows[half].center -= key_begin;\n");
-      }
-    }
-    TEXT("  }\n");
-  }
-  if (alibi) {
-    TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q");
-    STRING(own_blocks ? " - key_begin" : "");
-    TEXT(";\n"
-         "  walk->centers = {position_begin + shift,\n"
-         "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
-    if (far_blocks) {
-      TEXT("  int near_begin = walk->unit.blocks.begin;\n"
-           "  const float slope = walk->score_rows[0].slope * fwd->scale_log2;\n"
-           "  if (fwd->heads_per_tile == 1 && slope > FAR * 1e-9f) { // one slope for all rows\n"
-           "    const int far = (int)(FAR / slope);\n"
-           "    const int first = max(walk->centers.begin - far, 0) / BLOCK_N; // of the near key blocks\n");
-      if (outward) {
-        TEXT("    const int last = min((walk->centers.end + far) / BLOCK_N, walk->unit.blocks.end - 1);\n"
-             "    near_begin = min(place_of(&walk->unit, min(first, walk->unit.nearest)),\n"
-             "                     place_of(&walk->unit, max(last, walk->unit.nearest)));\n");
+    if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
+      TEXT("#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half) {\n"
+           "    const int row_position = divide(row + half * 8, &args->heads_per_tile);\n"
+           "    const int head =\n"
+           "        (walk->unit.tile_head - row_position) * fwd->heads_per_tile + row + half * 8;\n");
+      if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+        TEXT("    // A row that is not there has the numbers of one that is.\n"
+             "    walk->snippet_rows[half] =\n"
+             "        snippet_row(fwd, walk->unit.sequence, head,\n"
+             "                    min(position_begin + row_position, walk->unit.seqlen_q - 1));\n");
+      } else if (mod_score || mod_mask) {
+        TEXT("    walk->snippet_rows[half] =\n"
+             "        snippet_row(fwd, walk->unit.batch, head, position_begin + row_position);\n");
       } else {
-        TEXT("    near_begin = max(near_begin, first);\n");
+        TEXT("    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
+             "                                       position_begin + row_position);\n");
+        if (alibi_product) {
+          TEXT("    walk->slope_parts[half] = slope_part(walk->score_rows[half].slope, threadIdx.x % 4);\n");
+        }
+        if (own_blocks && alibi) {
+          TEXT("    walk->score_rows[half].center -= key_begin;\n");
+        }
       }
-      TEXT("  }\n"
-           "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-           "  walk->near_begin = __shfl_sync(0xffffffff, near_begin, 0);\n");
+      TEXT("  }\n");
     }
-  }
-  if (dropout) {
-    TEXT("  const DropoutHead dropout = dropout_head(\n"
-         "      &fwd->score, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head);\n"
-         "  walk->dropout_rows = row_words(&dropout, walk->rows[0].position, threadIdx.x % 32 / 4);\n");
-    if (!shares_words) {
-      TEXT("  walk->dropout = dropout;\n");
+    if (alibi) {
+      TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q");
+      STRING(own_blocks ? " - key_begin" : "");
+      TEXT(";\n"
+           "  walk->centers = {position_begin + shift,\n"
+           "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
+      if (far_blocks) {
+        TEXT("  int near_begin = walk->unit.blocks.begin;\n"
+             "  const float slope = walk->score_rows[0].slope * fwd->scale_log2;\n"
+             "  if (fwd->heads_per_tile == 1 && slope > FAR * 1e-9f) { // one slope for all rows\n"
+             "    const int far = (int)(FAR / slope);\n"
+             "    const int first = max(walk->centers.begin - far, 0) / BLOCK_N; // of the near key blocks\n");
+        if (outward) {
+          TEXT("    const int last = min((walk->centers.end + far) / BLOCK_N, walk->unit.blocks.end - 1);\n"
+               "    near_begin = min(place_of(&walk->unit, min(first, walk->unit.nearest)),\n"
+               "                     place_of(&walk->unit, max(last, walk->unit.nearest)));\n");
+        } else {
+          TEXT("    near_begin = max(near_begin, first);\n");
+        }
+        TEXT("  }\n"
+             "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+             "  walk->near_begin = __shfl_sync(0xffffffff, near_begin, 0);\n");
+      }
     }
+    if (dropout) {
+      TEXT("  const DropoutHead dropout = dropout_head(\n"
+           "      &fwd->score, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head);\n"
+           "  walk->dropout_rows = row_words(&dropout, walk->rows[0].position, threadIdx.x % 32 / 4);\n");
+      if (!shares_words) {
+        TEXT("  walk->dropout = dropout;\n");
+      }
+    }
+    TEXT("  return true;\n"
+         "}\n"
+         "\n");
   }
-  TEXT("  return true;\n"
-       "}\n"
-       "\n");
   if (alibi) {
     TEXT("// 1 where all keys of the walk's key block lie before the consumer's rows, -1 where all lie behind\n"
          "// them, 0 at the diagonal.\n"
@@ -2224,62 +2258,88 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  if (q_in_regs) {
-    TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
-         "// waits for S. `first_block`: of a unit, which hands the place of Q back.\n");
+  if (keeps_here) {
+    TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`; the\n"
+         "// latter first where a split ends, whose O is then added up while S is computed. V is waited for\n"
+         "// here and not with the scores before: in a ring of two stages that is a turn too early.\n"
+         "__device__ __forceinline__ void start_blocks(float score[S_TILES * 4], float out[O_TILES * 4],\n"
+         "                                             uint32_t p[V_STEPS][4], uint32_t shared,\n"
+         "                                             int consumer, Stage stage, Stage last, bool begins,\n"
+         "                                             bool split_ends) {\n"
+         "  // The copy engine hands over K and V.\n"
+         "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
+         "  wait_for_phase(v_full(shared, last.index), last.parity);\n");
+    if (block_m > 64) {
+      TEXT("  begin_turn(consumer);\n");
+    }
+    TEXT("  if (split_ends) // known where this is inlined\n"
+         "    start_output(out, p, shared, last.index, begins);\n"
+         "  start_scores(score, shared, consumer, stage.index);\n"
+         "  if (!split_ends)\n"
+         "    start_output(out, p, shared, last.index, begins);\n");
+    if (block_m > 64) {
+      TEXT("  end_turn(consumer);\n");
+    }
+    TEXT("}\n"
+         "\n");
   } else {
-    TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
-         "// waits for S.\n");
+    if (q_in_regs) {
+      TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
+           "// waits for S. `first_block`: of a unit, which hands the place of Q back.\n");
+    } else {
+      TEXT("// Starts S = Q K^T of the key block in `stage` and O += P V of the block before, in `last`, and\n"
+           "// waits for S.\n");
+    }
+    TEXT("__device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],\n"
+         "                                                uint32_t p[V_STEPS][4], uint32_t shared,\n"
+         "                                                int consumer, ");
+    STRING(q_ahead ? "int q_place, " : "");
+    TEXT("Stage stage, Stage last,\n");
+    if (bias == AP_ATTENTION_BIAS_FP32) {
+      TEXT("                                                uint32_t bias[2][BIAS_WORDS],\n");
+    }
+    if (bias == AP_ATTENTION_BIAS_FP32) {
+      TEXT("                                                const Walk *walk, const attnpress_fwd_args *fwd,\n");
+    }
+    if (alibi_product) {
+      TEXT("                                                const uint32_t slopes[4], uint64_t numbers,\n");
+    }
+    if (q_in_regs) {
+      TEXT("                                                const uint32_t q[K_STEPS][4], bool first_block) {\n");
+    } else {
+      TEXT("                                                bool last_block");
+      STRING(overwrites ? ", bool begins" : "");
+      TEXT(") {\n");
+    }
+    TEXT("  // The copy engine hands over K.\n"
+         "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
+    if (block_m > 64) {
+      TEXT("  begin_turn(consumer);\n");
+    }
+    TEXT("  start_scores(score, ");
+    STRING(q_in_regs ? "q, shared" : (q_ahead ? "shared, q_place" : "shared, consumer"));
+    TEXT(", stage.index");
+    STRING(alibi_product ? ", slopes, numbers" : "");
+    TEXT(");\n");
+    if (q_in_regs) {
+      TEXT("  if (first_block)\n"
+           "    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n");
+    }
+    TEXT("  start_output(out, p, shared, last.index");
+    STRING(overwrites ? ", begins" : "");
+    TEXT(");\n");
+    if (block_m > 64) {
+      TEXT("  end_turn(consumer);\n");
+    }
+    if (bias == AP_ATTENTION_BIAS_FP32) {
+      TEXT("  load_block_bias(bias, walk, fwd);\n");
+    }
+    TEXT("  finish_scores(score, 1, shared, ");
+    STRING(q_in_regs ? "stage.index" : (q_ahead ? "q_place, stage.index, last_block" : "consumer, stage.index, last_block"));
+    TEXT(");\n"
+         "}\n"
+         "\n");
   }
-  TEXT("__device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float out[O_TILES * 4],\n"
-       "                                                uint32_t p[V_STEPS][4], uint32_t shared,\n"
-       "                                                int consumer, ");
-  STRING(q_ahead ? "int q_place, " : "");
-  TEXT("Stage stage, Stage last,\n");
-  if (bias == AP_ATTENTION_BIAS_FP32) {
-    TEXT("                                                uint32_t bias[2][BIAS_WORDS],\n");
-  }
-  if (bias == AP_ATTENTION_BIAS_FP32) {
-    TEXT("                                                const Walk *walk, const attnpress_fwd_args *fwd,\n");
-  }
-  if (alibi_product) {
-    TEXT("                                                const uint32_t slopes[4], uint64_t numbers,\n");
-  }
-  if (q_in_regs) {
-    TEXT("                                                const uint32_t q[K_STEPS][4], bool first_block) {\n");
-  } else {
-    TEXT("                                                bool last_block");
-    STRING(overwrites ? ", bool begins" : "");
-    TEXT(") {\n");
-  }
-  TEXT("  // The copy engine hands over K.\n"
-       "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
-  if (block_m > 64) {
-    TEXT("  begin_turn(consumer);\n");
-  }
-  TEXT("  start_scores(score, ");
-  STRING(q_in_regs ? "q, shared" : (q_ahead ? "shared, q_place" : "shared, consumer"));
-  TEXT(", stage.index");
-  STRING(alibi_product ? ", slopes, numbers" : "");
-  TEXT(");\n");
-  if (q_in_regs) {
-    TEXT("  if (first_block)\n"
-         "    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n");
-  }
-  TEXT("  start_output(out, p, shared, last.index");
-  STRING(overwrites ? ", begins" : "");
-  TEXT(");\n");
-  if (block_m > 64) {
-    TEXT("  end_turn(consumer);\n");
-  }
-  if (bias == AP_ATTENTION_BIAS_FP32) {
-    TEXT("  load_block_bias(bias, walk, fwd);\n");
-  }
-  TEXT("  finish_scores(score, 1, shared, ");
-  STRING(q_in_regs ? "stage.index" : (q_ahead ? "q_place, stage.index, last_block" : "consumer, stage.index, last_block"));
-  TEXT(");\n"
-       "}\n"
-       "\n");
   if ((((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
     TEXT("// Modifies the scores of the walk's key block, masks them where some row does not see all its keys,\n"
          "// and makes P of them.\n");
@@ -2319,7 +2379,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("                                            ");
     STRING(behind ? "  " : "");
     TEXT("float scale_log2");
-    STRING(plain ? ", bool first" : "");
+    STRING((plain || keeps_here) ? ", bool first" : "");
     TEXT(") {\n");
   }
   if (softcap) {
@@ -2500,35 +2560,36 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "};\n"
            "constexpr int KEPT_THREADS = 128 * CONSUMERS;\n"
            "\n"
-           "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
-           "// flash_fwd_combine does, and keeps the sum if more splits follow. Returns maxima of both rows, and\n"
-           "// their weights.\n"
-           "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], Kept *kept,\n"
-           "                                            const RowEnd ends[2], bool first, bool last) {\n"
-           "  if (first)\n"
-           "    kept->parts[0] = kept->parts[1] = {-INF, 0.0f};\n"
-           "  const float2 factors[2] = {weigh_part(&kept->parts[0], ends[0].lse),\n"
-           "                             weigh_part(&kept->parts[1], ends[1].lse)};\n"
+           "// The end of a split of both rows: what O is multiplied by and, where the splits are added up here,\n"
+           "// what the splits before and this one count.\n"
+           "struct SplitEnd {\n"
+           "  float normalize[2];\n"
+           "  float2 factors[2];\n"
+           "};\n"
+           "\n"
+           "// Adds O to what is kept of the splits before, if there are some, as flash_fwd_combine does, and\n"
+           "// keeps the sum if more splits follow.\n"
+           "__device__ __forceinline__ void add_split(float out[O_TILES * 4], Kept *kept, const SplitEnd *end,\n"
+           "                                          bool first, bool last) {\n"
            "#pragma unroll\n"
            "  for (int tile = 0; tile < O_TILES; ++tile) {\n");
       if (block_m == 192) {
         TEXT("    // All lanes arrive and wait: tiles further on are not read before, as registers are few.\n"
-             "    if (tile % 2 == 0)\n"
+             "    if (tile % 4 == 0)\n"
              "      __syncwarp();\n");
       }
       TEXT("    float4 before = {0.0f, 0.0f, 0.0f, 0.0f};\n"
            "    if (!first)\n"
            "      before = kept->tiles[tile * KEPT_THREADS];\n"
            "    float *o = out + tile * 4;\n"
-           "    o[0] = add_weighted(factors[0], before.x, o[0] * ends[0].normalize);\n"
-           "    o[1] = add_weighted(factors[0], before.y, o[1] * ends[0].normalize);\n"
-           "    o[2] = add_weighted(factors[1], before.z, o[2] * ends[1].normalize);\n"
-           "    o[3] = add_weighted(factors[1], before.w, o[3] * ends[1].normalize);\n"
+           "    o[0] = add_weighted(end->factors[0], before.x, o[0] * end->normalize[0]);\n"
+           "    o[1] = add_weighted(end->factors[0], before.y, o[1] * end->normalize[0]);\n"
+           "    o[2] = add_weighted(end->factors[1], before.z, o[2] * end->normalize[1]);\n"
+           "    o[3] = add_weighted(end->factors[1], before.w, o[3] * end->normalize[1]);\n"
            "    const float4 sum = {o[0], o[1], o[2], o[3]};\n"
            "    if (!last)\n"
            "      kept->tiles[tile * KEPT_THREADS] = sum;\n"
            "  }\n"
-           "  return {kept->parts[0].max, kept->parts[1].max, kept->parts[0].weights, kept->parts[1].weights};\n"
            "}\n"
            "\n");
     } else {
@@ -2622,56 +2683,109 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int head = (unit->tile_head - row_position) * args->fwd.heads_per_tile + row;\n"
          "  return {position, head, row_position < args->warpgroup_positions && position < unit->seqlen_q};\n"
          "}\n"
-         "\n"
-         "// out = O / row sum, lse = scale * reference + log(row sum) of a split; rows without keys: 0 and\n"
-         "// -inf. They are stored as a part, or added to the splits before, and become the output after the\n"
-         "// last. O is changed.\n"
-         "__device__ __forceinline__ void store_output(float out[O_TILES * 4], const float reference[2],\n"
-         "                                             const float row_sum[2],\n"
-         "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
-         "                                             int consumer");
-    STRING(keeps_split ? ", Kept *kept" : "");
-    TEXT(") {\n"
-         "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-         "  const int lane = threadIdx.x % 32;\n"
-         "  RowEnd ends[2];\n"
+         "\n");
+    if (keeps_here) {
+      TEXT("// Ends a split whose O is still to come: all of the end that does not depend on O.\n"
+           "__device__ __forceinline__ SplitEnd end_split(const float reference[2], const float row_sum[2],\n"
+           "                                              const attnpress_fwd_sm90_args *args,\n"
+           "                                              const Unit *unit, int consumer, Kept *kept) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  if (unit->ends & FIRST_SPLIT)\n"
+           "    kept->parts[0] = kept->parts[1] = {-INF, 0.0f};\n"
+           "  SplitEnd split_end;\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half) {\n"
+           "    const RowEnd end = end_row(reference[half] * fwd->scale_log2, quad_sum(row_sum[half]),\n"
+           "                               &fwd->score, fwd->heads_q, 0, DROPOUT, SPLIT);\n"
+           "    // The four lanes of a row have the same. It is taken from one, so that the compiler finds it\n"
+           "    // here, while products run, and not where it is needed.\n"
+           "    const float2 factors = weigh_part(&kept->parts[half], end.lse);\n"
+           "    const int lane = threadIdx.x % 32 & 28;\n"
+           "    split_end.normalize[half] = __shfl_sync(0xffffffff, end.normalize, lane);\n"
+           "    split_end.factors[half] = {__shfl_sync(0xffffffff, factors.x, lane),\n"
+           "                               __shfl_sync(0xffffffff, factors.y, lane)};\n"
+           "    const UnitRow row = unit_row(args, unit, consumer, half);\n"
+           "    if (unit->split >= 0 && row.valid && threadIdx.x % 4 == 0)\n"
+           "      fwd->lse_partial[partial_row(fwd, unit->split, unit->sequence, row.head, row.position)] =\n"
+           "          end.lse;\n"
+           "  }\n"
+           "  return split_end;\n"
+           "}\n"
+           "\n"
+           "// Stores O of a split that has ended as a part, or adds it to the splits before, whose sum becomes\n"
+           "// the output after the last. O is changed.\n"
+           "__device__ __forceinline__ void store_output(float out[O_TILES * 4], const SplitEnd *split_end,\n"
+           "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
+           "                                             int consumer, Kept *kept) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "  if (unit->split >= 0) {\n"
+           "#pragma unroll\n"
+           "    for (int half = 0; half < 2; ++half) {\n"
+           "      const UnitRow row = unit_row(args, unit, consumer, half);\n"
+           "      const int64_t partial =\n"
+           "          partial_row(fwd, unit->split, unit->sequence, row.head, row.position);\n"
+           "      float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
+           "      store_partial_row(out_row, out, 0, O_TILES, half, split_end->normalize[half], row.valid);\n"
+           "    }\n"
+           "    return;\n"
+           "  }\n"
+           "  add_split(out, kept, split_end, unit->ends & FIRST_SPLIT, unit->ends & LAST_SPLIT);\n");
+    } else {
+      TEXT("// out = O / row sum, lse = scale * reference + log(row sum) of a split; rows without keys: 0 and\n"
+           "// -inf. They are stored as a part, or added to the splits before, and become the output after the\n"
+           "// last. O is changed.\n"
+           "__device__ __forceinline__ void store_output(float out[O_TILES * 4], const float reference[2],\n"
+           "                                             const float row_sum[2],\n"
+           "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
+           "                                             int consumer");
+      STRING(keeps_split ? ", Kept *kept" : "");
+      TEXT(") {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "  RowEnd ends[2];\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < ");
+      STRING(decode ? "HALVES" : "2");
+      TEXT("; ++half)\n"
+           "    ends[half] = end_row(reference[half] * fwd->scale_log2, quad_sum(row_sum[half]), &fwd->score,\n"
+           "                         fwd->heads_q, 0, DROPOUT, SPLIT);\n"
+           "  if (unit->split >= 0) {\n"
+           "#pragma unroll\n"
+           "    for (int half = 0; half < ");
+      STRING(decode ? "HALVES" : "2");
+      TEXT("; ++half) {\n"
+           "      const UnitRow row = unit_row(args, unit, consumer, half);\n"
+           "      const int64_t partial =\n"
+           "          partial_row(fwd, unit->split, unit->sequence, row.head, row.position);\n"
+           "      if (row.valid && lane % 4 == 0)\n"
+           "        fwd->lse_partial[partial] = ends[half].lse;\n"
+           "      float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
+           "      store_partial_row(out_row, out, 0, O_TILES, half, ends[half].normalize, row.valid);\n"
+           "    }\n"
+           "    return;\n"
+           "  }\n"
+           "  const float4 rows =\n"
+           "      add_split(out, ");
+      STRING(keeps_split ? "kept" : "fwd->out_partial");
+      TEXT(", ends, unit->ends & FIRST_SPLIT,\n"
+           "                unit->ends & LAST_SPLIT);\n");
+    }
+    TEXT("  if (!(unit->ends & LAST_SPLIT))\n"
+         "    return;\n"
          "#pragma unroll\n"
          "  for (int half = 0; half < ");
     STRING(decode ? "HALVES" : "2");
-    TEXT("; ++half)\n"
-         "    ends[half] = end_row(reference[half] * fwd->scale_log2, quad_sum(row_sum[half]), &fwd->score,\n"
-         "                         fwd->heads_q, 0, DROPOUT, SPLIT);\n"
-         "  if (unit->split >= 0) {\n"
-         "#pragma unroll\n"
-         "    for (int half = 0; half < ");
-    STRING(decode ? "HALVES" : "2");
     TEXT("; ++half) {\n"
-         "      const UnitRow row = unit_row(args, unit, consumer, half);\n"
-         "      const int64_t partial =\n"
-         "          partial_row(fwd, unit->split, unit->sequence, row.head, row.position);\n"
-         "      if (row.valid && lane % 4 == 0)\n"
-         "        fwd->lse_partial[partial] = ends[half].lse;\n"
-         "      float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
-         "      store_partial_row(out_row, out, 0, O_TILES, half, ends[half].normalize, row.valid);\n"
-         "    }\n"
-         "    return;\n"
-         "  }\n"
-         "  const float4 rows =\n"
-         "      add_split(out, ");
-    STRING(keeps_split ? "kept" : "fwd->out_partial");
-    TEXT(", ends, unit->ends & FIRST_SPLIT,\n"
-         "                unit->ends & LAST_SPLIT);\n"
-         "  if (!(unit->ends & LAST_SPLIT))\n"
-         "    return;\n"
-         "#pragma unroll\n"
-         "  for (int half = 0; half < ");
-    STRING(decode ? "HALVES" : "2");
-    TEXT("; ++half) {\n"
-         "    const UnitRow row = unit_row(args, unit, consumer, half);\n"
-         "    const RowEnd end =\n"
-         "        end_added_row({half == 0 ? rows.x : rows.y, half == 0 ? rows.z : rows.w}, &fwd->score,\n"
-         "                      fwd->heads_q, row.head);\n"
-         "    if (fwd->lse && row.valid && lane % 4 == 0)\n"
+         "    const UnitRow row = unit_row(args, unit, consumer, half);\n");
+    if (keeps_here) {
+      TEXT("    const RowEnd end = end_added_row(kept->parts[half], &fwd->score, fwd->heads_q, row.head);\n");
+    } else {
+      TEXT("    const RowEnd end =\n"
+           "        end_added_row({half == 0 ? rows.x : rows.y, half == 0 ? rows.z : rows.w}, &fwd->score,\n"
+           "                      fwd->heads_q, row.head);\n");
+    }
+    TEXT("    if (fwd->lse && row.valid && lane % 4 == 0)\n"
          "      fwd->lse[lse_of_unit(args, unit, row.head, row.position)] =\n"
          "          stored_lse(&ragged_args(args)->ragged, end.lse);\n"
          "    // Two lanes exchange pieces, so that each stores 8 bytes of one tile, and a store fills whole\n"
@@ -2774,19 +2888,26 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    TEXT("// Stores the output of the unit at place `n` % UNITS, and hands the place back.\n"
-         "__device__ __forceinline__ void store_unit(");
-    STRING(fixed_splits ? "" : "const ");
-    TEXT("float out[O_TILES * 4], const float reference[2],\n"
-         "                                           const float row_sum[2],\n"
-         "                                           const attnpress_fwd_sm90_args *args, int n,\n"
-         "                                           int consumer");
-    STRING(keeps_split ? ", Kept *kept" : "");
-    TEXT(") {\n"
-         "  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer");
-    STRING(keeps_split ? ", kept" : "");
-    TEXT(");\n"
-         "  // All lanes arrive and wait: they have read the unit.\n"
+    TEXT("// Stores the output of the unit at place `n` % UNITS, and hands the place back.\n");
+    if (keeps_here) {
+      TEXT("__device__ __forceinline__ void store_unit(float out[O_TILES * 4], const SplitEnd *split_end,\n"
+           "                                           const attnpress_fwd_sm90_args *args, int n,\n"
+           "                                           int consumer, Kept *kept) {\n"
+           "  store_output(out, split_end, args, &units[n % UNITS], consumer, kept);\n");
+    } else {
+      TEXT("__device__ __forceinline__ void store_unit(");
+      STRING(fixed_splits ? "" : "const ");
+      TEXT("float out[O_TILES * 4], const float reference[2],\n"
+           "                                           const float row_sum[2],\n"
+           "                                           const attnpress_fwd_sm90_args *args, int n,\n"
+           "                                           int consumer");
+      STRING(keeps_split ? ", Kept *kept" : "");
+      TEXT(") {\n"
+           "  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer");
+      STRING(keeps_split ? ", kept" : "");
+      TEXT(");\n");
+    }
+    TEXT("  // All lanes arrive and wait: they have read the unit.\n"
          "  __syncwarp();\n"
          "  arrive_once(unit_empty(n % UNITS));\n"
          "}\n"
@@ -2846,8 +2967,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  // Each pass is a stream of key blocks, as far as this consumer's rows see them all.\n"
        "  while (more) {\n"
        "    float out[O_TILES * 4] = {};\n"
-       "    float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];\n"
-       "    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;\n");
+       "    float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];\n");
+  if (keeps_here) {
+    TEXT("    SplitEnd split_end; // of the split whose O is to be stored next\n");
+  }
+  TEXT("    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;\n");
   if (!q_in_regs) {
     TEXT("    if (has_keys) // the copy engine hands over Q\n"
          "      wait_for_phase(q_full(shared, ");
@@ -2870,9 +2994,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
   TEXT(") { // no row of this consumer sees a key\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer");
-    STRING(keeps_split ? ", &kept" : "");
-    TEXT(");\n");
+    if (keeps_here) {
+      TEXT("      split_end = end_split(reference, row_sum, args, &units[walk.place.index], consumer, &kept);\n"
+           "      store_unit(out, &split_end, args, walk.place.index, consumer, &kept);\n");
+    } else {
+      TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer");
+      STRING(keeps_split ? ", &kept" : "");
+      TEXT(");\n");
+    }
   } else {
     TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
   }
@@ -2966,8 +3095,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
     TEXT("    Unit last_unit; // the unit before, and what it leaves to be stored\n");
   }
-  TEXT("    float last_reference[2], last_sum[2];\n"
-       "    Stage last = {-1, 0}; // of the P V in flight\n");
+  if (keeps_here) {
+    TEXT("    Stage last; // of the P V in flight\n");
+  } else {
+    TEXT("    float last_reference[2], last_sum[2];\n"
+         "    Stage last = {-1, 0}; // of the P V in flight\n");
+  }
   if (overwrites) {
     TEXT("    bool begins; // 1: the unit's next P V is its first\n");
   }
@@ -2977,31 +3110,38 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
     TEXT("    int unseen; // key blocks of the last unit that come after those which this consumer's rows see\n");
   }
-  TEXT("    for (;;) {\n"
-       "      // The unit's first P is in `score`, the last P V of the unit before is in flight. The copy\n"
-       "      // engine hands over V; this wait also keeps the compiler from moving exponentials behind the\n"
-       "      // next one.\n"
-       "      wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
-       "      finish_output(out);\n"
-       "      if (last.index >= 0) {\n"
-       "        arrive_once(v_empty(shared, last.index));\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1,\n"
-         "                   consumer");
-    STRING(keeps_split ? ", &kept" : "");
-    TEXT(");\n");
+  TEXT("    for (;;) {\n");
+  if (keeps_here) {
+    TEXT("      // The unit's first P is in `score`.\n"
+         "      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
+         "      begins = true;\n"
+         "\n");
   } else {
-    TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
+    TEXT("      // The unit's first P is in `score`, the last P V of the unit before is in flight. The copy\n"
+         "      // engine hands over V; this wait also keeps the compiler from moving exponentials behind the\n"
+         "      // next one.\n"
+         "      wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
+         "      finish_output(out);\n"
+         "      if (last.index >= 0) {\n"
+         "        arrive_once(v_empty(shared, last.index));\n");
+    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
+      TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1,\n"
+           "                   consumer");
+      STRING(keeps_split ? ", &kept" : "");
+      TEXT(");\n");
+    } else {
+      TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
+    }
+    TEXT("      }\n");
+    if (overwrites) {
+      TEXT("      begins = true;\n");
+    } else {
+      TEXT("      for (int i = 0; i < O_TILES * 4; ++i)\n"
+           "        out[i] = 0.0f;\n");
+    }
+    TEXT("      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
+         "\n");
   }
-  TEXT("      }\n");
-  if (overwrites) {
-    TEXT("      begins = true;\n");
-  } else {
-    TEXT("      for (int i = 0; i < O_TILES * 4; ++i)\n"
-         "        out[i] = 0.0f;\n");
-  }
-  TEXT("      round_probabilities(p[0], score, S_TILES, DTYPE);\n"
-       "\n");
   if (dropout) {
     TEXT("      drop_block(p[0], &walk, ");
     STRING(shares_words ? "stage.index, " : "");
@@ -3034,7 +3174,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (has_map) {
     TEXT("        state = look_up_block(seen, &walk, mod);\n");
   }
-  if (q_in_regs) {
+  if (keeps_here) {
+    TEXT("        start_blocks(score, out, p, shared, consumer, stage, last, begins, false);\n"
+         "        finish_scores(score, 1, shared, consumer, stage.index,\n"
+         "                      walk.n == walk.unit.blocks.begin && walk.unit.ends & LAST_SPLIT);\n");
+  } else if (q_in_regs) {
     TEXT("        exchange_blocks(score, out, p, shared, consumer, stage, last,");
     STRING(alibi_product ? " slopes, walk.key_numbers," : "");
     TEXT(" q, false);\n");
@@ -3065,9 +3209,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING((plain && !behind) ? ", false" : "");
     TEXT(");\n");
   }
-  TEXT("        // As above.\n"
-       "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
-       "        finish_output(out);\n"
+  if (!keeps_here) {
+    TEXT("        // As above.\n"
+         "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n");
+  }
+  TEXT("        finish_output(out);\n"
        "        arrive_once(v_empty(shared, last.index));\n"
        "        rescale_rows(out, O_TILES, rescale);\n");
   if (behind) {
@@ -3166,6 +3312,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      exchange_blocks(score, out, p, shared, consumer, stage, last,");
       STRING(alibi_product ? " slopes, walk.key_numbers," : "");
       TEXT(" q, true);\n");
+    } else if (keeps_here) {
+      TEXT("      wait_for_phase(q_full(shared, consumer), q_parity); // the copy engine hands over Q\n"
+           "      start_blocks(score, out, p, shared, consumer, stage, last, begins, true);\n"
+           "      // While the products run.\n"
+           "      split_end = end_split(reference, row_sum, args,\n"
+           "                            &units[(walk.place.index + UNITS - 1) % UNITS], consumer, &kept);\n"
+           "      wgmma_wait(1); // for O, but not for S\n"
+           "      wgmma_order_n");
+      INTEGER(hdim_v);
+      TEXT("(out);\n"
+           "      arrive_once(v_empty(shared, last.index));\n"
+           "      store_unit(out, &split_end, args, walk.place.index + UNITS - 1, consumer, &kept);\n"
+           "      finish_scores(score, 0, shared, consumer, stage.index,\n"
+           "                    walk.n == walk.unit.blocks.begin && walk.unit.ends & LAST_SPLIT);\n");
     } else {
       if (q_ahead) {
         TEXT("      // The copy engine hands over Q.\n"
@@ -3186,10 +3346,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       STRING(overwrites ? ", begins" : "");
       TEXT(");\n");
     }
-    TEXT("      for (int half = 0; half < 2; ++half) {\n"
-         "        last_reference[half] = reference[half];\n"
-         "        last_sum[half] = row_sum[half];\n"
-         "        reference[half] = -INF;\n"
+    TEXT("      for (int half = 0; half < 2; ++half) {\n");
+    if (!keeps_here) {
+      TEXT("        last_reference[half] = reference[half];\n"
+           "        last_sum[half] = row_sum[half];\n");
+    }
+    TEXT("        reference[half] = -INF;\n"
          "        row_sum[half] = 0.0f;\n"
          "      }\n"
          "      take_scores(score, reference, row_sum, rescale, &walk, ");
@@ -3209,6 +3371,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      arrive_once(v_empty(shared, stage.index));\n"
          "    }\n");
   } else {
+    if (keeps_here) {
+      TEXT("    wait_for_phase(v_full(shared, stage.index), stage.parity); // the copy engine hands over V\n");
+    }
     TEXT("    start_output(out, p, shared, stage.index");
     STRING(overwrites ? ", begins" : "");
     TEXT(");\n"
@@ -3222,9 +3387,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("    stage = next_stage(stage, STAGES);\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer");
-    STRING(keeps_split ? ", &kept" : "");
-    TEXT(");\n");
+    if (keeps_here) {
+      TEXT("    split_end = end_split(reference, row_sum, args,\n"
+           "                          &units[(walk.place.index + UNITS - 1) % UNITS], consumer, &kept);\n"
+           "    store_unit(out, &split_end, args, walk.place.index + UNITS - 1, consumer, &kept);\n");
+    } else {
+      TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer");
+      STRING(keeps_split ? ", &kept" : "");
+      TEXT(");\n");
+    }
   } else {
     TEXT("    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
   }

@@ -958,14 +958,44 @@ MUTATIONS = [
     Mutation(
         "fixed splits sm90: weights of the unit before are added to",
         FIXED,
-        "  if (first)\n    kept->parts[0] = kept->parts[1] = {-INF, 0.0f};\n",
+        "  if (unit->ends & FIRST_SPLIT)\n    kept->parts[0] = kept->parts[1] = {-INF, 0.0f};\n",
         "",
     ),
     Mutation(
-        "fixed splits sm90: weights in registers are those of the split",
+        "fixed splits sm90: weights in registers are those of the first row",
         FIXED,
-        "weigh_part(&kept->parts[1], ends[1].lse)};",
-        "weigh_part(&kept->parts[0], ends[1].lse)};",
+        "weigh_part(&kept->parts[half], end.lse);",
+        "weigh_part(&kept->parts[0], end.lse);",
+    ),
+    Mutation(
+        "fixed splits sm90: a part of the first split has no lse",
+        FIXED,
+        "unit->split >= 0 && row.valid",
+        "unit->split > 0 && row.valid",
+    ),
+    Mutation(
+        "fixed splits sm90: V is not waited for",
+        SM90,
+        "  wait_for_phase(v_full(shared, last.index), last.parity);\n",
+        "",
+    ),
+    Mutation(
+        "fixed splits sm90: O of a split begins with that of the one before",
+        SM90,
+        "      begins = true;\n\n//% else\n",
+        "      begins = false;\n\n//% else\n",
+    ),
+    Mutation(
+        "fixed splits sm90: O begins anew with each key block",
+        SM90,
+        "begins = false;",
+        "begins = true;",
+    ),
+    Mutation(
+        "fixed splits sm90: O is added up before it is there",
+        SM90,
+        "      wgmma_wait(1); // for O, but not for S\n",
+        "",
     ),
     Mutation(
         "fixed splits sm90: O of those before is forgotten",

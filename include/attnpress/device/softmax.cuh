@@ -185,6 +185,14 @@ __device__ __forceinline__ void follow_rows(const float *score, int tiles, float
   }
 }
 
+// The same of the first key block of rows, whose references are -inf: all are followed.
+__device__ __forceinline__ void begin_rows(const float *score, int tiles, float reference[2],
+                                           float rescale[2], float scale_log2, Dtype dtype) {
+  const float none[2] = {-INF, -INF};
+  row_maxima(reference, score, tiles, none, scale_log2, dtype);
+  rescale[0] = rescale[1] = 1.0f; // of no sums
+}
+
 // Then P and the sums.
 __device__ __forceinline__ void add_rows(float *score, int tiles, const float reference[2],
                                          float row_sum[2], const float rescale[2],
