@@ -6236,8 +6236,9 @@ const ap_device_header ap_device_headers[] = {
      "}\n"
      "\n"
      "// The same of the first key block of rows, whose references are -inf: all are followed.\n"
-     "__device__ __forceinline__ void begin_rows(const float *score, int tiles, float reference[2],\n"
-     "                                           float rescale[2], float scale_log2, Dtype dtype) {\n"
+     "__device__ __forceinline__ void begin_rows_at_maxima(const float *score, int tiles,\n"
+     "                                                     float reference[2], float rescale[2],\n"
+     "                                                     float scale_log2, Dtype dtype) {\n"
      "  const float none[2] = {-INF, -INF};\n"
      "  row_maxima(reference, score, tiles, none, scale_log2, dtype);\n"
      "  rescale[0] = rescale[1] = 1.0f; // of no sums\n"
@@ -16445,4 +16446,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "b6decca72c1337814729515cebc8f06847b6089ea65f9cb264c7e926496fd407";
+    "fc471626694ef80e3228577b81bbc81dac4a17437f091be88850ebdbebba36e1";

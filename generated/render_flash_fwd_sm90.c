@@ -2169,17 +2169,28 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("(out);\n"
        "  wgmma_fence();\n"
        "#pragma unroll\n"
-       "  for (int step = 0; step < V_STEPS; ++step)\n"
-       "    wgmma_m64n");
-  INTEGER(hdim_v);
-  TEXT("k16_");
-  STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT("_rs_trans(out, p[step], v + ");
-  STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "step * 2 * V_GROUP_BYTES" : "step * 16 * 128");
-  TEXT(" / 16, ");
-  STRING(overwrites ? "step > 0 || !begins" : "1");
-  TEXT(");\n"
-       "  wgmma_commit();\n"
+       "  for (int step = 0; step < V_STEPS; ++step)\n");
+  if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && overwrites) {
+    TEXT("    wgmma_m64n");
+    INTEGER(hdim_v);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_rs_trans(out, p[step], v + step * 2 * V_GROUP_BYTES / 16,\n"
+         "                                 ");
+    STRING((hdim_v >= 100) ? "   " : "");
+    TEXT("step > 0 || !begins);\n");
+  } else {
+    TEXT("    wgmma_m64n");
+    INTEGER(hdim_v);
+    TEXT("k16_");
+    STRING(in->word[AP_ATTENTION_DTYPE]);
+    TEXT("_rs_trans(out, p[step], v + ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "step * 2 * V_GROUP_BYTES" : "step * 16 * 128");
+    TEXT(" / 16, ");
+    STRING(overwrites ? "step > 0 || !begins" : "1");
+    TEXT(");\n");
+  }
+  TEXT("  wgmma_commit();\n"
        "}\n"
        "\n");
   if (q_in_regs) {
@@ -2463,7 +2474,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
   } else if (behind) {
     TEXT("  if (first)\n"
-         "    begin_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
+         "    begin_rows");
+    STRING(keeps_here ? "_at_maxima" : "");
+    TEXT("(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
          "  else\n"
          "    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n");
   } else if (decode) {

@@ -186,8 +186,9 @@ __device__ __forceinline__ void follow_rows(const float *score, int tiles, float
 }
 
 // The same of the first key block of rows, whose references are -inf: all are followed.
-__device__ __forceinline__ void begin_rows(const float *score, int tiles, float reference[2],
-                                           float rescale[2], float scale_log2, Dtype dtype) {
+__device__ __forceinline__ void begin_rows_at_maxima(const float *score, int tiles,
+                                                     float reference[2], float rescale[2],
+                                                     float scale_log2, Dtype dtype) {
   const float none[2] = {-INF, -INF};
   row_maxima(reference, score, tiles, none, scale_log2, dtype);
   rescale[0] = rescale[1] = 1.0f; // of no sums
