@@ -360,7 +360,6 @@ struct Walk {
 // Moves on to the next unit; false after the last.
 __device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,
                                           int consumer) {
-  const attnpress_fwd_args *fwd = &args->fwd;
   walk->place = next_stage(walk->place, UNITS);
   // The producer's third warp hands over the unit.
   wait_for_phase(unit_full(walk->place.index), walk->place.parity);
@@ -368,6 +367,7 @@ __device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_a
     return false;
   walk->unit = units[walk->place.index];
   walk->n = walk->unit.blocks.end - 1;
+  const attnpress_fwd_args *fwd = &args->fwd;
   const int positions = args->warpgroup_positions;
   const int position_begin = walk->unit.position_begin + consumer * positions;
   const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;

@@ -230,12 +230,12 @@ struct Walk {
 // Moves on to the next unit; false after the last.
 __device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,
                                           int consumer) {
-  const attnpress_fwd_args *fwd = &args->fwd;
   do {
     if (++walk->round >= args->rounds)
       return false;
   } while (!find_unit(&walk->unit, args, walk->round));
   walk->n = walk->unit.blocks.end - 1;
+  const attnpress_fwd_args *fwd = &args->fwd;
   const int positions = args->warpgroup_positions;
   const int position_begin = walk->unit.position_begin + consumer * positions;
   const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;

@@ -1777,8 +1777,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// Moves on to the next unit; false after the last.\n"
        "__device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
-       "                                          int consumer) {\n"
-       "  const attnpress_fwd_args *fwd = &args->fwd;\n");
+       "                                          int consumer) {\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("  walk->place = next_stage(walk->place, UNITS);\n"
          "  // The producer's third warp hands over the unit.\n"
@@ -1805,7 +1804,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   } else {
-    TEXT("  const int positions = args->warpgroup_positions;\n"
+    TEXT("  const attnpress_fwd_args *fwd = &args->fwd;\n"
+         "  const int positions = args->warpgroup_positions;\n"
          "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
          "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
          "#pragma unroll\n"
