@@ -135,6 +135,10 @@ def _table(type_: str, name: str, rows: list[str]) -> str:
 # ---- All files ----------------------------------------------------------------------------------
 
 
+def _tiles_of(family: Family) -> str:
+    return tiles_c(family, table(family))
+
+
 def generated_files() -> dict[str, str]:
     """Name and text of every file of generated/, sorted by name."""
     env = environment(TEMPLATES)
@@ -146,7 +150,7 @@ def generated_files() -> dict[str, str]:
     texts["targets.c"] = targets_c
     for family in families():
         texts[f"family_{family.name}.c"] = partial(family_c, family)
-        texts[f"tiles_{family.name}.c"] = partial(tiles_c, family, table(family))
+        texts[f"tiles_{family.name}.c"] = partial(_tiles_of, family)
         for template in family.templates:
             texts[f"render_{template.c_name}.c"] = partial(renderer_c, env, family, template)
     texts["default_set.c"] = lambda: default_set_c(whole_set("default").cubins)
