@@ -35,8 +35,22 @@ typedef struct weights {
 } weights;
 
 enum { NARROW_HDIM = 128 };
-static const weights narrow = {3, 0, 2, 20, 64 << 20, 4, 1, 25};
-static const weights wide = {6, 150, 1, 40, 80 << 20, 6, 0, 35};
+static const weights narrow = {.sum_steps = 3,
+                               .part_steps_per_gb = 0,
+                               .gain_percent = 2,
+                               .apart_percent = 20,
+                               .kept_bytes = 64 << 20,
+                               .few_rounds = 4,
+                               .counts_longest_group = 1,
+                               .tail_percent = 25};
+static const weights wide = {.sum_steps = 6,
+                             .part_steps_per_gb = 150,
+                             .gain_percent = 1,
+                             .apart_percent = 40,
+                             .kept_bytes = 80 << 20,
+                             .few_rounds = 6,
+                             .counts_longest_group = 0,
+                             .tail_percent = 35};
 
 /** The walks of a call's thread blocks. */
 typedef struct walks {

@@ -365,20 +365,20 @@ static uint64_t long_key_of(const ap_plan *plan) {
   return plan->variant_key + ap_families[AP_FAMILY_ATTENTION]->key_unit[AP_ATTENTION_LONG_ROWS];
 }
 
-/** The key and the tile of it. */
-static int find_counterpart(const ap_plan *plan, uint64_t *key, ap_tile *tile) {
+/** Its tile, which may be the plan's own. */
+static attnpress_status find_counterpart(const ap_plan *plan, ap_tile *tile) {
   ap_variant with = plan->variant;
   with.axis[AP_ATTENTION_LONG_ROWS] = 1;
-  *key = long_key_of(plan);
-  return ap_find_tile_by_key(&with, *key, plan->target, tile) == ATTNPRESS_OK;
+  return ap_find_tile_by_key(&with, long_key_of(plan), plan->target, tile);
 }
 
 int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile) {
   ap_variant with = plan->variant;
   with.axis[AP_ATTENTION_LONG_ROWS] = 1;
+  *key = long_key_of(plan);
   return (with.axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_HDIM ||
           with.axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_KEYS_HDIM) &&
-         ap_variant_is_legal(&with) && find_counterpart(plan, key, tile);
+         ap_variant_is_legal(&with) && find_counterpart(plan, tile) == ATTNPRESS_OK;
 }
 
 /** Orders the plan's units with a tile and no splits; 0: they are so many that no order is looked at. */
@@ -431,9 +431,10 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
     }
     ap_memo_put(device->memo, key, known);
   }
-  if (known == SHORT || !find_counterpart(plan, &long_key, &tile))
+  if (known == SHORT || find_counterpart(plan, &tile) != ATTNPRESS_OK)
     return;
-  take_long(plan, long_key, &tile, known == LONG_PACKED ? ap_packed_heads(problem, &tile) : 1);
+  take_long(plan, long_key_of(plan), &tile,
+            known == LONG_PACKED ? ap_packed_heads(problem, &tile) : 1);
 }
 
 /* ---- Head dim 64 ---- */
@@ -447,13 +448,6 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
 static int has_four_consumers(const ap_plan *plan) {
   return plan->variant.axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_KEYS_HDIM &&
          plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] == AP_FOUR_CONSUMERS_ROWS;
-}
-
-/** Gives a plan the tile of three. */
-static attnpress_status find_three_consumers(ap_plan *plan) {
-  ap_variant with = plan->variant;
-  with.axis[AP_ATTENTION_LONG_ROWS] = 1;
-  return ap_find_tile_by_key(&with, long_key_of(plan), plan->target, &plan->tile);
 }
 
 /** 1 where a plan whose tile is that of three consumers takes less time with that of four. */
@@ -714,7 +708,7 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   const ap_tile four = plan->tile;
   const int narrow = has_four_consumers(plan);
   if (narrow) { /* until the number of splits is known */
-    FORWARD_IF(find_three_consumers(plan));
+    FORWARD_IF(find_counterpart(plan, &plan->tile));
     plan->heads_per_tile = ap_choose_packing(problem, &plan->tile);
   }
   if (count != 1) {
