@@ -2472,26 +2472,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  take_rows_with_offset(score, S_TILES, reference, row_sum, rescale, scale_log2, offset);\n");
   } else if (((softcap && (bias == AP_ATTENTION_BIAS_NONE)) && (dtype == AP_ATTENTION_DTYPE_BF16)) && !mod_score) {
     TEXT("  take_capped_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
-  } else if (behind) {
+  } else if (decode) {
+    TEXT("  rescale[1] = 1.0f;\n"
+         "  take_row_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
+  } else if (plain || behind) {
     TEXT("  if (first)\n"
          "    begin_rows");
     STRING(keeps_here ? "_at_maxima" : "");
     TEXT("(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
          "  else\n"
          "    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n");
-  } else if (decode) {
-    TEXT("  rescale[1] = 1.0f;\n"
-         "  take_row_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
-  } else {
-    if (plain) {
-      TEXT("  if (first)\n"
-           "    begin_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
-           "  else\n"
-           "    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
-           "  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
-    } else {
-      TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
+    if (!behind) {
+      TEXT("  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
     }
+  } else {
+    TEXT("  take_rows_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
   }
   if (bias_map) {
     TEXT("  // What was read has become probabilities.\n"
