@@ -85,11 +85,6 @@ typedef struct ap_operation {
 
 /* ---- What `plan` functions call --------------------------------------------------------------- */
 
-/** a / b, rounded up; neither is negative. */
-static inline int64_t ap_divide_up(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 /** The arch and the target of a launch whose variant's other axes stand: the best that the device
  * has and the handle takes; the last of a device is taken in any case. Something runs on the device,
  * as ap_check_capability() says. */

@@ -8,6 +8,7 @@
 
 #include "../generated/families.h"
 #include "attention/rows.h"
+#include "core/numbers.h"
 #include "cuda/device.h"
 #include "handle.h"
 #include "model.h"
@@ -59,10 +60,6 @@ typedef struct explanation {
 } explanation;
 
 /* ---- What runs ------------------------------------------------------------------------------- */
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /** Thread blocks that an SM holds, and what keeps it from more. */
 static void occupy(const ap_device *device, launch *l) {

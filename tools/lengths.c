@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/numbers.h"
+
 static const char allowed[] =
     "lengths of the keys such as 5,300,77, or lognormal:COUNT:MEAN:SEED, at most 65536 of them, "
     "each below 2^24";
@@ -67,10 +69,6 @@ const char *lengths_parse(const char *text, int32_t **lengths, int64_t *count) {
   }
   *count = n;
   return NULL;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
 }
 
 int64_t lengths_step(int64_t count) {

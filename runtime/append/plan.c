@@ -7,6 +7,7 @@
 #include "attention/attention.h"
 #include "attention/strided.h"
 #include "press/target.h"
+#include "core/numbers.h"
 
 enum { OVERLAP_CAPABILITY_MIN = 90 };
 
@@ -30,8 +31,8 @@ static int64_t head_threads_of(const ap_append_problem *p, int64_t head_dim, int
   const int64_t elements = p->dtype == ATTNPRESS_FP32 ? 4 : 8;
   const int64_t columns = in_place ? rotary_dim : head_dim;
   if (rotary_dim == 0 || p->rotary.interleaved)
-    return ap_divide_up(columns, elements);
-  return ap_divide_up(rotary_dim / 2, elements) + ap_divide_up(columns - rotary_dim, elements);
+    return ceil_div(columns, elements);
+  return ceil_div(rotary_dim / 2, elements) + ceil_div(columns - rotary_dim, elements);
 }
 
 /** The rows of tensor number `which`; `heads`: 0 where it is not there. */
@@ -76,7 +77,7 @@ attnpress_status ap_append_plan_call(const ap_append_problem *p, const ap_device
             " vectors of 16 bytes are more than a launch has threads, 2^31 - 1: append them in "
             "several calls",
             p->tokens, token_threads_of(p));
-  launch->grid = (uint32_t)ap_divide_up(threads, launch->tile.threads);
+  launch->grid = (uint32_t)ceil_div(threads, launch->tile.threads);
   return ATTNPRESS_OK;
 }
 

@@ -4,11 +4,12 @@
 #include "conv2d/conv2d.h"
 #include "cpu/element.h"
 #include "cpu/threads.h"
+#include "core/numbers.h"
 
 enum { FILTERS = 32 /* of a task of dweight */ };
 
 static int64_t groups_of(const attnpress_conv2d_shape *s) {
-  return ap_divide_up(s->filters, FILTERS);
+  return ceil_div(s->filters, FILTERS);
 }
 
 static double load(const ap_conv2d_problem *p, const void *data, int64_t at) {

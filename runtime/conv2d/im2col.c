@@ -3,6 +3,7 @@
 
 #include "conv2d/conv2d.h"
 #include "cuda/tensor_map.h"
+#include "core/numbers.h"
 
 enum {
   VECTOR = 8,
@@ -217,7 +218,7 @@ attnpress_status ap_conv2d_fill_im2col_wgrad(const ap_driver *driver, const ap_c
       .row_blocks = plan->row_blocks[pass],
       .column_blocks = plan->column_blocks[pass],
       .split_slabs = plan->split_pixels / SLAB,
-      .slabs = (int32_t)ap_divide_up(s->batch * p->out_height * p->out_width, SLAB)};
+      .slabs = (int32_t)ceil_div(s->batch * p->out_height * p->out_width, SLAB)};
   attnpress_conv2d_line line[2];
   for (int i = 0; i < 2; ++i) {
     a->stride[i] = s->stride[i];

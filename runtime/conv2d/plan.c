@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "press/target.h"
+#include "core/numbers.h"
 
 enum {
   OVERLAP_CAPABILITY_MIN = 90,
@@ -100,7 +101,7 @@ static double time_of(const block_kind *kind, int product, int64_t count, double
   const slab_time *time = &kind->time[product];
   const double tile_part = (double)(kind->rows * kind->columns) / TILE_ELEMENTS;
   const int64_t places = (int64_t)device->sm_count * kind->resident;
-  const int64_t last = ap_divide_up(count % places, device->sm_count);
+  const int64_t last = ceil_div(count % places, device->sm_count);
   double us = 0.0;
   for (int is_last = 0; is_last < 2; ++is_last) {
     const double shares = (double)(is_last ? last : kind->resident);
@@ -113,7 +114,7 @@ static double time_of(const block_kind *kind, int product, int64_t count, double
 }
 
 static int64_t tiles_of(const block_kind *kind, int64_t rows, int64_t columns) {
-  return ap_divide_up(rows, kind->rows) * ap_divide_up(columns, kind->columns);
+  return ceil_div(rows, kind->rows) * ceil_div(columns, kind->columns);
 }
 
 /** The copies of the kernels that serve a pass, of one call or of a range. */
@@ -169,8 +170,8 @@ static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device 
   if (best < 0)
     return refuse_block(p, copies);
   FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
-  plan->row_blocks[pass] = (int32_t)ap_divide_up(rows, blocks[best].rows);
-  plan->column_blocks[pass] = (int32_t)ap_divide_up(columns, blocks[best].columns);
+  plan->row_blocks[pass] = (int32_t)ceil_div(rows, blocks[best].rows);
+  plan->column_blocks[pass] = (int32_t)ceil_div(columns, blocks[best].columns);
   FORWARD_IF(set_grid(classes, plan->row_blocks[pass], plan->column_blocks[pass], launch));
   /* Blocks that stay on their SMs walk over the tiles. */
   const uint32_t most =
@@ -194,8 +195,8 @@ static attnpress_status plan_dgrad(const ap_conv2d_problem *p, const ap_device *
   const int64_t classes = (int64_t)s->stride[0] * s->stride[1];
   const double depth = (double)(s->filter_height * s->filter_width * s->filters) / (double)classes;
   return plan_gather(p, device, AP_CONV2D_PASS_DGRAD,
-                     s->batch * ap_divide_up(s->height, s->stride[0]) *
-                         ap_divide_up(s->width, s->stride[1]),
+                     s->batch * ceil_div(s->height, s->stride[0]) *
+                         ceil_div(s->width, s->stride[1]),
                      s->channels, classes, depth / AP_CONV2D_SLAB, plan);
 }
 
@@ -212,7 +213,7 @@ static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device 
     ++shift;
   plan->group_shift[bias] = shift;
   plan->reduces[index] = bias;
-  return set_grid(1, 1, ap_divide_up(elements, (launch->tile.threads >> shift) * REDUCE_ELEMENTS),
+  return set_grid(1, 1, ceil_div(elements, (launch->tile.threads >> shift) * REDUCE_ELEMENTS),
                   launch);
 }
 
@@ -220,7 +221,7 @@ static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device 
 static double time_of_splits(const block_kind *kind, int64_t splits, int64_t rows, int64_t columns,
                              int64_t slabs, double memory_us, const ap_device *device) {
   const double us = time_of(kind, WEIGHT_ROWS, splits * tiles_of(kind, rows, columns),
-                            (double)ap_divide_up(slabs, splits), device);
+                            (double)ceil_div(slabs, splits), device);
   /* Near the larger of the two; where they are equal, 19% above them. */
   const double squares = us * us * us * us + memory_us * memory_us * memory_us * memory_us;
   const double product_us = LAUNCH_US + sqrt(sqrt(squares));
@@ -241,7 +242,7 @@ static int64_t splits_of(const block_kind *kind, int64_t rows, int64_t columns, 
     int64_t splits = waves * wave < most ? waves * wave : most;
     if (splits < 2)
       continue;
-    splits = ap_divide_up(slabs, ap_divide_up(slabs, splits)); /* none is empty */
+    splits = ceil_div(slabs, ceil_div(slabs, splits)); /* none is empty */
     const double us = time_of_splits(kind, splits, rows, columns, slabs, memory_us, device);
     if (us < *least) {
       *least = us;
@@ -265,7 +266,7 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
   const int32_t pass = AP_CONV2D_PASS_WGRAD;
   const int64_t columns = s->filter_height * s->filter_width * s->channels;
   const int64_t pixels = s->batch * p->out_height * p->out_width;
-  const int64_t slabs = ap_divide_up(pixels, AP_CONV2D_SLAB);
+  const int64_t slabs = ceil_div(pixels, AP_CONV2D_SLAB);
   const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
   const double elements =
       (double)pixels * (double)s->filters + (double)pixels_read(p) * (double)s->channels;
@@ -280,7 +281,7 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
                               device, &us);
     if (p->choice.splits > 0 && slabs > 0) {
       found = p->choice.splits < slabs ? p->choice.splits : slabs;
-      found = ap_divide_up(slabs, ap_divide_up(slabs, found)); /* none is empty */
+      found = ceil_div(slabs, ceil_div(slabs, found)); /* none is empty */
     }
     if (best >= 0 && us >= least)
       continue;
@@ -294,9 +295,9 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
   FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
   launch->num_splits = (int32_t)splits;
   plan->splits = (int32_t)splits;
-  plan->split_pixels = (int32_t)(ap_divide_up(slabs, splits) * AP_CONV2D_SLAB);
-  plan->row_blocks[pass] = (int32_t)ap_divide_up(s->filters, blocks[best].rows);
-  plan->column_blocks[pass] = (int32_t)ap_divide_up(columns, blocks[best].columns);
+  plan->split_pixels = (int32_t)(ceil_div(slabs, splits) * AP_CONV2D_SLAB);
+  plan->row_blocks[pass] = (int32_t)ceil_div(s->filters, blocks[best].rows);
+  plan->column_blocks[pass] = (int32_t)ceil_div(columns, blocks[best].columns);
   FORWARD_IF(set_grid(splits, plan->row_blocks[pass], plan->column_blocks[pass], launch));
   if (splits == 1)
     return ATTNPRESS_OK;
@@ -315,12 +316,11 @@ static attnpress_status plan_dout(const ap_conv2d_problem *p, const ap_device *d
   ap_launch *launch = &plan->base.launch[plan->base.count++];
   FORWARD_IF(find_kernel(p, device, pass, AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_NONE, launch));
   /* As many blocks as fill the device some times, each with pixels enough. */
-  plan->column_blocks[pass] = (int32_t)ap_divide_up(s->filters, DOUT_COLUMNS);
-  const int64_t rows =
-      ap_divide_up(DOUT_WAVES * (int64_t)device->sm_count, plan->column_blocks[pass]);
-  const int64_t block_pixels = ap_divide_up(pixels > 0 ? pixels : 1, rows);
+  plan->column_blocks[pass] = (int32_t)ceil_div(s->filters, DOUT_COLUMNS);
+  const int64_t rows = ceil_div(DOUT_WAVES * (int64_t)device->sm_count, plan->column_blocks[pass]);
+  const int64_t block_pixels = ceil_div(pixels > 0 ? pixels : 1, rows);
   plan->block_pixels = (int32_t)(block_pixels > DOUT_PIXELS ? block_pixels : DOUT_PIXELS);
-  plan->row_blocks[pass] = (int32_t)ap_divide_up(pixels > 0 ? pixels : 1, plan->block_pixels);
+  plan->row_blocks[pass] = (int32_t)ceil_div(pixels > 0 ? pixels : 1, plan->block_pixels);
   FORWARD_IF(set_grid(1, plan->row_blocks[pass], plan->column_blocks[pass], launch));
   if (s->relu && (p->dx != NULL || p->dweight != NULL))
     FORWARD_IF(reserve(plan, pixels, s->filters * 2, &plan->masked));

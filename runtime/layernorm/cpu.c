@@ -4,6 +4,7 @@
 #include "cpu/isa.h"
 #include "cpu/threads.h"
 #include "layernorm/cpu_rows.h"
+#include "core/numbers.h"
 
 enum { TASK_ELEMENTS = 1 << 16, OPERATIONS_PER_ELEMENT = 12 };
 
@@ -93,7 +94,7 @@ attnpress_status ap_layernorm_cpu_isa(const ap_layernorm_problem *p, int32_t num
   if (p->rows == 0)
     return ATTNPRESS_OK;
   tasks.run = run_rows;
-  tasks.num_tasks = ap_divide_up(p->rows, job.task_rows);
+  tasks.num_tasks = ceil_div(p->rows, job.task_rows);
   return ap_cpu_run(&tasks, num_threads);
 }
 

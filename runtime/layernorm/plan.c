@@ -215,7 +215,7 @@ static int64_t period_of(const ap_launch *launch) {
 static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch) {
   const int32_t cluster = ap_layernorm_cluster(&launch->tile);
   const int64_t blocks = (int64_t)device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS);
-  const int64_t multiple = ap_divide_up(period_of(launch), ap_layernorm_block_rows(&launch->tile));
+  const int64_t multiple = ceil_div(period_of(launch), ap_layernorm_block_rows(&launch->tile));
   const int64_t at_once = cluster > 1 ? clusters_at_once(device, cluster) : blocks;
   return larger(at_once / multiple * multiple, multiple);
 }
@@ -224,7 +224,7 @@ static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch)
  * how many rows each walks over at least. */
 static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device,
                           const ap_launch *launch) {
-  const int64_t steps = ap_divide_up(p->rows, ap_layernorm_block_rows(&launch->tile));
+  const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile));
   const int32_t rounds = field(launch, AP_LAYERNORM_TILE_ROUNDS);
   int64_t at_once = walkers_at_once(device, launch), multiple = 1;
   if (rounds > 0)
@@ -279,7 +279,7 @@ static size_t parts_bytes(const ap_layernorm_problem *p, int64_t parts_columns) 
 
 int32_t ap_layernorm_sum_shift(const ap_tile *tile, int64_t columns, int64_t parts) {
   const int32_t step = tile->field[AP_LAYERNORM_TILE_STEP];
-  const int64_t vectors = ap_divide_up(columns, SUM_VECTOR_COLUMNS);
+  const int64_t vectors = ceil_div(columns, SUM_VECTOR_COLUMNS);
   int32_t shift = SUM_SHIFT_MIN;
   while (2 << shift <= tile->threads && 1 << shift < vectors &&
          (int64_t)(tile->threads >> (shift + 1)) * step >= parts)
@@ -293,7 +293,7 @@ static attnpress_status plan_reduce(const ap_layernorm_problem *p, const ap_devi
   ap_launch *launch = &plan->base.launch[plan->base.count++];
   FORWARD_IF(find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_REDUCE, launch));
   plan->sum_shift = ap_layernorm_sum_shift(&launch->tile, p->columns, plan->parts);
-  launch->grid = (uint32_t)(ap_divide_up(p->columns, SUM_VECTOR_COLUMNS << plan->sum_shift) *
+  launch->grid = (uint32_t)(ceil_div(p->columns, SUM_VECTOR_COLUMNS << plan->sum_shift) *
                             ((p->dweight != NULL) + (p->dbias != NULL)));
   plan->base.workspace_bytes = parts_bytes(p, plan->parts * p->columns);
   return ATTNPRESS_OK;
@@ -310,7 +310,7 @@ static attnpress_status plan_at_once(const ap_layernorm_problem *p, const ap_dev
 
 /** Thread blocks of bwd_params beside each other. */
 static int64_t column_blocks(const ap_layernorm_problem *p, int64_t columns) {
-  return ap_divide_up(columns, 32 * (VECTOR_BYTES / ap_element_bytes(p->dtype)));
+  return ceil_div(columns, 32 * (VECTOR_BYTES / ap_element_bytes(p->dtype)));
 }
 
 /** dx comes last: it may lie over what the sums are made of. */
@@ -323,8 +323,8 @@ static attnpress_status plan_in_turn(const ap_layernorm_problem *p, const ap_dev
     FORWARD_IF(find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_PARAMS, launch));
     const int64_t beside = column_blocks(p, p->columns);
     const int64_t wanted = (int64_t)device->sm_count * PARAMS_BLOCKS_OF_SM / beside;
-    const int64_t most = ap_divide_up(p->rows, (int64_t)launch->tile.threads / 32 *
-                                                   field(launch, AP_LAYERNORM_TILE_STEP));
+    const int64_t most = ceil_div(p->rows, (int64_t)launch->tile.threads / 32 *
+                                               field(launch, AP_LAYERNORM_TILE_STEP));
     plan->parts = (int32_t)smaller(wanted > 1 ? wanted : 1, most);
     launch->grid = (uint32_t)(plan->parts * beside);
     FORWARD_IF(plan_reduce(p, device, plan));

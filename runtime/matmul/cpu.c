@@ -5,6 +5,7 @@
 #include "cpu/element.h"
 #include "cpu/threads.h"
 #include "matmul/matmul.h"
+#include "core/numbers.h"
 
 enum { TASK_ROWS = 16, LANES = 16 /* sums of a dot product that go on side by side */ };
 
@@ -68,7 +69,7 @@ attnpress_status ap_matmul_cpu(const ap_matmul_problem *p, int32_t num_threads) 
   const ap_cpu_job job = {
       .run = run_task,
       .job = p,
-      .num_tasks = ap_divide_up(p->rows, TASK_ROWS),
+      .num_tasks = ceil_div(p->rows, TASK_ROWS),
       .scratch_bytes = (size_t)((2 * TASK_ROWS + 1) * p->n) * sizeof(float),
       .operations = 2.0 * (double)p->rows * (double)p->n * (double)p->n,
   };

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "matmul/matmul.h"
+#include "core/numbers.h"
 
 enum { ARGS_FIRST_BYTES = 72 }; /* in the first version of the header; it never changes */
 
@@ -73,7 +74,7 @@ static attnpress_status fill_sm90(const ap_driver *driver, const ap_matmul_probl
       .rows = (int32_t)p->rows,
       .n = (int32_t)p->n,
       .cluster = (int32_t)launch->cluster,
-      .row_blocks = (int32_t)ap_divide_up(p->rows, block_m),
+      .row_blocks = (int32_t)ceil_div(p->rows, block_m),
       .cluster_share = plan->cluster_share,
   };
   return ap_matmul_maps_encode(driver, p, &launch->tile, block);

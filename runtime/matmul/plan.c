@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "press/target.h"
+#include "core/numbers.h"
 
 _Static_assert((int)ATTNPRESS_MATMUL_N_MAX == (int)AP_MATMUL_COLS_MAX, "as the generator has it");
 
@@ -28,7 +29,7 @@ static int32_t first_class(int64_t n) {
 enum { GROUP_SMS = 16 };
 
 static int32_t divide_up(int64_t a, int64_t b) {
-  return (int32_t)ap_divide_up(a, b);
+  return (int32_t)ceil_div(a, b);
 }
 
 /** Thread blocks that n takes beside each other. */
@@ -117,7 +118,7 @@ static attnpress_status set_grid(const ap_matmul_problem *p, const ap_device *de
                                  ap_matmul_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   const int64_t each = launch->tile.field[AP_MATMUL_TILE_BLOCK_M];
-  const int64_t blocks = ap_divide_up(p->rows, each);
+  const int64_t blocks = ceil_div(p->rows, each);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
             "rows is %" PRId64 "; with n %" PRId64 " a launch has at most %" PRId64, p->rows, p->n,
             INT32_MAX * each);

@@ -4,6 +4,7 @@
 
 #include "attention/attention.h"
 #include "press/target.h"
+#include "core/numbers.h"
 
 enum { LANE_SHIFT_MAX = 5 /* of a warp */ };
 
@@ -23,7 +24,7 @@ static attnpress_status find_kernel(const ap_merge_problem *p, const ap_device *
 /** As many lanes share a row as it has vectors, at most a warp: lanes of one row wait for each
  * other. */
 static int32_t lane_shift_of(const ap_merge_problem *p) {
-  const int64_t vectors = ap_divide_up(p->head_dim, p->dtype == ATTNPRESS_FP32 ? 4 : 8);
+  const int64_t vectors = ceil_div(p->head_dim, p->dtype == ATTNPRESS_FP32 ? 4 : 8);
   int32_t shift = 0;
   while (shift < LANE_SHIFT_MAX && (int64_t)1 << shift < vectors)
     ++shift;
@@ -42,8 +43,7 @@ attnpress_status ap_merge_plan_call(const ap_merge_problem *p, const ap_device *
   FORWARD_IF(find_kernel(p, device, launch));
   plan->base.count = 1;
   if (range == ATTNPRESS_ONE_CALL)
-    launch->grid =
-        (uint32_t)ap_divide_up(ap_merge_rows(p), launch->tile.threads >> plan->lane_shift);
+    launch->grid = (uint32_t)ceil_div(ap_merge_rows(p), launch->tile.threads >> plan->lane_shift);
   return ATTNPRESS_OK;
 }
 

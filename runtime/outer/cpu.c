@@ -3,6 +3,7 @@
 #include "cpu/element.h"
 #include "cpu/threads.h"
 #include "outer/outer.h"
+#include "core/numbers.h"
 
 enum { DY_COLUMNS = 512 /* of a task */ };
 
@@ -54,7 +55,7 @@ static void dx_element(const void *job, void *scratch, int64_t task) {
 
 static void dy_columns(const void *job, void *scratch, int64_t task) {
   const ap_outer_problem *p = job;
-  const int64_t blocks = ap_divide_up(p->columns, DY_COLUMNS);
+  const int64_t blocks = ceil_div(p->columns, DY_COLUMNS);
   const int64_t n = task / blocks, first = task % blocks * DY_COLUMNS;
   const int64_t left = p->columns - first, count = left < DY_COLUMNS ? left : DY_COLUMNS;
   double sum[DY_COLUMNS] = {0};
@@ -86,7 +87,7 @@ attnpress_status ap_outer_cpu(const ap_outer_problem *p, int32_t num_threads) {
   }
   if (p->dy != NULL && p->columns > 0) {
     job.run = dy_columns;
-    job.num_tasks = p->batch * (ap_divide_up(p->columns, DY_COLUMNS));
+    job.num_tasks = p->batch * (ceil_div(p->columns, DY_COLUMNS));
     FORWARD_IF(ap_cpu_run(&job, num_threads));
   }
   return ATTNPRESS_OK;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "press/target.h"
+#include "core/numbers.h"
 
 enum { FEW_BLOCKS_PER_SM = 2 }; /* of products in fp32 */
 enum { VECTOR_BYTES = 16, OVERLAP_CAPABILITY_MIN = 90, WARP_SHIFT = 5, WARP = 1 << WARP_SHIFT };
@@ -38,7 +39,7 @@ static attnpress_status set_grid(const ap_outer_problem *p, int64_t batch, int64
 }
 
 static int64_t vectors_of(const ap_outer_problem *p) {
-  return ap_divide_up(p->columns, VECTOR_BYTES / ap_outer_bytes(p));
+  return ceil_div(p->columns, VECTOR_BYTES / ap_outer_bytes(p));
 }
 
 /** As many threads share a row as it has vectors, at most `most`, a power of two; of it, the
@@ -56,9 +57,8 @@ static attnpress_status plan_product(const ap_outer_problem *p, const ap_device 
   const int64_t vectors = vectors_of(p);
   plan->column_shift = shift_of(p, launch->tile.threads);
   const int64_t groups = launch->tile.threads >> plan->column_shift;
-  plan->column_blocks = (int32_t)ap_divide_up(vectors, 1 << plan->column_shift);
-  plan->row_blocks =
-      (int32_t)ap_divide_up(p->rows, groups * launch->tile.field[AP_OUTER_TILE_ROWS]);
+  plan->column_blocks = (int32_t)ceil_div(vectors, 1 << plan->column_shift);
+  plan->row_blocks = (int32_t)ceil_div(p->rows, groups * launch->tile.field[AP_OUTER_TILE_ROWS]);
   /* Fewer streams of writes at once: more of each is in the memory's open pages. */
   if (p->dtype == ATTNPRESS_FP32 && !p->has_mod && launch->overlaps)
     launch->smem_bytes = ap_few_smem_bytes(device, FEW_BLOCKS_PER_SM);
@@ -69,8 +69,8 @@ static attnpress_status plan_sum(const ap_outer_problem *p, ap_outer_plan *plan)
   ap_launch *launch = &plan->base.launch[0];
   const int32_t side = launch->tile.threads >= 256 ? 16 : 8;
   const int32_t tile = side * launch->tile.field[AP_OUTER_TILE_ROWS];
-  plan->column_blocks = (int32_t)ap_divide_up(p->columns, tile);
-  plan->row_blocks = (int32_t)ap_divide_up(p->rows, tile);
+  plan->column_blocks = (int32_t)ceil_div(p->columns, tile);
+  plan->row_blocks = (int32_t)ceil_div(p->rows, tile);
   return set_grid(p, 1, plan->row_blocks, plan->column_blocks, launch);
 }
 
@@ -95,7 +95,7 @@ static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD, launch));
   plan->column_shift = shift_of(p, WARP);
   plan->row_blocks =
-      (int32_t)ap_divide_up(p->rows > 0 ? p->rows : 1, backward_rows(launch, plan->column_shift));
+      (int32_t)ceil_div(p->rows > 0 ? p->rows : 1, backward_rows(launch, plan->column_shift));
   FORWARD_IF(set_grid(p, p->batch, plan->row_blocks, 1, launch));
   if (p->dy == NULL || p->columns == 0)
     return ATTNPRESS_OK;
@@ -103,7 +103,7 @@ static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
   plan->base.workspace_bytes =
       (size_t)p->batch * (size_t)plan->row_blocks * (size_t)p->columns * sizeof(float);
-  return set_grid(p, 1, 1, ap_divide_up(p->batch * p->columns, launch->tile.threads), launch);
+  return set_grid(p, 1, 1, ceil_div(p->batch * p->columns, launch->tile.threads), launch);
 }
 
 static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *device,
@@ -117,7 +117,7 @@ static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *d
     return ATTNPRESS_OK;
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, &base->launch[base->count++]));
   /* Rows of fewer columns have larger blocks, and so fewer parts. */
-  int64_t elements = ap_divide_up(p->rows, backward_rows(&base->launch[0], WARP_SHIFT));
+  int64_t elements = ceil_div(p->rows, backward_rows(&base->launch[0], WARP_SHIFT));
   if (p->batch == 0 || p->rows == 0 || p->columns == 0 ||
       __builtin_mul_overflow(elements, p->batch, &elements) ||
       __builtin_mul_overflow(elements, p->columns, &elements) ||

@@ -4,6 +4,7 @@
 #include "cpu/threads.h"
 #include "softmax/cpu_rows.h"
 #include "softmax/softmax.h"
+#include "core/numbers.h"
 
 enum { TASK_ELEMENTS = 1 << 16, OPERATIONS_PER_ELEMENT = 20 };
 
@@ -53,7 +54,7 @@ attnpress_status ap_softmax_cpu_isa(const ap_softmax_problem *p, int32_t num_thr
   const ap_cpu_job tasks = {
       .run = run_task,
       .job = &job,
-      .num_tasks = ap_divide_up(p->rows, job.task_rows),
+      .num_tasks = ceil_div(p->rows, job.task_rows),
       .operations = (double)p->rows * (double)p->columns * OPERATIONS_PER_ELEMENT,
   };
   return ap_cpu_run(&tasks, num_threads);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "press/target.h"
+#include "core/numbers.h"
 
 enum { VECTOR_BYTES = 16 };
 
@@ -47,7 +48,7 @@ int64_t ap_softmax_block_rows(const ap_tile *tile) {
 }
 
 static attnpress_status set_grid(const ap_softmax_problem *p, ap_launch *launch) {
-  const int64_t each = ap_softmax_block_rows(&launch->tile), blocks = ap_divide_up(p->rows, each);
+  const int64_t each = ap_softmax_block_rows(&launch->tile), blocks = ceil_div(p->rows, each);
   const int32_t cluster = ap_softmax_cluster(&launch->tile);
   RETURN_IF(blocks > INT32_MAX / cluster, ATTNPRESS_NOT_SUPPORTED,
             "rows is %" PRId64 "; with %" PRId64 " columns a launch has at most %" PRId64, p->rows,

@@ -9,6 +9,7 @@
 #include "../../tools/rows.h"
 #include "conv2d/conv2d.h"
 #include "memory.h"
+#include "core/numbers.h"
 
 enum { TEXT_BYTES = 256, VECTOR = 8 };
 enum { X, WEIGHT, BIAS, OUT, DOUT, DX, DWEIGHT, MASKED, PARTS, TENSORS };
@@ -197,7 +198,7 @@ static int plan_launch(call *c, const kernel *k, const conv2d_row *s, char *repo
   char *workspace = c->data[PARTS];
   int64_t m = pixels, n = s->filters, copies = 1;
   if (c->pass == AP_CONV2D_PASS_DGRAD) {
-    m = s->batch * ap_divide_up(s->height, s->stride[0]) * ap_divide_up(s->width, s->stride[1]);
+    m = s->batch * ceil_div(s->height, s->stride[0]) * ceil_div(s->width, s->stride[1]);
     n = s->channels;
     copies = s->stride[0] * s->stride[1];
   } else if (c->pass == AP_CONV2D_PASS_WGRAD) {
@@ -205,12 +206,12 @@ static int plan_launch(call *c, const kernel *k, const conv2d_row *s, char *repo
     n = weights / s->filters;
     copies = c->splits;
     plan.split_pixels =
-        (int32_t)(ap_divide_up(ap_divide_up(pixels, AP_CONV2D_SLAB), copies) * AP_CONV2D_SLAB);
+        (int32_t)(ceil_div(ceil_div(pixels, AP_CONV2D_SLAB), copies) * AP_CONV2D_SLAB);
   }
   if (c->pass == AP_CONV2D_PASS_DOUT) {
-    plan.block_pixels = (int32_t)ap_divide_up(pixels, c->dout_blocks);
+    plan.block_pixels = (int32_t)ceil_div(pixels, c->dout_blocks);
     plan.row_blocks[c->pass] = (int32_t)c->dout_blocks;
-    plan.column_blocks[c->pass] = (int32_t)ap_divide_up(s->filters, 64);
+    plan.column_blocks[c->pass] = (int32_t)ceil_div(s->filters, 64);
     p.dbias = workspace; /* not NULL */
     if (s->relu) {
       p.dx = workspace; /* not NULL: what is masked is needed */
@@ -221,10 +222,10 @@ static int plan_launch(call *c, const kernel *k, const conv2d_row *s, char *repo
   } else if (c->pass == AP_CONV2D_PASS_REDUCE) {
     while (plan.group_shift[0] < 3 && 2 << plan.group_shift[0] <= c->splits)
       ++plan.group_shift[0];
-    c->grid = (unsigned)ap_divide_up(weights, (k->tile.threads >> plan.group_shift[0]) * 4);
+    c->grid = (unsigned)ceil_div(weights, (k->tile.threads >> plan.group_shift[0]) * 4);
   } else {
-    plan.row_blocks[c->pass] = (int32_t)ap_divide_up(m, rows);
-    plan.column_blocks[c->pass] = (int32_t)ap_divide_up(n, columns);
+    plan.row_blocks[c->pass] = (int32_t)ceil_div(m, rows);
+    plan.column_blocks[c->pass] = (int32_t)ceil_div(n, columns);
     c->grid = (unsigned)(copies * plan.row_blocks[c->pass] * plan.column_blocks[c->pass]);
   }
   if (is_im2col(&k->variant) && c->pass != AP_CONV2D_PASS_WGRAD && c->grid > 2)
@@ -561,7 +562,12 @@ int emulate_run_conv2d(int argc, char **argv) {
                             {"--gaps", &s.gaps},
                             {"--im2col", &im2col},
                             {NULL, NULL}};
-  const run_words words = {.family = "conv2d", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .kernel = &meant};
+  const run_words words = {.family = "conv2d",
+                           .help = help,
+                           .numbers = numbers,
+                           .choices = choices,
+                           .flags = flags,
+                           .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;
