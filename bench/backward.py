@@ -3,10 +3,11 @@ bench/compare.py --backward`, on a GPU, from the root of the repository.
 
 Each line is a shape: TFLOP/s of attnpress, of attnpress deterministic, of PyTorch's
 FlashAttention-2 and cuDNN backends and, where flash_attn_interface can be imported, of
-FlashAttention-3. Operations are 2.5 times those of the forward pass, half if causal; kernels before
-and after the main one are in the time. The libraries take turns, in a new random order each round;
-the median of device events counts. The gradients of every line are checked once: on the first
-batch and key head against float64, at twice the error of the plain algorithm in the dtype.
+FlashAttention-3, deterministic too where it has such a kernel. Operations are 2.5 times those of
+the forward pass, half if causal; kernels before and after the main one are in the time. The
+libraries take turns, in a new random order each round; the median of device events counts. The
+gradients of every line are checked once: on the first batch and key head against float64, at twice
+the error of the plain algorithm in the dtype.
 
 With --build PATH another build of attnpress takes part, as "build".
 
@@ -54,6 +55,7 @@ DIMS = ("64", "96", "128", "192", "256")
 SEQLENS = (512, 1024, 4096, 16384)
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 TOKENS, WIDTH = 16384, 2048  # of a batch; heads * head dim
+FLASH3_DETERMINISTIC = 192  # the largest head dim at which FlashAttention-3 can be
 SHAPE_WIDTH = 64
 CHECKED_SEQLEN = 4096  # float64 scores of one head are at most so many squared
 SLEEP_CYCLES = 1_000_000  # of the GPU, for each call before a round: some 0.6 ms
@@ -107,9 +109,9 @@ def sdpa(s: Shape, backend) -> Call:
     ]
 
 
-def flash3(s: Shape) -> Call:
+def flash3(s: Shape, deterministic: bool = False) -> Call:
     q, k, v = (x.detach().requires_grad_() for x in (s.q, s.k, s.v))
-    out = flash_attn_interface.flash_attn_func(q, k, v, **s.mask)
+    out = flash_attn_interface.flash_attn_func(q, k, v, **s.mask, deterministic=deterministic)
     out = out[0] if isinstance(out, tuple) else out
     return lambda: torch.autograd.grad(out, (q, k, v), s.dout, retain_graph=True)
 
@@ -217,9 +219,19 @@ def contenders_of_batch(s: Batch) -> dict[str, Call]:
     return found
 
 
+def say_ratios(cells: list[dict[str, float]], names: Sequence[str], first: str) -> None:
+    """How the times of the others lie over those of `first`, where a cell has both."""
+    for name in names:
+        if ratios := [ms[name] / ms[first] for ms in cells if {name, first} <= ms.keys()]:
+            mean = statistics.geometric_mean(ratios)
+            whose = "" if first == "attnpress" else f"{first} "
+            print(f"{whose}of {name}: geometric mean {mean:.3f}, lowest {min(ratios):.3f}")
+
+
 def measure_lengths(o: argparse.Namespace) -> bool:
     """The table of ragged batches; whether a gradient was wrong."""
     names = ["attnpress", "deterministic", "FA2", "FA3"]
+    cells = []
     print(f"{'heads':>8}{'D':>5}{'mask':>8}{'lengths':>30}", *(f"{n:>14}" for n in names))
     wrong = False
     for heads, kv_heads, dim in o.heads or HEADS:
@@ -230,6 +242,7 @@ def measure_lengths(o: argparse.Namespace) -> bool:
                 )
                 calls = contenders_of_batch(s)
                 times = medians(calls, o.rounds)
+                cells.append(times)
                 rates = {n: s.flops / ms * 1e-9 for n, ms in times.items()}
                 said = ""
                 if s.lengths[0] <= CHECKED_SEQLEN:
@@ -243,6 +256,7 @@ def measure_lengths(o: argparse.Namespace) -> bool:
                     f"{heads:>5}/{kv_heads:<2}{dim:5}{mask:>8}{text:>30}", *shown, said, flush=True
                 )
                 del s, calls
+    say_ratios(cells, names[2:], "attnpress")
     return wrong
 
 
@@ -256,6 +270,8 @@ def contenders(s: Shape) -> dict[str, Call]:
     }
     if flash_attn_interface is not None:
         makers["FA3"] = lambda: flash3(s)
+        if s.q.shape[3] <= FLASH3_DETERMINISTIC:
+            makers["FA3 determ."] = lambda: flash3(s, True)
     if libraries.has_build():
         makers["build"] = lambda: ours(s, False, libraries.build_package())
     found = {}
@@ -388,7 +404,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{device_name()}, backward, TFLOP/s")
         return int(measure_lengths(o))
     names = ["attnpress", "deterministic", "FA2", "cuDNN"]
-    names += ["FA3"] if flash_attn_interface is not None else []
+    names += ["FA3", "FA3 determ."] if flash_attn_interface is not None else []
     names += ["build"] if libraries.has_build() else []
     print(f"{device_name()}, backward, TFLOP/s")
     heading = f"{'shape':>{SHAPE_WIDTH}}" if o.random else f"{'dims':>8}{'mask':>8}{'S':>7}"
@@ -422,11 +438,13 @@ def main(argv: Sequence[str] | None = None) -> int:
              "ms": times, "tflop_s": rates, "error_of_bound": ratio}
         )  # fmt: skip
         del s, calls
-    for name in names[2:]:
-        both = [line["ms"] for line in lines if name in line["ms"]]
-        if ratios := [ms[name] / ms["attnpress"] for ms in both]:
-            mean = statistics.geometric_mean(ratios)
-            print(f"of {name}: geometric mean {mean:.3f}, lowest {min(ratios):.3f}")
+    cells = [line["ms"] for line in lines]
+    say_ratios(cells, names[2:], "attnpress")
+    say_ratios(cells, ["FA3 determ."], "deterministic")
+    for hdim in sorted({line["hdim"] for line in lines}):
+        some = [line["ms"] for line in lines if line["hdim"] == hdim]
+        kept = statistics.geometric_mean(ms["attnpress"] / ms["deterministic"] for ms in some)
+        print(f"deterministic of attnpress, head dim {hdim}: geometric mean {kept:.3f}")
     if o.json is not None:
         document = {"machine": device_name(), "torch": torch.__version__}
         o.json.write_text(json.dumps({**document, "cells": lines}, indent=1) + "\n")

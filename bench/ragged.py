@@ -1,15 +1,18 @@
 """Ragged batches in one call: `python bench/ragged.py`, on a GPU, from the root of the repository.
 
 Each line is a set of lengths and a mask, with a column for each shape of heads: TFLOP/s, and what
-they are of FlashAttention-3's in the table below. Operations are those of the lengths themselves,
-4 H D sum S^2, half if causal. Device events time rounds of calls, medians count, and sampled rows
-are held to float64 first."""
+they are of FlashAttention-3's in this process where flash_attn_interface can be imported ("x"), or
+else of those in the table below ("t"). Operations are those of the lengths themselves, 4 H D sum
+S^2, half if causal. Device events time rounds of calls, medians count, and sampled rows are held to
+float64 first."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import random
+import re
+import statistics
 import sys
 from pathlib import Path
 
@@ -21,6 +24,11 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
 from bench.timing import device_name, medians
+
+try:
+    import flash_attn_interface
+except ImportError:
+    flash_attn_interface = None
 
 HEADS = ((32, 8, 128), (16, 16, 128), (64, 8, 64))  # query heads, key heads, head dim
 
@@ -40,6 +48,7 @@ SETS = {
     "256xmean200": lognormal(256, 200, 1, 4096, 1),
     "packed docs 2K": lognormal(16, 2000, 64, 16384, 2),
 }
+EQUAL = re.compile(r"(\d+)x(\d+)")  # any other set: so many sequences of that length
 # flash_attn_varlen_func of FlashAttention-3 on one H200 (bf16, 2026-11-21, lengths of the same
 # kind): TFLOP/s by heads, full and causal.
 FLASH_ATTENTION_3 = {
@@ -83,6 +92,17 @@ class Batch:
             self.q, self.k, self.v, self.cu_seqlens, self.cu_seqlens, self.longest, self.longest,
             causal=causal, out=self.out, schedule=schedule,
         )  # fmt: skip
+
+    def run_flash3(self, causal: bool) -> None:
+        flash_attn_interface.flash_attn_varlen_func(
+            self.q, self.k, self.v, self.cu_seqlens, self.cu_seqlens, self.longest, self.longest,
+            causal=causal,
+        )  # fmt: skip
+
+    def run_dense(self, causal: bool) -> None:
+        shape = (len(self.sums) - 1, self.longest)
+        q, k, v = (x.unflatten(0, shape) for x in (self.q, self.k, self.v))
+        attnpress.flash_attn_func(q, k, v, causal=causal)
 
     def schedule(self) -> torch.Tensor:
         return attnpress.forward_schedule(
@@ -137,9 +157,36 @@ def time_schedules(rounds: int) -> None:
         print(f"{name:16}{call:12.1f}{ready:12.1f}{call - ready:10.1f}{same}", flush=True)
 
 
+def lengths_of(name: str) -> list[int]:
+    """Those of a word of --sets."""
+    if name in SETS:
+        return SETS[name]
+    found = EQUAL.fullmatch(name)
+    if found is None or "0" in found.groups():
+        raise ValueError(f"{name} is none of {', '.join(SETS)}, nor COUNTxLENGTH")
+    return [int(found[2])] * int(found[1])
+
+
+def measure(batch: Batch, causal: bool, dense: bool, rounds: int) -> dict[str, float]:
+    """TFLOP/s of the ragged call and of those that it stands beside."""
+    heads, hdim = batch.q.shape[1:]
+    lengths = [end - begin for begin, end in zip(batch.sums, batch.sums[1:])]
+    operations = 4 * heads * hdim * sum(s * s for s in lengths) / (2 if causal else 1)
+    calls = {"ragged": [lambda: batch.run(causal)]}
+    if dense and len(set(lengths)) == 1:
+        calls["dense"] = [lambda: batch.run_dense(causal)]
+    if flash_attn_interface is not None:
+        calls["flash3"] = [lambda: batch.run_flash3(causal)]
+    times = medians(calls, max(3, min(20, int(2e13 / operations))), rounds)
+    return {name: operations / microseconds * 1e-6 for name, microseconds in times.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
+    parser.add_argument(
+        "--sets", nargs="+", default=list(SETS), metavar="SET",
+        help="of the six, or COUNTxLENGTH: equal lengths",
+    )  # fmt: skip
     parser.add_argument(
         "--masks", nargs="+", choices=("full", "causal"), default=["full", "causal"]
     )
@@ -147,42 +194,40 @@ def main() -> None:
     parser.add_argument("--dense", action="store_true", help="equal lengths also as a dense call")
     parser.add_argument("--schedules", action="store_true", help="what a ready schedule saves")
     options = parser.parse_args()
+    try:
+        sets = {name: lengths_of(name) for name in options.sets}
+    except ValueError as error:
+        parser.error(str(error))
     print(device_name())
     if options.schedules:
         time_schedules(options.rounds)
         return
     print(f"{'set':16}{'mask':8}" + "".join(f"{f'{q}/{kv} D {d}':>22}" for q, kv, d in HEADS))
-    ratios = []
-    for name in options.sets:
-        lengths = SETS[name]
+    ratios, of_dense = [], []
+    for name, lengths in sets.items():
         for mask in options.masks:
             causal, cells = mask == "causal", ""
             for column, heads in enumerate(HEADS):
                 batch = Batch(lengths, heads)
                 error = batch.check(causal)
-                operations = 4 * heads[0] * heads[2] * sum(s * s for s in lengths)
-                operations /= 2 if causal else 1
-                launches = max(3, min(20, int(2e13 / operations)))
-                calls = {"ragged": [lambda batch=batch, causal=causal: batch.run(causal)]}
-                if options.dense and len(set(lengths)) == 1:
-                    shape = (len(lengths), lengths[0])
-                    q, k, v = (x.unflatten(0, shape) for x in (batch.q, batch.k, batch.v))
-                    calls["dense"] = [
-                        lambda q=q, k=k, v=v, causal=causal: attnpress.flash_attn_func(
-                            q, k, v, causal=causal
-                        )
-                    ]
-                times = medians(calls, launches, options.rounds)
-                tflops = operations / times["ragged"] * 1e-6
-                ratio = tflops / FLASH_ATTENTION_3[name][causal][column]
-                ratios.append(ratio)
-                cell = f"{tflops:.0f} {ratio:.2f}x"
-                if "dense" in times:
-                    cell += f" {times['dense'] / times['ragged']:.2f}d"
+                rates = measure(batch, causal, options.dense, options.rounds)
+                cell = f"{rates['ragged']:.0f}"
+                if "flash3" in rates:
+                    ratios.append(rates["ragged"] / rates["flash3"])
+                    cell += f" {ratios[-1]:.2f}x"
+                elif name in FLASH_ATTENTION_3:
+                    ratios.append(rates["ragged"] / FLASH_ATTENTION_3[name][causal][column])
+                    cell += f" {ratios[-1]:.2f}t"
+                if "dense" in rates:
+                    of_dense.append(rates["ragged"] / rates["dense"])
+                    cell += f" {of_dense[-1]:.3f}d"
                 cells += f"{cell if error <= 1 else f'WRONG {error:.1f}':>22}"
             print(f"{name:16}{mask:8}{cells}", flush=True)
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    print(f"over FlashAttention-3: geometric mean {mean:.3f}, least {min(ratios):.2f}")
+    if ratios:
+        mean = statistics.geometric_mean(ratios)
+        print(f"over FlashAttention-3: geometric mean {mean:.3f}, least {min(ratios):.2f}")
+    if of_dense:
+        print(f"of the dense call: least {min(of_dense):.3f}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@ repository.
 
 chunked: new rows over keys in pages, beside the same keys in one piece and a dense call, which
 share what they compute. append: one token with rotary embeddings appended and decoded, beside
-decoding alone, from CUDA graphs. invariant: batch_invariant beside the default. Medians of device
-events; outputs are compared with the dense call's, or the default's, first."""
+decoding alone, from CUDA graphs. mixed: a step that decodes for some sequences and takes a chunk of
+another's rows, as one call beside two. invariant: batch_invariant beside the default. Medians of
+device events; outputs are compared with the dense call's, the two calls', or the default's."""
 
 from __future__ import annotations
 
@@ -35,6 +36,9 @@ CHUNKS = (
 # sequences, keys of each, page size (0: a cache in one piece)
 STEPS = ((64, 4000, 0), (8, 16000, 0), (64, 4000, 16), (8, 16000, 16), (1, 1000, 16), (1, 8000, 16))
 HEADS, KV_HEADS, HDIM = 32, 8, 128  # of a step
+# sequences that decode, keys of each, rows of the chunk, keys before it, page size
+MIXED = (128, 8192, 4096, 8192, 16)
+PREFILLS = ((16, 1024), (4, 4096), (1, 16384))  # sequences, tokens of each
 
 
 def normal(*shape: int) -> torch.Tensor:
@@ -138,8 +142,37 @@ def step(batch: int, keys: int, size: int) -> None:
     )
 
 
-def prefill(length: int, batch: int) -> None:
-    q, k, v = (normal(batch * length, heads, HDIM) for heads in (HEADS, KV_HEADS, KV_HEADS))
+def mixed(decodes: int, keys: int, rows: int, before: int, size: int) -> None:
+    """Queries lie one after the other: one of each sequence that decodes, then the chunk's."""
+    used, rows_of = [keys] * decodes + [before + rows], [1] * decodes + [rows]
+    room = -(-max(used) // size)
+    q = normal(sum(rows_of), HEADS, HDIM)
+    caches = [normal((decodes + 1) * room, size, KV_HEADS, HDIM) for _ in "kv"]
+    table = torch.randperm(len(caches[0]), device="cuda").int().view(decodes + 1, room)
+
+    def call(first: int, last: int) -> Callable[[], torch.Tensor]:
+        begin, some = sum(rows_of[:first]), rows_of[first:last]
+        sums = int32([sum(some[:b]) for b in range(len(some) + 1)])
+        lengths, part = int32(used[first:last]), q[begin : begin + sum(some)]
+        return lambda: attnpress.flash_attn_varlen_func(
+            part, *caches, sums, None, max(some), max(used[first:last]), causal=True,
+            block_table=table[first:last], seqused_k=lengths,
+        )  # fmt: skip
+
+    one, of_decodes, of_chunk = call(0, decodes + 1), call(0, decodes), call(decodes, decodes + 1)
+    said = difference(one(), torch.cat([of_decodes(), of_chunk()]))
+    calls = {"one": [one], "two": [lambda: (of_decodes(), of_chunk())]}
+    times = medians(calls, 4, 9)
+    print(
+        f"{decodes} x 1 rows over {keys} keys and {rows} over {used[-1]}, pages of {size}: "
+        f"one call {times['one']:.0f} us, two {times['two']:.0f}, "
+        f"{times['two'] / times['one']:.3f}  {said}",
+        flush=True,
+    )
+
+
+def prefill(batch: int, length: int, heads: int, kv_heads: int, hdim: int) -> None:
+    q, k, v = (normal(batch * length, count, hdim) for count in (heads, kv_heads, kv_heads))
     sums = int32([length * b for b in range(batch + 1)])
     calls = {
         name: [
@@ -152,15 +185,16 @@ def prefill(length: int, batch: int) -> None:
     said = difference(calls["invariant"][0](), calls["default"][0]())
     times = medians(calls, 4, 7)
     print(
-        f"{batch} x {length}, causal: {times['default']:.0f} us, batch-invariant "
-        f"{times['default'] / times['invariant']:.2f}  {said}",
+        f"{batch} x {length}, {heads}/{kv_heads} heads, D {hdim}, causal: "
+        f"{times['default']:.0f} us, batch-invariant "
+        f"{times['default'] / times['invariant']:.3f}  {said}",
         flush=True,
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    kinds = ("chunked", "append", "invariant")
+    kinds = ("chunked", "append", "mixed", "invariant")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(kinds)}; all")
     options = parser.parse_args()
     unknown = set(options.kinds) - set(kinds)
@@ -174,9 +208,12 @@ def main() -> None:
     if "append" in wanted:
         for shape in STEPS:
             step(*shape)
+    if "mixed" in wanted:
+        mixed(*MIXED)
     if "invariant" in wanted:
-        for length, batch in ((1024, 16), (4096, 4), (16384, 1)):
-            prefill(length, batch)
+        for heads in ((HEADS, KV_HEADS, HDIM), (64, 8, 64)):
+            for batch, length in PREFILLS:
+                prefill(batch, length, *heads)
 
 
 if __name__ == "__main__":

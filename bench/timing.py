@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,14 +24,17 @@ def medians(
     contenders: Mapping[str, Sequence[Callable[[], object]]], launches: int, rounds: int
 ) -> dict[str, float]:
     """Microseconds of a call of each: contenders' values are a call for each set of buffers, and
-    `launches` calls in a row, over all sets in turn, are timed in each round."""
+    `launches` calls in a row, over all sets in turn, are timed in each round. Contenders take turns
+    in a new random order each round, since the first of a round finds a cooler chip."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for calls in contenders.values():
         for call in calls:
             call()
+    order = list(contenders.items())
     for _ in range(rounds):
         events = []
-        for name, calls in contenders.items():
+        random.shuffle(order)
+        for name, calls in order:
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             calls[-1]()
             begin.record()

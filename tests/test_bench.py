@@ -1315,3 +1315,17 @@ def test_training_scripts_run_on_the_cpu() -> None:
     losses = re.findall(r": loss (\S+), first step", text)
     assert len(losses) == 2 and math.isclose(*map(float, losses), rel_tol=1e-5)
     assert text.count("of the first, loss") == 2
+
+
+def test_lengths() -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    from bench import decode, ragged
+
+    for (batch, keys), tokens in decode.TOKENS.items():
+        lengths = decode.lengths_of(batch, keys)
+        assert len(lengths) == batch and sum(lengths) == tokens and min(lengths) >= 1
+    assert ragged.lengths_of("8x2048") == [2048] * 8
+    assert ragged.lengths_of("512x128") == ragged.SETS["512x128"]
+    for wrong in ("8x", "0x128", "8x2048x2", "long"):
+        with pytest.raises(ValueError, match=f"{wrong} is none of"):
+            ragged.lengths_of(wrong)
