@@ -11,6 +11,9 @@ the error of the plain algorithm in the dtype.
 
 With --build PATH another build of attnpress takes part, as "build".
 
+With --memory the MB beyond inputs and gradients that a call has at once stand below each line, as
+PyTorch's allocator sees them.
+
 With --random N the shapes are drawn by --seed, as compare.py draws them. With --window LEFT queries
 see so many keys before theirs, and no later one.
 
@@ -338,6 +341,16 @@ def medians(calls: dict[str, Call], rounds: int) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def megabytes_of(call: Call) -> float:
+    """What a call allocates at once, gradients left out."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    gradients = sum(x.numel() * x.element_size() for x in call())
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before - gradients) * 1e-6
+
+
 def grid(o: argparse.Namespace) -> Iterator[Case]:
     """As many tokens everywhere, and as much width unless --heads says otherwise."""
     some = [(h, h_kv, (dim, dim)) for h, h_kv, dim in o.heads or ()]
@@ -384,6 +397,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--window", type=int, default=-1, metavar="LEFT",
         help="keys before a query's own that it sees; with --masks causal",
     )  # fmt: skip
+    parser.add_argument("--memory", action="store_true", help="and the memory of a call")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", type=Path, metavar="FILE", help="a list of what was measured")
     parser.add_argument("--lengths", nargs="*", help="ragged batches; none named: the six sets")
@@ -431,6 +445,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             said, *shown,
             "" if ratio is None else f"{ratio:13.2f}{'' if ratio <= 1 else ' WRONG'}", flush=True,
         )  # fmt: skip
+        if o.memory:
+            said = (f"{name} {megabytes_of(call):.1f}" for name, call in calls.items())
+            print("  MB beyond inputs and gradients: " + ", ".join(said), flush=True)
         lines.append(
             {"hdim": case.hdim, "hdim_v": case.hdim_v, "dtype": case.dtype, "mask": case.mask,
              "seqlen": case.seqlen_q, "seqlen_k": case.seqlen_k, "batch": case.batch,
