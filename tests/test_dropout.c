@@ -193,7 +193,7 @@ static void test_one_draw(void **state) {
       }
   assert_int_equal(count[0], HEADS * TILES * TILES * 32);
   for (int i = 1; i < 256; ++i)
-    assert_true(fabs(count[i]) < 5.0 * sqrt(count[0]));
+    assert_true(abs(count[i]) < 5.0 * sqrt(count[0]));
 }
 
 /* Bits are products of words that a row has and of words that keys have: where two rows meet two
