@@ -224,12 +224,6 @@ class Family:
         """The family's module."""
         return importlib.import_module(f"generator.{self.name}.rules")
 
-    def tile_class(self, values: tuple) -> int:
-        """The class by which tiles depend on the features; `values`: of all axes."""
-        return next(
-            (number for number, where in self.tile_classes if holds(where, self, values)), 0
-        )
-
     @property
     def grammar(self) -> str:
         return self.prefix + "".join(axis.grammar for axis in self.axes)

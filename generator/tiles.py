@@ -15,11 +15,10 @@ runtime links. A family's rules.py has
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from dataclasses import field as data_field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from generator import GeneratorError, check_keys, load_toml
 from generator.family import Family, Form, Value, Values, Where, holds, one_of, read_where
@@ -36,15 +35,12 @@ class Tile:
     values: tuple[int, ...]
     smem_bytes: int = 0  # dynamic shared memory of a thread block
 
-    def __getitem__(self, field: str) -> int:
-        return self.values[self.family.field_index[field]]
+    def __post_init__(self) -> None:
+        # Attributes like the others: they are asked for millions of times.
+        vars(self).update(zip(self.family.field_index, self.values))
 
-    def __getattr__(self, field: str) -> Any:
-        if field.startswith("_") or field in ("family", "values", "smem_bytes"):
-            raise AttributeError(field)
-        if field not in self.family.field_index:
-            raise AttributeError(field)
-        return self.values[self.family.field_index[field]]
+    def __getitem__(self, field: str) -> int:
+        return vars(self)[field]
 
     def replace(self, **changed: int) -> Tile:
         """The tile with other values of some fields."""
@@ -84,7 +80,7 @@ def make_tile(family: Family, **fields: int) -> Tile:
 
 def sized(variant: Variant, tile: Tile) -> Tile:
     """The tile with its shared memory for a variant."""
-    return replace(tile, smem_bytes=variant.family.rules.smem_bytes(variant, tile))
+    return tile.replace(smem_bytes=variant.family.rules.smem_bytes(variant, tile))
 
 
 # ---- Names --------------------------------------------------------------------------------------
@@ -264,7 +260,7 @@ def tuned_row(
     variant: Variant, tuned: tuple[TunedTile, ...], target: str | None
 ) -> TunedTile | None:
     """The row that says most about a variant, which has no stand-in; None: there is none."""
-    features = variant.family.tile_class(variant.values)
+    features = variant.tile_class
     rows = [row for row in tuned if features in row.classes and row.matches(variant, target)]
     rows = [row for row in rows if row.targets is not None] or rows
     if not rows:
@@ -305,7 +301,7 @@ class TileRow:
     tile_class: int | None = None
 
     def matches(self, variant: Variant) -> bool:
-        return self.tile_class in (None, variant.family.tile_class(variant.values)) and all(
+        return self.tile_class in (None, variant.tile_class) and all(
             mine is None or mine == code
             for mine, code in zip(self.codes, variant.codes, strict=True)
         )
@@ -379,7 +375,7 @@ def _alike_with(variant: Variant, name: str, value: Value) -> Iterator[list[Vari
     """The variant with that value of a feature, then what its tile class has in place of its other
     features: those that are legal, each in a list."""
     family = variant.family
-    number = family.tile_class(variant.values)
+    number = variant.tile_class
     plain = {feature: family.axis(feature).default for feature in family.features}
     others = [dict(where) for found, where in family.tile_classes if found == number]
     for features in ({}, *({**plain, **{k: v[0] for k, v in other.items()}} for other in others)):
@@ -404,7 +400,7 @@ def _merged_rows(
     # What may be left open, of each variant: the axes, and the class under the name "".
     names = (*family.tile_any, *named, "")
     parts = [
-        (*(variant[name] for name in names[:-1]), family.tile_class(variant.values))
+        (*(variant[name] for name in names[:-1]), variant.tile_class)
         for variant in group
     ]
     open_ = set()

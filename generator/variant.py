@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from generator import GeneratorError
@@ -28,14 +28,11 @@ class Variant:
     def __post_init__(self) -> None:
         if sentence := illegal(self.family, self.values):
             raise VariantError(sentence)
+        # Attributes like the others: they are asked for millions of times.
+        vars(self).update(zip(self.family.index, self.values))
 
     def __getitem__(self, axis: str) -> Any:
-        return self.values[self.family.index[axis]]
-
-    def __getattr__(self, axis: str) -> Any:
-        if axis.startswith("_") or axis in ("family", "values") or axis not in self.family.index:
-            raise AttributeError(axis)
-        return self.values[self.family.index[axis]]
+        return vars(self)[axis]
 
     def replace(self, **changed: Value) -> Variant:
         """The variant with other values of some axes."""
@@ -51,6 +48,14 @@ class Variant:
             _token(self.family, axis, value, self.values)
             for axis, value in zip(self.family.axes, self.values, strict=True)
         )
+
+    @cached_property
+    def tile_class(self) -> int:
+        """By which its tile depends on its features."""
+        for number, where in self.family.tile_classes:
+            if holds(where, self.family, self.values):
+                return number
+        return 0
 
     @property
     def takes_snippet(self) -> bool:

@@ -4,7 +4,7 @@ are legal, and the rule that gives a variant one where tiles.toml has none."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from generator import GeneratorError
 from generator.family import Family, family_of, holds
@@ -109,7 +109,7 @@ def make_tile(
         k_unroll=k_unroll,
         **fields,
     )
-    return replace(tile, smem_bytes=smem_bytes)
+    return tile.replace(smem_bytes=smem_bytes)
 
 
 def _warps(tile: Tile) -> int:
@@ -281,7 +281,7 @@ def _producer_smem_limit(variant: Variant, tile: Tile) -> int:
     limit = limits(variant).block_smem_bytes
     if variant.sequences != "dense" or variant.mod_mask:
         return limit - FOUND_UNIT_BYTES
-    if family().tile_class(variant.values):
+    if variant.tile_class:
         # Some have dropout, others ALiBi, whose product is of up to 128 columns of O.
         numbers = NUMBER_ATOM_BYTES * _ceil_div(tile.block_n, SLAB_COLUMNS)
         words = DROPOUT_KEY_BYTES * tile.stages * tile.block_n
@@ -412,7 +412,7 @@ def _backward_registers(variant: Variant, tile: Tile) -> int:
     scores = sides.own_rows // (16 * sides.own_warps) * (sides.walk_rows // (8 * sides.walk_warps))
     dq_columns = _ceil_div(variant.hdim // 8, warps // tile.dq_warps) if tile.dq_warps else 0
     dq = tile.block_m // (16 * tile.dq_warps) * dq_columns * 4 if tile.dq_warps else 0
-    tile_class = family().tile_class(variant.values)
+    tile_class = variant.tile_class
     features = BACKWARD_FEATURE_REGISTERS[tile_class]
     if tile_class:  # the derivative of a softcap may be among them, in 16 bits
         features += 2 * scores
@@ -423,7 +423,7 @@ def registers(variant: Variant, tile: Tile) -> int:
     """An estimate of the 32-bit registers of a thread."""
     if variant["pass"] in BACKWARD_PASSES:
         return _backward_registers(variant, tile)
-    features = family().tile_class(variant.values)
+    features = variant.tile_class
     if is_wide(variant) and tile.producer:
         # The left consumer's: S and its columns of O in fp32, P in 16 bits.
         columns = _ceil_div(variant.hdim_v, SLAB_COLUMNS) // 2 * SLAB_COLUMNS
@@ -561,13 +561,13 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
 
 def _has_q_fragments(variant: Variant) -> bool:
     """Whether the sm90 template can keep Q in registers."""
-    return variant.sequences == "dense" and family().tile_class(variant.values) == 0
+    return variant.sequences == "dense" and variant.tile_class == 0
 
 
 def _has_four_consumers(variant: Variant) -> bool:
     """Whether the sm90 template can have four consumers, whose registers leave no room for more
     than masks."""
-    return not variant.split and family().tile_class(variant.values) == 0
+    return not variant.split and variant.tile_class == 0
 
 
 def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
@@ -669,7 +669,7 @@ def _fragment_registers(variant: Variant, tile: Tile) -> tuple[int, int]:
     kept += 4 * _ceil_div(variant.hdim_v, 16) * tile.v_in_regs
     if tile.dq_warps != 4:
         return kept, FRAGMENT_ROOM - FRAGMENT_SOFTCAP_ROOM * bool(variant.softcap)
-    features = family().tile_class(variant.values)
+    features = variant.tile_class
     taken = (features >= 2) + (features >= 1 and variant.sequences != "dense")
     return kept, FRAGMENT_ROOM_BESIDE_DQ - FRAGMENT_FEATURE_ROOM * taken
 
@@ -705,7 +705,7 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
         (
             # With a bias and dropout, or one in fp32, dQ's own warps leave too few.
             not (tile.dq_warps and (tile.k_in_regs or tile.v_in_regs))
-            or family().tile_class(variant.values) < 4,
+            or variant.tile_class < 4,
             "with such a bias, K and V in registers need dq_warps 0",
         ),
         (
@@ -735,7 +735,7 @@ def _column_problems(variant: Variant, tile: Tile, plain: Tile, limit: int) -> l
             f"{keys} has head dims 136 to 192, of V up to 192",
         ),
         (
-            tile.block_n == 80 or variant.hdim_v <= 128 or not family().tile_class(variant.values),
+            tile.block_n == 80 or variant.hdim_v <= 128 or not variant.tile_class,
             f"{keys} has head dims of V up to 128 where something is done to scores: registers",
         ),
         (
@@ -994,7 +994,7 @@ def _producer_fill(variant: Variant) -> Tile:
     largest = max(variant.hdim, variant.hdim_v)
     shape = next(shape for shape in PRODUCER_SHAPES if largest <= shape.hdim)
     shapes = [(shape.block_m, shape.block_n)]
-    if family().tile_class(variant.values) >= 2:  # no room beside three consumers
+    if variant.tile_class >= 2:  # no room beside three consumers
         shapes = [(min(shape.block_m, 128), keys) for keys in range(128, 0, -16)]
     tiles = [
         producer_tile(variant, block_m, block_n, stages)
@@ -1046,7 +1046,7 @@ def _prefill_candidates(variant: Variant) -> Iterator[Tile]:
     """Whole K and V blocks first, then slabs, then fewer keys, then the shapes of larger head
     dims."""
     largest = max(variant.hdim, variant.hdim_v)
-    features = family().tile_class(variant.values)
+    features = variant.tile_class
     for shape in PREFILL_SHAPES:
         if largest > shape.hdim:
             continue
