@@ -118,6 +118,11 @@ class Rule:
     same_as: str | None = None
     pairs: tuple[tuple[int, int], ...] = ()
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All axes that it looks at."""
+        return frozenset((self.axis, self.same_as or self.axis, *(name for name, _ in self.where)))
+
 
 @dataclass(frozen=True, eq=False)
 class StandIn:

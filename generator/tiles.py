@@ -335,12 +335,13 @@ def tile_groups(
     """All variants, in the order of table(), in groups that differ only in what rows may leave
     open; of each the features that its tuned rows name, with whose values it comes, and these."""
     open_ = {*family.tile_any, *family.features}
+    fixed = [tuple(pair for pair in row.where if pair[0] not in open_) for row in tuned]
     for plain in key_groups(family).values():
         # The rows that axes in which the group does not vary let match: few.
         near = tuple(
             row
-            for row in tuned
-            if all(name in open_ or plain[0][name] in values for name, values in row.where)
+            for row, where in zip(tuned, fixed, strict=True)
+            if holds(where, family, plain[0].values)
         )
         named = tuple(
             feature
@@ -395,33 +396,35 @@ def _merged_rows(
     rows name, and in their tile class: one of these is left open where the tile depends on it
     nowhere, and where there is more than one value to leave open. Other features are left open
     always."""
-    family = group[0].family
     tiles = [tile_of(variant, tuned, target) for variant in group]
     # What may be left open, of each variant: the axes, and the class under the name "".
-    names = (*family.tile_any, *named, "")
+    names = (*group[0].family.tile_any, *named, "")
     parts = [
-        (*(variant[name] for name in names[:-1]), variant.tile_class)
-        for variant in group
+        (*(variant[name] for name in names[:-1]), variant.tile_class) for variant in group
     ]
     open_ = set()
-    for place, name in enumerate(names):
-        if len({part[place] for part in parts}) < 2:
-            continue
+    for place, (name, values) in enumerate(zip(names, zip(*parts), strict=True)):
         # Of variants that differ in nothing else each has the same tile.
         alike: dict[tuple, Tile] = {}
         others = (part[:place] + part[place + 1 :] for part in parts)
-        if all(
+        if len(set(values)) > 1 and all(
             alike.setdefault(key, tile) == tile for key, tile in zip(others, tiles, strict=True)
         ):
             open_.add(name)
-    hidden = {*family.features} - {*named}
-    rows: dict[tuple, TileRow] = {}
+    kept = [place for place, name in enumerate(names) if name not in open_]
+    firsts: dict[tuple, tuple[Variant, Tile]] = {}
     for variant, tile, part in zip(group, tiles, parts, strict=True):
-        codes = tuple(
-            None if axis.name in open_ or axis.name in hidden else code
-            for axis, code in zip(family.axes, variant.codes, strict=True)
-        )
-        tile_class = None if "" in open_ or not family.tile_classes else part[-1]
-        row = TileRow(codes, tile, target, tile_class)
-        rows.setdefault(row.key, row)
-    return list(rows.values())
+        firsts.setdefault(tuple(part[place] for place in kept), (variant, tile))
+    open_ |= {*group[0].family.features} - {*named}
+    return [_row(variant, tile, target, open_) for variant, tile in firsts.values()]
+
+
+def _row(variant: Variant, tile: Tile, target: str | None, open_: set[str]) -> TileRow:
+    """The row of a variant and of all that differ from it in what is left open."""
+    family = variant.family
+    codes = tuple(
+        None if axis.name in open_ else axis.code(value)
+        for axis, value in zip(family.axes, variant.values, strict=True)
+    )
+    tile_class = None if "" in open_ or not family.tile_classes else variant.tile_class
+    return TileRow(codes, tile, target, tile_class)

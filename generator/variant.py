@@ -5,7 +5,7 @@ runtime/press/variant.c is this file's twin in C, and says the same sentences.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
@@ -24,9 +24,10 @@ class Variant:
 
     family: Family = field(repr=False)  # long
     values: tuple[Value, ...]
+    changed: InitVar[Iterable[str] | None] = None  # only these axes are not a legal variant's
 
-    def __post_init__(self) -> None:
-        if sentence := illegal(self.family, self.values):
+    def __post_init__(self, changed: Iterable[str] | None) -> None:
+        if sentence := illegal(self.family, self.values, changed):
             raise VariantError(sentence)
         # Attributes like the others: they are asked for millions of times.
         vars(self).update(zip(self.family.index, self.values))
@@ -90,19 +91,35 @@ def make_variant(family: Family, **axes: Value) -> Variant:
 # ---- What is legal ------------------------------------------------------------------------------
 
 
-def illegal(family: Family, values: tuple[Value, ...]) -> str | None:
-    """What is wrong with values of all axes; None: nothing."""
-    for axis, value in zip(family.axes, values, strict=True):
-        if not axis.has(value):
-            return axis.refusal(value)
-    rule = _first_breach(family.legality, family, values)
+def illegal(
+    family: Family, values: tuple[Value, ...], changed: Iterable[str] | None = None
+) -> str | None:
+    """What is wrong with values of all axes; None: nothing. changed: the others are those of a
+    legal variant."""
+    axes, rules = _what_to_check(family, frozenset(family.index if changed is None else changed))
+    for place, axis in axes:
+        if not axis.has(values[place]):
+            return axis.refusal(values[place])
+    rule = _first_breach(rules, family, values)
     return None if rule is None else _breach(rule, family, values)
+
+
+@cache
+def _what_to_check(
+    family: Family, names: frozenset[str]
+) -> tuple[list[tuple[int, Axis]], list[Rule]]:
+    """Of these axes: themselves, by place, and the rules that look at any of them."""
+    axes = [(place, axis) for place, axis in enumerate(family.axes) if axis.name in names]
+    return axes, [rule for rule in family.legality if not names.isdisjoint(rule.names)]
 
 
 def _first_breach(rules: Iterable[Rule], family: Family, values: tuple[Value, ...]) -> Rule | None:
     """The first of some rules that values do not keep; `values`: of all axes that these name."""
+    where, here = None, False
     for rule in rules:
-        if holds(rule.where, family, values) and not _kept(rule, family, values):
+        if rule.where is not where:  # that of several rules in a row
+            where, here = rule.where, holds(rule.where, family, values)
+        if here and not _kept(rule, family, values):
             return rule
     return None
 
@@ -156,13 +173,12 @@ def every_variant(family: Family, with_features: bool = False) -> tuple[Variant,
             for value in ((axis.default,) if plain else _candidates(family, axis, before))
             if _first_breach(known, family, values := (*before, value)) is None
         ]
-    return tuple(Variant(family, values) for values in found)
+    return tuple(Variant(family, values, changed=()) for values in found)
 
 
 def _last_place(rule: Rule, family: Family) -> int:
     """The place of the axis behind which it is known whether a variant keeps a rule."""
-    names = {rule.axis, rule.same_as or rule.axis, *(name for name, _ in rule.where)}
-    return max(family.index[name] for name in names)
+    return max(family.index[name] for name in rule.names)
 
 
 def _candidates(family: Family, axis: Axis, values: tuple[Value, ...]) -> Iterator[Value]:
