@@ -92,6 +92,11 @@ class Axis:
         what = "not supported" if isinstance(self.domain, range) else "unknown"
         return f"{self.say(value)} is {what}: it must be {self.allowed(self.domain)}"
 
+    @cached_property
+    def bits(self) -> int:
+        """Of a variant's key: they hold every value."""
+        return max(1, max(map(self.code, self.domain)).bit_length())
+
     @property
     def grammar(self) -> str:
         """Its part of the grammar, such as "[_split]", "_cols<N>", "_sm<80|86|90>"."""
@@ -487,18 +492,13 @@ def load_family(name: str, folder: Path | None = None) -> Family:
     return family
 
 
-def key_bits(axis: Axis) -> int:
-    """Bits that hold every value of an axis."""
-    return max(1, max(axis.code(value) for value in axis.domain).bit_length())
-
-
 def _check_sizes(label: str, family: Family) -> None:
     if len(family.axes) > AXES_MAX:
         raise GeneratorError(f"{label}: {len(family.axes)} axes are more than {AXES_MAX}")
     if len(family.fields) > TILE_FIELDS_MAX:
         count = len(family.fields)
         raise GeneratorError(f"{label}: {count} fields are more than {TILE_FIELDS_MAX}")
-    bits = FAMILY_BITS + sum(map(key_bits, family.axes))
+    bits = FAMILY_BITS + sum(axis.bits for axis in family.axes)
     if bits > KEY_BITS:
         raise GeneratorError(f"{label}: a variant takes {bits} bits, more than {KEY_BITS}")
     for name in (*family.tile_any, *(a.same_as for a in family.axes if a.same_as)):

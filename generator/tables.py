@@ -23,7 +23,6 @@ from generator.family import (
     Values,
     Where,
     families,
-    key_bits,
     one_of,
 )
 from generator.targets import load_targets
@@ -196,7 +195,7 @@ def family_c(family: Family) -> str:
                 f"{run.capability_max}, {run.arch}, {c_literal(run.target)}}},\n"
             )
     fields = [f"    {c_literal(field.name)},\n" for field in family.fields]
-    no_bits = [f"~{(1 << key_bits(axis)) - 1:#x}u" for axis in family.axes]
+    no_bits = [f"~{(1 << axis.bits) - 1:#x}u" for axis in family.axes]
     no_bits += ["~0u"] * (AXES_MAX - len(no_bits))
     classes = [
         f"    {{{arrays.where(family, where)}, {number}}},\n"
@@ -241,7 +240,7 @@ def family_c(family: Family) -> str:
         + f"    {c_literal(family.name)}, {c_literal(family.prefix)},\n"
         + f"    {c_literal(family.grammar)},\n"
         + f"    {axis_use}, {family.index['arch']},\n"
-        + f"    {1 << sum(map(key_bits, family.axes)):#x},\n"
+        + f"    {1 << sum(axis.bits for axis in family.axes):#x},\n"
         + f"    {{{commas(f'{unit:#x}' for unit in _key_units(family))}}},\n"
         + f"    {{{commas(no_bits)}}},\n"
         + f"    {rule_use},\n"
@@ -258,7 +257,7 @@ def _key_units(family: Family) -> list[int]:
     units, unit = [], 1
     for axis in reversed(family.axes):
         units.append(unit)
-        unit <<= key_bits(axis)
+        unit <<= axis.bits
     return units[::-1]
 
 
@@ -267,9 +266,8 @@ def _tile_key(family: Family, codes: Sequence[int | None]) -> tuple[int, int]:
     (None) are 0; and a mask of the others."""
     key = mask = 0
     for axis, code in zip(family.axes, codes, strict=True):
-        bits = key_bits(axis)
-        key = key << bits | (code or 0)
-        mask = mask << bits | (0 if code is None else (1 << bits) - 1)
+        key = key << axis.bits | (code or 0)
+        mask = mask << axis.bits | (0 if code is None else (1 << axis.bits) - 1)
     return key, mask
 
 

@@ -65,17 +65,15 @@ class Tile:
         )
 
 
-def make_tile(family: Family, **fields: int) -> Tile:
+def make_tile(family: Family, smem_bytes: int = 0, **fields: int) -> Tile:
     """A tile by field names; what is left out is the field's default."""
-    values = []
-    for field in family.fields:
-        value = fields.pop(field.name, field.default)
-        if value is None:
-            raise GeneratorError(f"{field.name} of the tile is missing")
-        values.append(value)
-    if fields:
-        raise GeneratorError(f"{min(fields)} is not a field of a tile")
-    return Tile(family, tuple(values))
+    if unknown := fields.keys() - family.field_index:
+        raise GeneratorError(f"{min(unknown)} is not a field of a tile")
+    values = tuple(fields.get(field.name, field.default) for field in family.fields)
+    if None in values:
+        missing = family.fields[values.index(None)]
+        raise GeneratorError(f"{missing.name} of the tile is missing")
+    return Tile(family, values, smem_bytes)
 
 
 def sized(variant: Variant, tile: Tile) -> Tile:

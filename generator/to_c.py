@@ -520,22 +520,16 @@ def _chunks(text: str) -> list[list[str]]:
     return chunks
 
 
-_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\", "?": "\\?"}
+_ESCAPED = re.compile(r"(?<=\?)\?|[^ -~]|[\"\\]")
 
 
 def c_literal(text: str) -> str:
     """A C string literal of the text's UTF-8 bytes. No trigraph comes about, and octal escapes
     have three digits, so that no digit after them is taken in."""
-    parts = []
-    previous = ""
-    for character in text:
-        if character == "?":
-            parts.append("\\?" if previous == "?" else "?")
-        elif character in _ESCAPES:
-            parts.append(_ESCAPES[character])
-        elif " " <= character <= "~":
-            parts.append(character)
-        else:
-            parts.extend(f"\\{byte:03o}" for byte in character.encode())
-        previous = character
-    return '"' + "".join(parts) + '"'
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    return _ESCAPES.get(character) or "".join(f"\\{byte:03o}" for byte in character.encode())

@@ -91,11 +91,10 @@ def make_tile(
     q_in_regs: int = 0,
     min_blocks: int = 1,
     k_unroll: int = 0,
-    smem_bytes: int = 0,
     **fields: int,
 ) -> Tile:
     """A tile by position; family.toml says what each field is."""
-    tile = make_any_tile(
+    return make_any_tile(
         family(),
         block_m=block_m,
         block_n=block_n,
@@ -109,7 +108,6 @@ def make_tile(
         k_unroll=k_unroll,
         **fields,
     )
-    return tile.replace(smem_bytes=smem_bytes)
 
 
 def _warps(tile: Tile) -> int:
