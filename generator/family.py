@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -213,6 +214,7 @@ class Family:
     links: tuple[tuple[Where, tuple[str, ...]], ...]  # what cubins of a set are compiled for
     shown: tuple[Where, ...]  # what of the default set stands in generated/
     tile_any: tuple[str, ...]
+    rule_any: frozenset[str]  # axes on which the tiles of fill() do not depend
     tile_targets: tuple[str, ...]
     features: tuple[str, ...]  # axes that add to a kernel; tiles depend on them by class alone
     tile_classes: tuple[tuple[int, Where], ...]  # the first that holds is a variant's, else 0
@@ -233,6 +235,13 @@ class Family:
     def rules(self) -> ModuleType:
         """The family's module."""
         return importlib.import_module(f"generator.{self.name}.rules")
+
+    @cached_property
+    def rule_values(self) -> Callable[[tuple], object]:
+        """Of the values of all axes those on which the tiles of fill() depend."""
+        return itemgetter(
+            *(n for n, axis in enumerate(self.axes) if axis.name not in self.rule_any)
+        )
 
     @property
     def grammar(self) -> str:
@@ -429,8 +438,8 @@ def check_target(label: str, target: str) -> None:
 
 _KEYS = {"prefix", "axis", "template", "run", "link", "shown"}
 _OPTIONAL_KEYS = {
-    "rule", "field", "tile_name", "tile_any", "tile_targets", "features", "tile_class", "stand_in",
-    "snippet", "constants",
+    "rule", "field", "tile_name", "tile_any", "rule_any", "tile_targets", "features", "tile_class",
+    "stand_in", "snippet", "constants",
 }  # fmt: skip
 
 
@@ -478,6 +487,7 @@ def load_family(name: str, folder: Path | None = None) -> Family:
         links=tuple(links),
         shown=tuple(read_where(f"{label}: [[shown]]", axes, row) for row in content["shown"]),
         tile_any=tuple(content.get("tile_any", ())),
+        rule_any=frozenset(content.get("rule_any", ())),
         tile_targets=tuple(content.get("tile_targets", ())),
         features=tuple(content.get("features", ())),
         tile_classes=_read_classes(label, axes, content),
@@ -501,7 +511,8 @@ def _check_sizes(label: str, family: Family) -> None:
     bits = FAMILY_BITS + sum(axis.bits for axis in family.axes)
     if bits > KEY_BITS:
         raise GeneratorError(f"{label}: a variant takes {bits} bits, more than {KEY_BITS}")
-    for name in (*family.tile_any, *(a.same_as for a in family.axes if a.same_as)):
+    same = (axis.same_as for axis in family.axes if axis.same_as)
+    for name in (*family.tile_any, *family.rule_any, *same):
         if name not in family.index:
             raise GeneratorError(f"{label}: {name} is not an axis")
     for target in family.tile_targets:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from generator import GeneratorError, check_keys, load_toml
 from generator.family import Family, Form, Value, Values, Where, holds, one_of, read_where
-from generator.variant import Variant, VariantError, key_groups, stand_in
+from generator.variant import Variant, VariantError, key_groups, of_each_class, stand_in
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def tile_of(
         return family.rules.fit(variant, other, tile_of(other, tuned))
     row = tuned_row(variant, tuned, target)
     if row is None:
-        return _filled(variant)
+        return filled(variant)
     tile = parse_tile(row.tile, variant)
     if found := problems(variant, tile, row.targets and target):
         raise GeneratorError(f"tiles.toml: {tile.name} is not legal for {variant.stem}: {found[0]}")
@@ -279,9 +279,15 @@ def _is_within(row: TunedTile, other: TunedTile) -> bool:
     return all(name in outer and set(some) <= set(outer[name]) for name, some in row.where)
 
 
-@cache
-def _filled(variant: Variant) -> Tile:
-    return variant.family.rules.fill(variant)
+def filled(variant: Variant) -> Tile:
+    """The rule's tile, made once for all that differ in the family's `rule_any`."""
+    alike = (variant.family, variant.family.rule_values(variant.values))
+    if alike not in _filled:
+        _filled[alike] = variant.family.rules.fill(variant)
+    return _filled[alike]
+
+
+_filled: dict[tuple, Tile] = {}
 
 
 # ---- The whole table ----------------------------------------------------------------------------
@@ -315,23 +321,31 @@ def table(family: Family, tuned: tuple[TunedTile, ...] | None = None) -> list[Ti
     ones where the tile depends on others, or on the target, as well."""
     tuned = load_tuned(family) if tuned is None else tuned
     rows = []
-    for group, named, near in tile_groups(family, tuned):
-        of_all = _merged_rows(group, named, near, None)
+    for group in tile_groups(family, tuned):
+        of_all = _merged_rows(group, None)
         for target in family.tile_targets:
-            own = [row for row in near if row.targets is not None and target in row.targets]
-            if not any(row.matches(variant, target) for row in own for variant in group):
+            own = [row for row in group.tuned if row.targets is not None and target in row.targets]
+            if not any(row.matches(variant, target) for row in own for variant in group.variants):
                 continue
-            of_one = _merged_rows(group, named, near, target)
+            of_one = _merged_rows(group, target)
             rows += [row for row in of_one if not _is_among(row, of_all)]
         rows += of_all
     return rows
 
 
-def tile_groups(
-    family: Family, tuned: tuple[TunedTile, ...]
-) -> Iterator[tuple[list[Variant], tuple[str, ...], tuple[TunedTile, ...]]]:
-    """All variants, in the order of table(), in groups that differ only in what rows may leave
-    open; of each the features that its tuned rows name, with whose values it comes, and these."""
+@dataclass(frozen=True)
+class TileGroup:
+    """Variants that differ only in what rows of the table may leave open, of each tile class one,
+    and with each value of the features that tuned rows of theirs name."""
+
+    variants: list[Variant]
+    tuned: tuple[TunedTile, ...]  # all that may be theirs
+    features: tuple[str, ...]  # that these name
+    idle: set[str]  # axes of which all have the first value, for their tiles depend on them nowhere
+
+
+def tile_groups(family: Family, tuned: tuple[TunedTile, ...]) -> Iterator[TileGroup]:
+    """All variants, in the order of table()."""
     open_ = {*family.tile_any, *family.features}
     fixed = [tuple(pair for pair in row.where if pair[0] not in open_) for row in tuned]
     for plain in key_groups(family).values():
@@ -341,13 +355,19 @@ def tile_groups(
             for row, where in zip(tuned, fixed, strict=True)
             if holds(where, family, plain[0].values)
         )
-        named = tuple(
-            feature
-            for feature in family.features
-            if any(name == feature for row in near for name, _ in row.where)
-        )
-        group = _with_features(plain, named)
-        yield group, named, near
+        named = {name for row in near for name, _ in row.where}
+        idle = {
+            name
+            for name in {*family.tile_any} & family.rule_any - named
+            if len({variant[name] for variant in plain}) > 1
+        }
+        kept = [name for name in family.tile_any if name not in idle]
+        firsts: dict[tuple, Variant] = {}
+        for variant in plain:
+            firsts.setdefault(tuple(variant[name] for name in kept), variant)
+        features = tuple(feature for feature in family.features if feature in named)
+        group = _with_features(of_each_class(family, firsts.values()), features)
+        yield TileGroup(group, near, features, idle)
 
 
 def _is_among(row: TileRow, of_all: list[TileRow]) -> bool:
@@ -384,23 +404,18 @@ def _alike_with(variant: Variant, name: str, value: Value) -> Iterator[list[Vari
             continue
 
 
-def _merged_rows(
-    group: list[Variant],
-    named: tuple[str, ...],
-    tuned: tuple[TunedTile, ...],
-    target: str | None,
-) -> list[TileRow]:
-    """Rows of variants that differ only in axes which rows may leave open, in features that tuned
-    rows name, and in their tile class: one of these is left open where the tile depends on it
-    nowhere, and where there is more than one value to leave open. Other features are left open
-    always."""
-    tiles = [tile_of(variant, tuned, target) for variant in group]
+def _merged_rows(group: TileGroup, target: str | None) -> list[TileRow]:
+    """Rows of a group: an axis that rows may leave open, a feature that tuned rows name, or the
+    tile class is left open where the tile depends on it nowhere, and where there is more than one
+    value to leave open. Other features are left open always."""
+    family = group.variants[0].family
+    tiles = [tile_of(variant, group.tuned, target) for variant in group.variants]
     # What may be left open, of each variant: the axes, and the class under the name "".
-    names = (*group[0].family.tile_any, *named, "")
+    names = (*family.tile_any, *group.features, "")
     parts = [
-        (*(variant[name] for name in names[:-1]), variant.tile_class) for variant in group
+        (*(variant[name] for name in names[:-1]), variant.tile_class) for variant in group.variants
     ]
-    open_ = set()
+    open_ = {*group.idle}
     for place, (name, values) in enumerate(zip(names, zip(*parts), strict=True)):
         # Of variants that differ in nothing else each has the same tile.
         alike: dict[tuple, Tile] = {}
@@ -411,9 +426,9 @@ def _merged_rows(
             open_.add(name)
     kept = [place for place, name in enumerate(names) if name not in open_]
     firsts: dict[tuple, tuple[Variant, Tile]] = {}
-    for variant, tile, part in zip(group, tiles, parts, strict=True):
+    for variant, tile, part in zip(group.variants, tiles, parts, strict=True):
         firsts.setdefault(tuple(part[place] for place in kept), (variant, tile))
-    open_ |= {*group[0].family.features} - {*named}
+    open_ |= {*family.features} - {*group.features}
     return [_row(variant, tile, target, open_) for variant, tile in firsts.values()]
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 import jinja2
 from jinja2 import nodes
@@ -117,7 +118,9 @@ def compile_template(
     return f"void {function}(ap_text *out, const ap_render_input *in) {{\n{body}}}\n"
 
 
+@cache
 def _parse(env: jinja2.Environment, name: str) -> nodes.Template:
+    """Once for all templates that include it."""
     text = template_text(env, name)
     try:
         return env.parse(text, name)

@@ -285,15 +285,20 @@ def constants(family: Family) -> dict[str, int]:
     return result
 
 
+def of_each_class(family: Family, plain: Iterable[Variant]) -> list[Variant]:
+    """Of each variant those with features of each tile class."""
+    classes = sorted({0, *(number for number, _ in family.tile_classes)})
+    found = (with_class(variant, number) for variant in plain for number in classes)
+    return [variant for variant in found if variant is not None]
+
+
 def key_groups(family: Family) -> dict[tuple, list[Variant]]:
-    """The variants by all axes but features and those that rows of tiles may leave open, sorted by
-    code; of each tile class one."""
+    """The variants without features by all axes but those that rows of tiles may leave open, sorted
+    by code."""
     open_ = {*family.tile_any, *family.features}
     kept = [axis for axis in family.axes if axis.name not in open_]
-    classes = sorted({0, *(number for number, _ in family.tile_classes)})
     groups: dict[tuple, list[Variant]] = {}
     for plain in every_variant(family):
         key = tuple(axis.code(plain[axis.name]) for axis in kept)
-        of_class = (with_class(plain, number) for number in classes)
-        groups.setdefault(key, []).extend(variant for variant in of_class if variant is not None)
+        groups.setdefault(key, []).append(plain)
     return dict(sorted(groups.items(), key=lambda item: item[0]))

@@ -32,7 +32,6 @@ from generator.__main__ import main
 from generator.attention.rules import (
     ROW_TILES,
     consumers,
-    fill,
     fit,
     limits,
     make_tile,
@@ -56,6 +55,7 @@ from generator.sets import VariantSet, load_sets, shown_variants
 from generator.tables import tiles_c
 from generator.tiles import (
     Tile,
+    filled,
     load_tuned,
     parse_tile,
     problems,
@@ -86,7 +86,7 @@ def test_every_variant_has_a_legal_tile() -> None:
             if variant.decode and variant.arch == 90:  # the same bits, and so the same key blocks
                 more = variant.replace(decode=False, shared=False)
                 assert tile.block_n == tile_of(more).block_n
-        assert problems(variant, fill(variant)) == [], f"by the rule: {variant.stem}"
+        assert problems(variant, filled(variant)) == [], f"by the rule: {variant.stem}"
 
 
 def test_shared_splits_have_the_key_blocks_of_others() -> None:
@@ -400,10 +400,12 @@ def test_every_row_of_tiles_is_some_variants() -> None:
     for family in families():
         tuned = load_tuned(family)
         left = set(tuned)
-        for group, _, near in tile_groups(family, tuned):
-            own = [variant for variant in group if stand_in(variant) is None]
+        for group in tile_groups(family, tuned):
+            own = [variant for variant in group.variants if stand_in(variant) is None]
             targets = (None, *family.tile_targets)
-            left -= {tuned_row(variant, near, target) for variant in own for target in targets}
+            left -= {
+                tuned_row(variant, group.tuned, target) for variant in own for target in targets
+            }
         assert not left, "\n".join(f"{family.name}: {row}" for row in left)
 
 
@@ -550,7 +552,7 @@ def test_the_tuned_tile_that_says_most_counts(tmp_path: Path) -> None:
         make_variant("fwd", 64, 128, "bf16"),
         make_variant("fwd", 192, 192, "bf16"),
     ):
-        assert tile_of(other, rows) == fill(other)
+        assert tile_of(other, rows) == filled(other)
 
 
 def test_a_row_of_a_pair_without_tiles_of_its_own_is_refused(tmp_path: Path) -> None:
@@ -613,7 +615,8 @@ def test_a_target_has_tiles_and_limits_of_its_own(tmp_path: Path) -> None:
     rows = tuned(tmp_path, row + more_keys)
     assert tile_of(d192, rows, "sm_90").name == large  # however many keys the other row has
     assert tile_of(d192, rows).name == "m64n32w4x1s2k192v32"
-    assert tile_of(d192.replace(mask="causal"), rows, "sm_80") == fill(d192.replace(mask="causal"))
+    causal = d192.replace(mask="causal")
+    assert tile_of(causal, rows, "sm_80") == filled(causal)
     assert problems(d192, tile_of(d192, rows, "sm_90"), "sm_90") == []
     with pytest.raises(GeneratorError, match="189440 bytes of shared memory are over 166912"):
         tile_of(d192, tuned(tmp_path, row.replace('\ntarget = "sm_90"', "")))

@@ -702,8 +702,7 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
         (2 <= tile.stages <= 8, "stages is not 2 to 8"),
         (
             # With a bias and dropout, or one in fp32, dQ's own warps leave too few.
-            not (tile.dq_warps and (tile.k_in_regs or tile.v_in_regs))
-            or variant.tile_class < 4,
+            not (tile.dq_warps and (tile.k_in_regs or tile.v_in_regs)) or variant.tile_class < 4,
             "with such a bias, K and V in registers need dq_warps 0",
         ),
         (
@@ -945,18 +944,7 @@ CUTS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (4, 2), (4, 4), (6, 4), (8, 4))
 
 
 def fill(variant: Variant) -> Tile:
-    """The rule's tile: the first candidate that is legal. It depends on neither dtype nor mask."""
-    axes = (axis.name for axis in variant.family.axes)
-    alike = tuple(variant[name] for name in axes if name not in ("dtype", "mask"))
-    if alike not in _fills:
-        _fills[alike] = _first_legal(variant)
-    return _fills[alike]
-
-
-_fills: dict[tuple, Tile] = {}
-
-
-def _first_legal(variant: Variant) -> Tile:
+    """The rule's tile: the first candidate that is legal."""
     if variant["pass"] in ROW_TILES:
         return ROW_TILES[variant["pass"]]
     if variant["pass"] == "bwd_dbias":
@@ -1065,13 +1053,10 @@ def _decode_candidates(variant: Variant) -> Iterator[Tile]:
     yield from _ring_candidates(variant, largest)
     block_m, warps_m, warps_n = DECODE_SHAPE
     block_n = 128 if variant.hdim <= 64 else 64
+    rings = [make_tile(block_m, block_n, warps_m, warps_n, n, 0, 0) for n in DECODE_STAGES]
+    tiles = [tile for cuts in CUTS for ring in rings for tile in _cut(variant, ring, cuts)]
     for budget_bytes in DECODE_SMEM_BYTES:
-        for cuts in CUTS:
-            for stages in DECODE_STAGES:
-                tile = make_tile(block_m, block_n, warps_m, warps_n, stages, 0, 0)
-                for candidate in _cut(variant, tile, cuts):
-                    if candidate.smem_bytes <= budget_bytes:
-                        yield candidate
+        yield from (tile for tile in tiles if tile.smem_bytes <= budget_bytes)
 
 
 def _ring_candidates(variant: Variant, largest: int) -> Iterator[Tile]:
@@ -1081,15 +1066,16 @@ def _ring_candidates(variant: Variant, largest: int) -> Iterator[Tile]:
         return
     least, most = RING_BYTES[variant.arch]
     keys, warps = shape.warp_keys, shape.warps_k
-    tiles = []
+    too_little = []
     for stages in RING_STAGES:
         tile = make_tile(DECODE_ROWS, keys * warps, 1, 1, stages, variant.hdim, keys, warps_k=warps)
-        tiles.append(sized(variant, tile))
-    enough = [tile for tile in tiles if least < tile.smem_bytes <= most]
-    too_little = [tile for tile in reversed(tiles) if tile.smem_bytes <= least]
-    for tile in enough + too_little:
-        yield tile.replace(q_in_regs=1)
-        yield tile
+        tile = sized(variant, tile)
+        if tile.smem_bytes <= least:
+            too_little.append(tile)
+        elif tile.smem_bytes <= most:
+            yield from (tile.replace(q_in_regs=1), tile)
+    for tile in reversed(too_little):
+        yield from (tile.replace(q_in_regs=1), tile)
 
 
 def _cut(variant: Variant, tile: Tile, cuts: tuple[int, int]) -> Iterator[Tile]:
