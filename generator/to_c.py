@@ -118,10 +118,13 @@ def compile_template(
     return f"void {function}(ap_text *out, const ap_render_input *in) {{\n{body}}}\n"
 
 
-@cache
 def _parse(env: jinja2.Environment, name: str) -> nodes.Template:
+    return _parse_text(env, name, template_text(env, name))
+
+
+@cache
+def _parse_text(env: jinja2.Environment, name: str, text: str) -> nodes.Template:
     """Once for all templates that include it."""
-    text = template_text(env, name)
     try:
         return env.parse(text, name)
     except jinja2.TemplateSyntaxError as error:
