@@ -320,17 +320,7 @@ def table(family: Family, tuned: tuple[TunedTile, ...] | None = None) -> list[Ti
     """Rows for every variant, sorted by the axes that rows never leave open; several for the same
     ones where the tile depends on others, or on the target, as well."""
     tuned = load_tuned(family) if tuned is None else tuned
-    rows = []
-    for group in tile_groups(family, tuned):
-        of_all = _merged_rows(group, None)
-        for target in family.tile_targets:
-            own = [row for row in group.tuned if row.targets is not None and target in row.targets]
-            if not any(row.matches(variant, target) for row in own for variant in group.variants):
-                continue
-            of_one = _merged_rows(group, target)
-            rows += [row for row in of_one if not _is_among(row, of_all)]
-        rows += of_all
-    return rows
+    return [row for group in tile_groups(family, tuned) for row in group_rows(group)]
 
 
 @dataclass(frozen=True)
@@ -368,6 +358,18 @@ def tile_groups(family: Family, tuned: tuple[TunedTile, ...]) -> Iterator[TileGr
         features = tuple(feature for feature in family.features if feature in named)
         group = _with_features(of_each_class(family, firsts.values()), features)
         yield TileGroup(group, near, features, idle)
+
+
+def group_rows(group: TileGroup) -> list[TileRow]:
+    """The rows of a group: those of a target before those of all."""
+    of_all = _merged_rows(group, None)
+    rows = []
+    for target in group.variants[0].family.tile_targets:
+        own = [row for row in group.tuned if row.targets is not None and target in row.targets]
+        if any(row.matches(variant, target) for row in own for variant in group.variants):
+            of_one = _merged_rows(group, target)
+            rows += [row for row in of_one if not _is_among(row, of_all)]
+    return rows + of_all
 
 
 def _is_among(row: TileRow, of_all: list[TileRow]) -> bool:

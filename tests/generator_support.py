@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from generator.attention.rules import KEY_PASSES, make_tile, make_variant, producer_tile
@@ -129,12 +130,16 @@ def compile_c(program: Path, sources: Iterable[Path], *flags: str) -> Path:
     return program
 
 
+fresh_files = cache(generated_files)
+"""Of generated/: made once for all tests of a file."""
+
+
 def compile_grammar_cli(folder: Path, **changed: str) -> Path:
     """tests/grammar_cli.c with the runtime's grammar and registry, and fresh generated tables
     (test_generator.py compares those with the committed ones). changed: tiles_attention="..." for
     another tiles_attention.c."""
     sources = [*GRAMMAR_SOURCES]
-    for name, text in generated_files().items():
+    for name, text in fresh_files().items():
         if name.endswith((".c", ".h")):
             content = changed.get(name.removesuffix(".c"), text)
             (folder / name).write_text(content, encoding="utf-8")

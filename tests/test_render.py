@@ -17,6 +17,7 @@ from generator_support import (
     compile_c,
     compile_grammar_cli,
     featured,
+    fresh_files,
     random_tile,
     run_lines,
     sample_of_pairs,
@@ -37,8 +38,8 @@ from generator.render import (
     source,
     variables,
 )
-from generator.tables import families_c, families_h, family_c, targets_c, tiles_c
-from generator.tiles import table, tile_of
+from generator.tables import families_c, families_h, family_c, targets_c
+from generator.tiles import tile_of
 from generator.to_c import LITERAL_BYTES, c_literal, compile_template
 from generator.variant import make_variant
 
@@ -120,7 +121,7 @@ def build(folder: Path, env, names: list[str], *flags: str) -> Path:
         "families.c": families_c([family]),
         "targets.c": targets_c(),
         "family_attention.c": family_c(family),
-        "tiles_attention.c": tiles_c(family, table(ATTENTION)),
+        "tiles_attention.c": fresh_files()["tiles_attention.c"],
     }
     for template in templates:
         files[f"render_{template.c_name}.c"] = renderer_c(env, family, template)
