@@ -37,7 +37,7 @@ class Tile:
 
     def __post_init__(self) -> None:
         # Attributes like the others: they are asked for millions of times.
-        vars(self).update(zip(self.family.field_index, self.values))
+        vars(self).update(zip(self.family.field_index, self.values, strict=True))
 
     def __getitem__(self, field: str) -> int:
         return vars(self)[field]

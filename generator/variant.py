@@ -30,7 +30,7 @@ class Variant:
         if sentence := illegal(self.family, self.values, changed):
             raise VariantError(sentence)
         # Attributes like the others: they are asked for millions of times.
-        vars(self).update(zip(self.family.index, self.values))
+        vars(self).update(zip(self.family.index, self.values, strict=True))
 
     def __getitem__(self, axis: str) -> Any:
         return vars(self)[axis]
