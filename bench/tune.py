@@ -109,6 +109,8 @@ class Group:
             keys["hdim_v"] = self.hdim_v
         keys["mask"] = self.masks[0] if len(self.masks) == 1 else list(self.masks)
         keys["decode"] = self.decode
+        if self.split and not self.decode and self.arch != 90:
+            keys["few"] = False  # whose tiles follow from this one
         keys["split"] = self.split
         if self.target is not None:
             keys["target"] = self.target

@@ -83,7 +83,8 @@ def test_every_variant_has_a_legal_tile() -> None:
         if variant["pass"] == "fwd":
             assert 0 < tile.smem_bytes <= limits(variant).block_smem_bytes
             assert registers(variant, tile) <= register_budget(tile) <= 255
-            assert (tile.block_m == (8 if variant.arch == 90 else 16)) == variant.decode
+            small = variant.decode or variant.few
+            assert (tile.block_m == (8 if variant.arch == 90 else 16)) == small
             if variant.decode and variant.arch == 90:  # the same bits, and so the same key blocks
                 more = variant.replace(decode=False, shared=False)
                 assert tile.block_n == tile_of(more).block_n
@@ -100,6 +101,22 @@ def test_shared_splits_have_the_key_blocks_of_others() -> None:
         shared = tile_of(variant.replace(shared=True))
         assert shared.block_n == tile_of(variant).block_n
         assert shared.stages * shared.block_n >= 512 > (shared.stages - 1) * shared.block_n
+
+
+def test_few_rows_have_the_key_blocks_of_more() -> None:
+    """On sm80, and the same warps of columns: what the bits depend on."""
+    for hdim, dtype, mask, sequences, softcap, arch in itertools.product(
+        (*range(8, 200, 8), 256), ("fp16", "bf16"), ("full", "causal", "window"),
+        ("dense", "ragged", "paged"), (False, True), (80, 86),
+    ):  # fmt: skip
+        more = make_variant("fwd", hdim, hdim, dtype, mask, True, False, arch)
+        more = more.replace(sequences=sequences, softcap=softcap)
+        if arch == 86 and hdim > 192:
+            continue
+        for target in (None, "sm_90") if arch == 80 else (None,):
+            few, tile = (tile_of(x, target=target) for x in (more.replace(few=True), more))
+            assert (few.block_m, few.warps_m) == (16, 1)
+            assert (few.block_n, few.warps_n) == (tile.block_n, tile.warps_n)
 
 
 def test_tile_names_are_inverses() -> None:

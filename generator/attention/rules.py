@@ -939,6 +939,10 @@ DECODE_SHAPE = (DECODE_ROWS, 1, 4)
 DECODE_STAGES = (4, 3, 2)
 DECODE_SMEM_BYTES = (48 * 1024, 56 * 1024, 99 * 1024)  # budgets to try; small ones share an SM
 
+# Of sm80's row blocks for few rows: warps wait for their own products, so that an SM is to hold two
+# a scheduler, where head dims allow.
+FEW_ROWS_RINGS = (3, 2)
+
 # (slabs of K, slabs of V) that a key block is cut into, fewest first: each slab costs a barrier.
 CUTS = ((1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (4, 2), (4, 4), (6, 4), (8, 4))
 
@@ -954,6 +958,8 @@ def fill(variant: Variant) -> Tile:
         return _backward_fill(variant)
     if variant.arch == 90:
         return _producer_fill(variant)
+    if variant.few:
+        return _few_rows_fill(variant)
     candidates = _decode_candidates if variant.decode else _prefill_candidates
     for tile in candidates(variant):
         if not problems(variant, tile):
@@ -1026,6 +1032,15 @@ def _backward_fill(variant: Variant) -> Tile:
             # Threads of larger blocks would be left with 128 registers.
             return _with_min_blocks(variant, tile) if tile.threads <= 128 else tile
     raise GeneratorError(f"no tile fits {variant.stem}")
+
+
+def _few_rows_fill(variant: Variant) -> Tile:
+    """The tile of more rows, whose key blocks and warps of columns the bits depend on, with one
+    warp's rows."""
+    tile = tile_of(variant.replace(few=False))
+    tile = tile.replace(block_m=DECODE_ROWS, warps_m=1, k_unroll=0, q_in_regs=0, spread=0)
+    tiles = (sized(variant, tile.replace(stages=stages)) for stages in FEW_ROWS_RINGS)
+    return next(tile.replace(min_blocks=1) for tile in tiles if not problems(variant, tile))
 
 
 def _prefill_candidates(variant: Variant) -> Iterator[Tile]:

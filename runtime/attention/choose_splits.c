@@ -748,12 +748,23 @@ static int64_t scheduled_split_keys(const ap_problem *problem) {
                                                             : SCHEDULED_SPLIT_KEYS;
 }
 
-/** Whether a batch-invariant call's rows of a key head are so few that they have a kernel of their own,
- * with the bits of the one for more. */
+/** Rows of a batch-invariant call that a key head has. */
+static int64_t rows_of_a_head(const ap_problem *problem) {
+  return (int64_t)problem->seqlen_q * ap_group_of(problem);
+}
+
+/** Whether they are so few that sm80's kernels have a row block for them. */
+static int may_have_few_rows(const ap_problem *problem, const ap_variant *variant) {
+  ap_variant few = *variant;
+  few.axis[AP_ATTENTION_FEW] = 1;
+  return rows_of_a_head(problem) <= AP_ATTENTION_DECODE_ROWS && ap_variant_is_legal(&few);
+}
+
+/** Whether they are so few that sm90 has a kernel of its own for them, with the bits of the one for
+ * more. */
 static int has_few_rows(const ap_problem *problem) {
-  return (int64_t)problem->seqlen_q * ap_group_of(problem) <= AP_ATTENTION_FEW_ROWS &&
-         problem->mask != ATTNPRESS_WINDOW && problem->hdim <= AP_ATTENTION_FEW_HDIM_MAX &&
-         problem->hdim_v <= AP_ATTENTION_FEW_HDIM_MAX;
+  return rows_of_a_head(problem) <= AP_ATTENTION_FEW_ROWS && problem->mask != ATTNPRESS_WINDOW &&
+         problem->hdim <= AP_ATTENTION_FEW_HDIM_MAX && problem->hdim_v <= AP_ATTENTION_FEW_HDIM_MAX;
 }
 
 /** Whether splits of a batch-invariant call are units of their own, whose parts a second kernel adds
@@ -807,6 +818,7 @@ static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_
   const int scheduled = ap_is_scheduled(plan);
   plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
   plan->variant.axis[AP_ATTENTION_DECODE] = scheduled && has_few_rows(problem);
+  plan->variant.axis[AP_ATTENTION_FEW] = !scheduled && may_have_few_rows(problem, &plan->variant);
   plan->variant_key = ap_variant_key(&plan->variant);
   FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
   const int64_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
