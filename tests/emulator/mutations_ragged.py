@@ -505,9 +505,32 @@ MUTATIONS = [
     Mutation(
         "ragged sm90: a unit is computed twice",
         PRODUCER,
-        "number = (int)gridDim.x + __shfl_sync(0xffffffff, next, 0);",
-        "number = (int)gridDim.x - 1 + __shfl_sync(0xffffffff, next, 0);",
-        place=2,
+        "      next = (int)gridDim.x + (int)atomic",
+        "      next = (int)gridDim.x - 1 + (int)atomic",
+    ),
+    Mutation(
+        "ragged sm90: nobody says that a unit's K was asked for",
+        PRODUCER,
+        "    mbarrier_arrive(unit_asked(place.index));\n//% endif\n  }",
+        "//% endif\n  }",
+    ),
+    Mutation(
+        "ragged sm90: nobody says that the K of a unit was asked for where V is asked for as well",
+        PRODUCER,
+        "        if (n == unit->blocks.begin)\n          mbarrier_arrive(unit_asked(place.index));\n",
+        "",
+    ),
+    Mutation(
+        "ragged sm90: a unit without keys was not asked for",
+        PRODUCER,
+        "    } else {\n      mbarrier_arrive(unit_asked(place.index));\n    }",
+        "    }",
+    ),
+    Mutation(
+        "ragged sm90: a unit behind the first waits for one before it",
+        PRODUCER,
+        "place.parity ^ (index < 0)",
+        "place.parity",
     ),
     Mutation(
         "ragged sm90: the last unit is lost", PRODUCER, "number >= count", "number >= count - 1"
