@@ -755,7 +755,19 @@ MUTATIONS = [
     Mutation(
         "bwd_dq sm90: a step too few",
         DQ_SM90,
-        "n < work->steps; ++n) {\n    float",
-        "n < work->steps - 1; ++n) {\n    float",
+        "n < steps; ++n) {\n    float",
+        "n < steps - 1; ++n) {\n    float",
+    ),
+    Mutation(
+        "bwd_dq sm90: a consumer without rows is waited for",
+        DQ_SM90,
+        "4 * work.consumers",
+        "4 * CONSUMERS",
+    ),
+    Mutation(
+        "bwd_dq sm90: a consumer with fewer than 64 rows computes nothing",
+        DQ_SM90,
+        "ceil_div(args->seqlen_q - work.row_begin, 64)",
+        "max(1, (args->seqlen_q - work.row_begin) / 64)",
     ),
 ]
