@@ -1347,6 +1347,8 @@ static void test_short_pair(void **state) {
     assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
     if (plan.fused == rows[i].paired)
       fail_msg("row %zu: %d", i, plan.fused);
+    for (int at = 0; at < launches.count && !plan.fused; ++at)
+      assert_int_equal(launches.launch[at].overlaps, at > 0);
     ap_problem maxima = problem;
     maxima.batch = 64;
     maxima.seqlen_q = maxima.seqlen_k = 4096;

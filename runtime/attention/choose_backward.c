@@ -574,6 +574,8 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DQ, is_bound, device, plan, launches));
     FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DKV, is_bound, device, plan, launches));
     take_turns(p, device, plan, launches);
+    for (int i = 1; i < launches->count; ++i)
+      launches->launch[i].overlaps = launches->launch[i].variant.axis[AP_ATTENTION_ARCH] == 90;
   }
   FORWARD_IF(plan_workspace(p, plan, &launches->workspace_bytes));
   return add_schedule(p, device, plan, launches);
