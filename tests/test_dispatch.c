@@ -1323,6 +1323,8 @@ static void test_short_pair(void **state) {
       {32, 512, 512, 192, 0, 8, 8, 0},
       {42, 192, 192, 192, 1, 8, 8, 1},
       {32, 512, 512, 192, 1, 8, 8, 0},
+      {32, 76, 76, 192, 0, 29, 29, 0} /* a block's keys */,
+      {32, 411, 411, 192, 1, 71, 1, 1} /* 224 */,
       {32, 771, 771, 192, 1, 16, 1, 1},
       {32, 374, 374, 160, 1, 55, 11, 1},
       {32, 200, 200, 160, 0, 32, 8, 0},
@@ -1335,7 +1337,8 @@ static void test_short_pair(void **state) {
       {16, 1100, 1100, 192, 1, 32, 8, 0},
       {32, 192, 192, 128, 1, 32, 8, 0},
       {32, 297, 466, 256, 0, 8, 8, 1},
-      {32, 172, 479, 256, 0, 8, 8, 0} /* a third of bwd_dq's rows would be past the end */,
+      {32, 172, 479, 256, 0, 8, 8, 1},
+      {32, 172, 700, 256, 0, 8, 8, 0} /* a third of bwd_dq's rows would be past the end */,
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     const int32_t mask = rows[i].causal ? AP_ATTENTION_MASK_CAUSAL : AP_ATTENTION_MASK_FULL;

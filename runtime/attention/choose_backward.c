@@ -229,23 +229,23 @@ static int is_fused(const ap_problem *p, int deterministic) {
 enum {
   PAIR_HDIM_MIN = 136,  /* of both head dims; */
   PAIR_WIDE_HDIM = 200, /* where bwd has 64 keys a block, not 80 or 96 */
+  PAIR_LEAST_KEYS = 97, /* more than a block's: of fewer a row's sum of dq is added to once */
   PAIR_BLOCK_KEYS = 64,
-  PAIR_BLOCK_ROWS = 128, /* of bwd_dq, of which no more than a quarter may be past the end */
+  PAIR_BLOCK_ROWS = 128, /* of bwd_dq, which take as long where some are past the end */
   PAIR_ROUNDS = 2,       /* of thread blocks of keys; of fewer, */
-  PAIR_FEW_KEYS = 256,   /* at most so many keys, */
+  PAIR_FEW_KEYS = 320,   /* at most so many keys, */
   PAIR_LEAST_BLOCKS = 3, /* and at least so many quarters of a round */
 };
 
-/** Keys of a row, on average, up to which the pair takes less time. */
+/** Keys of a row, on average, up to which the pair takes less time where no block has rows past the
+ * end. */
 static int64_t most_pair_keys(const ap_problem *p) {
   if (p->hdim >= PAIR_WIDE_HDIM && p->hdim_v >= PAIR_WIDE_HDIM)
     return 768;
   const int32_t group = ap_group_of(p);
-  if (group == 1)
-    return 100;
-  if (p->mask == AP_ATTENTION_MASK_FULL)
-    return 128;
-  return group < 4 ? 192 : p->hdim < 152 ? 256 : 512; /* walks of large ones come apart */
+  if (group == 1 || p->mask == AP_ATTENTION_MASK_FULL)
+    return 192;
+  return group < 4 || p->hdim < 152 ? 320 : 512; /* walks of large ones come apart */
 }
 
 /** Whether a call with few keys may run the pair although it need not: where the sum of dq is as long on
@@ -266,7 +266,8 @@ static int is_short(const ap_problem *p, const ap_device *device) {
   int64_t most = most_pair_keys(p);
   if (blocks < (int64_t)PAIR_ROUNDS * device->sm_count)
     most = smaller(most, PAIR_FEW_KEYS);
-  return may_pair(p, device) && p->seqlen_k - unseen <= most && rows * 3 <= p->seqlen_q * 4 &&
+  return may_pair(p, device) && p->seqlen_k >= PAIR_LEAST_KEYS &&
+         (p->seqlen_k - unseen) * rows <= most * p->seqlen_q &&
          blocks * 4 >= (int64_t)PAIR_LEAST_BLOCKS * device->sm_count;
 }
 
