@@ -17,40 +17,15 @@ enum {
   MOST_BYTES = 1000 << 20, /* and never more */
   BLOCK_STEPS = 2, /* what a thread block takes beside its walk, in steps of it: K, V, dK and dV */
   PART_STEPS = 3,  /* and more where dK and dV are of a part, in fp32 */
-  FEW_BLOCKS = 4,  /* of a head's keys: a row comes from DRAM once in any case */
-  PLAYED_ROUNDS = 8, /* of thread blocks that are followed one by one */
-  SLOTS_MAX = 256    /* of SMs that are */
+  SUM_STEPS = 3,   /* what a call takes whose parts are added up, in the same steps: launches, */
+  SUM_STEPS_PER_GB = 150, /* and what their bytes take */
+  GAIN_PERCENT = 2,       /* what parts have to gain */
+  APART_PERCENT = 70,     /* more that steps take where L2 holds nothing of what they walk over; */
+  KEPT_BYTES = 64 << 20,  /* of it that cost nothing: what L2 holds, and a little */
+  FEW_ROUNDS = 7,         /* of thread blocks, which are followed one by one, on at most */
+  SLOTS_MAX = 256,        /* SMs: most are of heads that take turns */
+  TAIL_PERCENT = 20       /* of one of the longest walks, that a call of more rounds ends late by */
 };
-
-/** What differs between head dims. */
-typedef struct weights {
-  int sum_steps; /* what a call takes whose parts are added up, in the same steps: launches, */
-  int part_steps_per_gb; /* and what their bytes take; */
-  int gain_percent;      /* what parts have to gain; */
-  int apart_percent;     /* more that steps take where L2 holds nothing of what they walk over; */
-  int64_t kept_bytes;    /* of it that cost nothing: what L2 holds, and a little; */
-  int few_rounds;        /* of thread blocks, of which most are of heads that take turns; */
-  int counts_longest_group; /* of what is walked over: the heads of the largest part, not the mean; */
-  int tail_percent;         /* of one of the longest walks, that a call ends late by */
-} weights;
-
-enum { NARROW_HDIM = 128 };
-static const weights narrow = {.sum_steps = 3,
-                               .part_steps_per_gb = 0,
-                               .gain_percent = 2,
-                               .apart_percent = 20,
-                               .kept_bytes = 64 << 20,
-                               .few_rounds = 4,
-                               .counts_longest_group = 1,
-                               .tail_percent = 25};
-static const weights wide = {.sum_steps = 6,
-                             .part_steps_per_gb = 150,
-                             .gain_percent = 1,
-                             .apart_percent = 40,
-                             .kept_bytes = 80 << 20,
-                             .few_rounds = 6,
-                             .counts_longest_group = 0,
-                             .tail_percent = 35};
 
 /** The walks of a call's thread blocks. */
 typedef struct walks {
@@ -60,7 +35,6 @@ typedef struct walks {
   int64_t slots, units;           /* thread blocks at once; key heads of all batches */
   int64_t key_blocks, row_blocks; /* of one */
   int64_t block_m, block_n;
-  const weights *weights;
 } walks;
 
 static int64_t padded_rows(int64_t rows) {
@@ -95,25 +69,21 @@ static int64_t rows_seeing(const walks *w, int64_t key_block) {
   return larger(0, w->row_blocks - first / w->block_m);
 }
 
-/** Percents that a causal step takes beside 100. Walks are of different lengths, so thread blocks that
+/** How much longer a causal step takes. Walks are of different lengths, so thread blocks that
  * walk over several heads are soon at different ones, and rows that one has read and added to are no
  * longer in L2 when the next comes to them. */
-static int64_t percents_apart(const walks *w, int32_t parts) {
+static double steps_apart(const walks *w, int32_t parts) {
   const ap_problem *p = w->problem;
   const int32_t group = ap_group_of(p);
-  const int64_t largest = ceil_div(group, parts);
-  const double heads = w->weights->counts_longest_group ? (double)largest : (double)group / parts;
   const int64_t units = w->units * parts, blocks = units * w->key_blocks;
-  int64_t at_once = smaller(units, ceil_div(w->slots, w->key_blocks));
-  if (blocks <= w->slots * w->weights->few_rounds)
-    at_once = ap_turns(p, w->device, w->launch, w->key_blocks, units);
+  const int64_t at_once = blocks <= w->slots * FEW_ROUNDS
+                              ? ap_turns(p, w->device, w->launch, w->key_blocks, units)
+                              : smaller(units, ceil_div(w->slots, w->key_blocks));
   const int64_t row_bytes = 6 * p->hdim + 2 * p->hdim_v; /* Q, dO and the sum of dq */
-  const double bytes = heads * (double)(at_once * p->seqlen_q) * (double)row_bytes;
-  const double kept = (double)w->weights->kept_bytes;
-  if (largest == 1 || bytes <= kept || w->key_blocks <= FEW_BLOCKS)
-    return 0;
-  const double again = 1 - (double)FEW_BLOCKS / (double)w->key_blocks;
-  return (int64_t)(w->weights->apart_percent * again * (1 - kept / bytes));
+  const int64_t bytes = at_once * p->seqlen_q * row_bytes * group / parts;
+  if (parts == group || bytes <= KEPT_BYTES)
+    return 1;
+  return 1 + APART_PERCENT * 0.01 * (double)(bytes - KEPT_BYTES) / (double)bytes;
 }
 
 /** Lets the one of `ends` that is first, a heap, be later. */
@@ -150,7 +120,7 @@ static int64_t play(const walks *w, int32_t parts) {
 }
 
 /** The same where there are many: evenly, and then a part of one of the longest. */
-static int64_t estimate(const walks *w, int32_t parts) {
+static double estimate(const walks *w, int32_t parts) {
   const ap_problem *p = w->problem;
   const int64_t longest = longest_walk(w, parts);
   /* Of the keys that are as many as the queries, the last ones, a row sees half. */
@@ -158,28 +128,29 @@ static int64_t estimate(const walks *w, int32_t parts) {
   const double walked =
       seen * (double)(w->key_blocks * w->units * ap_group_of(w->problem) * w->row_blocks);
   const int64_t beside = w->key_blocks * w->units * parts * steps_beside(parts);
-  return larger(longest,
-                ((int64_t)walked + beside) / w->slots + longest * w->weights->tail_percent / 100);
+  const double even = (walked + (double)beside) / (double)w->slots;
+  const double late = even + (double)(longest * TAIL_PERCENT) * 0.01;
+  return late > (double)longest ? late : (double)longest;
 }
 
 /** Steps that it takes to write the parts of a call and to add them up. */
-static int64_t steps_of_sums(const walks *w, int32_t parts) {
+static double steps_of_sums(const walks *w, int32_t parts) {
   if (parts == 1)
     return 0;
   const int64_t row_bytes = (w->problem->hdim + w->problem->hdim_v) * (int64_t)sizeof(float);
   const double bytes = (double)(ap_part_rows(w->problem) * parts) * (double)row_bytes;
-  return w->weights->sum_steps + (int64_t)(bytes * w->weights->part_steps_per_gb * 1e-9);
+  return SUM_STEPS + bytes * SUM_STEPS_PER_GB * 1e-9;
 }
 
 /** Steps of a call's walks that pass until the last thread block has ended. */
-static int64_t steps_of_call(const walks *w, int32_t parts) {
+static double steps_of_call(const walks *w, int32_t parts) {
   const int64_t blocks = w->key_blocks * w->units * parts, rounds = ceil_div(blocks, w->slots);
-  const int64_t call = steps_of_sums(w, parts);
+  const double sums = steps_of_sums(w, parts);
   if (w->problem->mask == AP_ATTENTION_MASK_FULL || rounds == 1)
-    return call + rounds * longest_walk(w, parts);
-  const int64_t steps =
-      rounds <= PLAYED_ROUNDS && w->slots <= SLOTS_MAX ? play(w, parts) : estimate(w, parts);
-  return call + steps + steps * percents_apart(w, parts) / 100;
+    return sums + (double)(rounds * longest_walk(w, parts));
+  const int is_played = rounds <= FEW_ROUNDS && w->slots <= SLOTS_MAX;
+  const double steps = is_played ? (double)play(w, parts) : estimate(w, parts);
+  return sums + steps * steps_apart(w, parts);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -209,12 +180,12 @@ int64_t ap_most_part_rows(const ap_problem *problem, const ap_device *device,
 /** The parts, at most `most`, that take the least time. */
 static int32_t choose(const walks *w, int64_t most) {
   int32_t best = 1;
-  int64_t least = steps_of_call(w, 1);
+  double least = steps_of_call(w, 1);
   for (int32_t parts = 2; parts <= most; ++parts) {
     const int64_t blocks = w->key_blocks * w->units * parts;
-    const int percent = best == 1 || blocks > w->slots * ROUNDS ? w->weights->gain_percent : 0;
-    const int64_t steps = steps_of_call(w, parts);
-    if (steps < least - least * percent / 100) {
+    const int percent = best == 1 || blocks > w->slots * ROUNDS ? GAIN_PERCENT : 0;
+    const double steps = steps_of_call(w, parts);
+    if (steps < least * (100 - percent) * 0.01) {
       least = steps;
       best = parts;
     }
@@ -240,9 +211,7 @@ int32_t ap_choose_parts(const ap_problem *problem, const ap_device *device, cons
   const uint64_t key = key_of(problem, launch);
   uint16_t known = ap_memo_find(device->memo, key);
   if (known == 0) {
-    const int is_narrow = problem->hdim <= NARROW_HDIM && problem->hdim_v <= NARROW_HDIM;
     const walks w = {.problem = problem,
-                     .weights = is_narrow ? &narrow : &wide,
                      .device = device,
                      .launch = launch,
                      .slots = slots,
