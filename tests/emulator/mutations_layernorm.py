@@ -1063,6 +1063,28 @@ MUTATIONS = [
         "0",
     ),
     Mutation("elements before cut rows are taken back", FWD_BULK, "lane >= odd) ||", "true) ||"),
+    Mutation(
+        "no barrier: lanes take cut rows back",
+        FWD_BULK,
+        "    // All lanes arrive and wait: they have taken the rows. Others take their place.\n"
+        "    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "lanes take a vector back that cut rows begin in", FWD_BULK, "i >= first &&", "i >= 0 &&"
+    ),
+    Mutation(
+        "lanes take a vector back that cut rows end in",
+        FWD_BULK,
+        "i < end / ELEMENTS)",
+        "i <= end / ELEMENTS)",
+    ),
+    Mutation(
+        "lanes leave the last vectors of cut rows",
+        FWD_BULK,
+        "ROWS * ROW_VECTORS + 7",
+        "ROWS * ROW_VECTORS - 32",
+    ),
     Mutation("elements behind cut rows are taken back", FWD_BULK, "at < end))", "true))"),
     Mutation(
         "cut rows past the end are taken back",
