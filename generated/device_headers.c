@@ -3847,7 +3847,7 @@ const ap_device_header ap_device_headers[] = {
      "#include \"attnpress/args/common.h\"\n"
      "\n"
      "// griddepcontrol.wait: waits until the kernels that this one was launched after have ended, and all\n"
-     "// that they wrote can be seen. Every thread comes through here before it touches global memory.\n"
+     "// that they wrote can be seen. Every thread comes through here before it touches what they write.\n"
      "__device__ __forceinline__ void griddepcontrol_wait() {\n"
      "#if __CUDA_ARCH__ >= 900\n"
      "  asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
@@ -3855,7 +3855,8 @@ const ap_device_header ap_device_headers[] = {
      "}\n"
      "\n"
      "// griddepcontrol.launch_dependents: the next kernel may be launched, once all thread blocks have\n"
-     "// come through here or ended; it still has to wait for this one's end before it reads.\n"
+     "// come through here or ended; it still has to wait for this one's end before it reads what this one\n"
+     "// writes. Of a thread block the first thread that comes through here counts.\n"
      "__device__ __forceinline__ void griddepcontrol_launch_dependents() {\n"
      "#if __CUDA_ARCH__ >= 900\n"
      "  asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");\n"
@@ -16446,4 +16447,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "fc471626694ef80e3228577b81bbc81dac4a17437f091be88850ebdbebba36e1";
+    "23fe38c28d547b62f2b6fa9f71722efde1bf7240b2d41fb17990a4ea231013e6";

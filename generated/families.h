@@ -9,7 +9,7 @@ enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, 
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_long]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_few][_long]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -28,9 +28,10 @@ enum { /* axes */
   AP_ATTENTION_READY = 14,
   AP_ATTENTION_DECODE = 15,
   AP_ATTENTION_SHARED = 16,
-  AP_ATTENTION_LONG_ROWS = 17,
-  AP_ATTENTION_ARCH = 18,
-  AP_ATTENTION_AXIS_COUNT = 19,
+  AP_ATTENTION_FEW = 17,
+  AP_ATTENTION_LONG_ROWS = 18,
+  AP_ATTENTION_ARCH = 19,
+  AP_ATTENTION_AXIS_COUNT = 20,
 };
 enum { /* pass */
   AP_ATTENTION_PASS_FWD = 0,

@@ -106,11 +106,11 @@ struct Unit {
 
 // Places of units that are known and not yet stored, each with two barriers: at its "full" one the
 // producer's third warp arrives, at its "empty" one each warp that has read the unit for the last
-// time. Behind them a barrier a stage: V is there, before what follows a sequence's last key was
-// made zeros.
+// time. Behind them one where the producer's first warp arrives when it has asked for the unit's last
+// K; and a barrier a stage: V is there, before what follows a sequence's last key was made zeros.
 constexpr int UNITS = 4;
 __shared__ Unit units[UNITS];
-__shared__ uint64_t unit_barriers[2 * UNITS + STAGES];
+__shared__ uint64_t unit_barriers[3 * UNITS + STAGES];
 static_assert(sizeof units + sizeof unit_barriers <= 1024, "shared memory");
 __device__ __forceinline__ uint32_t unit_full(int place) {
   return shared_address(&unit_barriers[place]);
@@ -118,8 +118,11 @@ __device__ __forceinline__ uint32_t unit_full(int place) {
 __device__ __forceinline__ uint32_t unit_empty(int place) {
   return shared_address(&unit_barriers[UNITS + place]);
 }
+__device__ __forceinline__ uint32_t unit_asked(int place) {
+  return shared_address(&unit_barriers[2 * UNITS + place]);
+}
 __device__ __forceinline__ uint32_t v_loaded(int stage) {
-  return shared_address(&unit_barriers[2 * UNITS + stage]);
+  return shared_address(&unit_barriers[3 * UNITS + stage]);
 }
 
 // What stands behind the arguments of dense kernels.
@@ -270,16 +273,36 @@ __device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uin
         // The place of Q is free later than that of the second key block.
         if (n == unit->blocks.end - 1)
           load_q(args, shared, q_parity, unit);
+        if (n == unit->blocks.begin)
+          mbarrier_arrive(unit_asked(place.index));
         load_v(args, shared, &v_stage, unit, n, kv_head);
       }
       q_parity ^= 1;
+    } else {
+      mbarrier_arrive(unit_asked(place.index));
     }
     mbarrier_arrive(unit_empty(place.index));
   }
 }
 
+// Hands over the unit at a place and, before a ticket is asked for, waits until the next unit is
+// nearly due: until the producer has asked for all K of this one or, where that is little or little
+// of it is on the way then, of one of the two before. A ticket that is taken earlier keeps its unit
+// from thread blocks that are free.
+constexpr int BLOCKS_AHEAD = 4;
+__device__ __forceinline__ void hand_over(Stage place, bool asks) {
+  const int count = units[place.index].blocks.end - units[place.index].blocks.begin;
+  const int before = count > BLOCKS_AHEAD && STAGES > 2 ? 0 : count > BLOCKS_AHEAD / 2 ? 1 : 2;
+  const int index = place.index - before;
+  mbarrier_arrive(unit_full(place.index));
+  // The producer's first warp arrived. Before the first unit there is nothing to wait for: its phase
+  // counts as over.
+  if (asks)
+    wait_for_phase(unit_asked((index + UNITS) % UNITS), place.parity ^ (index < 0));
+}
+
 // The producer's third warp: finds the units and writes them down for all others, as far ahead as
-// there are places. Tickets are asked for one unit ahead.
+// there are places. A ticket is asked for when a unit is nearly loaded.
 __device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {
   const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);
   const int lane = threadIdx.x % 32, batch = args->fwd.batch;
@@ -292,15 +315,14 @@ __device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) 
     if (number >= count)
       break;
     int next = 0;
-    if (lane == 0)
-      next = (int)atomic_increment(ragged->ticket);
     at = find_sequence(ragged->first_unit, batch, number, at);
     if (lane == 0) {
       write_unit(&units[place.index], args, number, at);
-      mbarrier_arrive(unit_full(place.index));
+      hand_over(place, true);
+      next = (int)gridDim.x + (int)atomic_increment(ragged->ticket);
     }
     // From the lane that asked for it.
-    number = (int)gridDim.x + __shfl_sync(0xffffffff, next, 0);
+    number = __shfl_sync(0xffffffff, next, 0);
   }
   if (lane == 0) {
     units[place.index].position_begin = -1;
@@ -681,6 +703,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
     for (int place = 0; place < UNITS; ++place) {
       mbarrier_init(unit_full(place), 1);
       mbarrier_init(unit_empty(place), 4 * CONSUMERS + 2);
+      mbarrier_init(unit_asked(place), 1);
     }
     fence_mbarrier_init();
   }

@@ -36,7 +36,8 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "//\n"
        "// One thread block owns BLOCK_M query rows of one head and walks over the keys that they see,\n"
        "// BLOCK_N at a time. One thread of warpgroup 0, the producer, keeps the copy engine (TMA) busy; the\n"
-       "// others, the consumers, have 64 rows each. dS is A of its product with K, from registers.\n"
+       "// others, the consumers, have 64 rows each; one whose rows are all past the last query computes\n"
+       "// nothing. dS is A of its product with K, from registers.\n"
        "//\n"
        "// Pressed from templates/attention/flash_bwd_dq_sm90.cu.j2 with tile ");
   STRING(tile_name);
@@ -85,6 +86,7 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
        "#include \"attnpress/device/ptx_tma.cuh\"\n"
        "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
@@ -182,12 +184,12 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "  return k_full(shared, 2 * STAGES + stage);\n"
        "}\n"
        "\n"
-       "// A thread block's rows, and the steps of its walk over the keys.\n"
+       "// A thread block's rows, how many consumers have some, and the steps of its walk over the keys.\n"
        "struct Work {\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
-    TEXT("  int batch, head, kv_head, row_begin, first_step, steps;\n");
+    TEXT("  int batch, head, kv_head, row_begin, consumers, first_step, steps;\n");
   } else {
-    TEXT("  int batch, head, kv_head, row_begin, steps;\n");
+    TEXT("  int batch, head, kv_head, row_begin, consumers, steps;\n");
   }
   TEXT("};\n"
        "\n");
@@ -208,6 +210,7 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  work.head = head % args->heads_q;\n"
        "  work.batch = head / args->heads_q;\n"
        "  work.kv_head = work.head / (args->heads_q / args->heads_kv);\n"
+       "  work.consumers = min(CONSUMERS, ceil_div(args->seqlen_q - work.row_begin, 64));\n"
        "  // Keys that no row sees are never loaded.\n"
        "  const int last = min(work.row_begin + BLOCK_M, args->seqlen_q) - 1;\n");
   if (mask == AP_ATTENTION_MASK_WINDOW) {
@@ -316,9 +319,10 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
          "  const DropoutWords dropout_rows = row_words(&of_head, first_row + warp * 16, lane / 4);\n");
   }
   TEXT("  Stage stage = {0, 0};\n"
-       "  if (work->steps > 0) // the copy engine hands over Q\n"
+       "  const int steps = consumer < work->consumers ? work->steps : 0;\n"
+       "  if (steps > 0) // the copy engine hands over Q\n"
        "    wait_for_phase(q_full(shared), 0);\n"
-       "  for (int n = 0; n < work->steps; ++n) {\n"
+       "  for (int n = 0; n < steps; ++n) {\n"
        "    float score[S_TILES * 4], dp[S_TILES * 4];\n"
        "    uint32_t ds[KEY_STEPS][4];\n"
        "    const int key = ");
@@ -433,6 +437,7 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "        const __grid_constant__ attnpress_bwd_sm90_args args) {\n"
        "  extern __shared__ __align__(1024) unsigned char smem[];\n"
        "  const uint32_t shared = shared_address(smem);\n"
+       "  const Work work = find_work(&args.bwd, blockIdx.x);\n"
        "  if (threadIdx.x == 0) {\n"
        "    prefetch_tensor_map(&args.q);\n"
        "    prefetch_tensor_map(&args.dout);\n"
@@ -443,16 +448,21 @@ void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in) {
        "    for (int stage = 0; stage < STAGES; ++stage) {\n"
        "      mbarrier_init(k_full(shared, stage), 1);\n"
        "      mbarrier_init(v_full(shared, stage), 1);\n"
-       "      mbarrier_init(step_empty(shared, stage), 4 * CONSUMERS);\n"
+       "      mbarrier_init(step_empty(shared, stage), 4 * work.consumers);\n"
        "    }\n"
        "    fence_mbarrier_init();\n"
        "  }\n"
        "  // All threads arrive and wait: hands over the barriers.\n"
        "  __syncthreads();\n"
        "\n"
-       "  const Work work = find_work(&args.bwd, blockIdx.x);\n"
        "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
        "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+       "  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end. What comes next may\n"
+       "  // begin then, no earlier: bwd_dkv reads what bwd_delta wrote.\n"
+       "  if (warp >= 4) {\n"
+       "    griddepcontrol_wait();\n"
+       "    griddepcontrol_launch_dependents();\n"
+       "  }\n"
        "  if (warp < 4) {\n"
        "    decrease_registers(PRODUCER_REGISTERS);\n"
        "    if (threadIdx.x == 0)\n"

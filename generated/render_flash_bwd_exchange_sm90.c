@@ -3069,13 +3069,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     if (merged) {
       TEXT("  // bwd_delta has ended: the producer's warpgroup needs it, too.\n"
            "  griddepcontrol_wait();\n");
-    } else {
+    } else if (sums) {
       TEXT("  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
            "  if (warp != 0)\n"
            "    griddepcontrol_wait();\n");
     }
-    TEXT("  griddepcontrol_launch_dependents();\n"
-         "  if (warp < 4) {\n"
+    if (sums) {
+      TEXT("  griddepcontrol_launch_dependents();\n");
+    }
+    TEXT("  if (warp < 4) {\n"
          "    decrease_registers(PRODUCER_REGISTERS);\n");
     if (parts) {
       TEXT("    if (warp >= 2)\n"
@@ -3099,7 +3101,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("  } else {\n"
          "    increase_registers(CONSUMER_REGISTERS);\n"
          "    consume(&bwd, smem, shared, &work, warp / 4 - 1);\n"
-         "  }\n"
-         "}\n");
+         "  }\n");
+    if (!sums) {
+      TEXT("  // bwd_dq, which may still run, began when bwd_delta had ended. Who comes next waits for both.\n"
+           "  griddepcontrol_wait();\n");
+    }
+    TEXT("}\n");
   }
 }

@@ -42,6 +42,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t spread = in->field[AP_ATTENTION_TILE_SPREAD];
   const int32_t warps_k = in->field[AP_ATTENTION_TILE_WARPS_K];
   int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
+  int32_t lanes_look_up = 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -379,6 +380,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "\n");
     }
   }
+  if (lanes_look_up) {
+    TEXT("constexpr int LANE_KEYS = ceil_div(RING_KEYS, 32); // of a key block, that a lane looks up\n"
+         "\n");
+  }
   TEXT("// The keys and values of one head on their way through ");
   if (warps_k > 1) {
     TEXT("a warp's");
@@ -400,6 +405,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
       TEXT("  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its\n"
            "  // page, and its row there.\n"
            "  int page, row_of_page;\n");
+    } else if (lanes_look_up) {
+      TEXT("  // The same of this lane's keys.\n"
+           "  int page[LANE_KEYS], row_of_page[LANE_KEYS];\n");
     }
   } else {
     TEXT("  // This thread's first chunk of the next key block to load. The pointers walk along, because\n"
@@ -496,6 +504,75 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "    // and the next key block.\n"
            "    if (slab == SLABS - 1 && n > pipe->block_begin)\n"
            "      ask_for_page(pipe, n - 1, 0);\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    } else if (lanes_look_up) {
+      TEXT("// Asks for the numbers of the pages in which this lane's keys of key block `n` lie, by the table that\n"
+           "// lies `table` entries behind K's. They are waited for where they are used.\n"
+           "__device__ __forceinline__ void ask_for_pages(KeyPipeline *pipe, int n, int64_t table) {\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < LANE_KEYS; ++i) {\n"
+           "    const int key = n * BLOCK_N + pipe->key_begin + i * 32 + threadIdx.x % 32;\n"
+           "    const PageRow place = place_of_key(&pipe->pages, &pipe->batch->ragged, key);\n"
+           "    pipe->page[i] = pipe->pages.table[table + place.page];\n"
+           "    pipe->row_of_page[i] = place.row;\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// Starts the copy of `rows` keys, of `columns` columns, into a slot whose rows have `slab_columns`;\n"
+           "// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become zeros.\n"
+           "// They are keys `first` and on of the key block; lanes say to the others of a warp where theirs lie.\n"
+           "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
+           "                                          const uint16_t *global, int64_t page_stride,\n"
+           "                                          int64_t row_stride, int first, int rows, int columns,\n"
+           "                                          int keys) {\n"
+           "  const int pass_rows = RING_THREADS / (columns / 8);\n"
+           "  const int column = copy_column(columns, RING_THREAD);\n"
+           "  const bool copies =\n"
+           "      RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows;\n"
+           "  int64_t key_begin[LANE_KEYS];\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < LANE_KEYS; ++i)\n"
+           "    key_begin[i] = clamped_page(&pipe->batch->ragged, pipe->page[i]) * page_stride +\n"
+           "                   pipe->row_of_page[i] * row_stride;\n"
+           "#pragma unroll\n"
+           "  for (int pass = 0; pass < copy_passes(rows, columns, RING_THREADS); ++pass) {\n"
+           "    const int row = pass * pass_rows + copy_row(columns, RING_THREAD);\n"
+           "    const int begin = first + pass * pass_rows, end = begin + pass_rows; // keys of the pass\n"
+           "    int64_t row_begin = 0;\n"
+           "#pragma unroll\n"
+           "    for (int i = 0; i < LANE_KEYS; ++i)\n"
+           "      if (begin < (i + 1) * 32 && end > i * 32) { // this warp's may be among lanes' key i\n"
+           "        const int64_t found = __shfl_sync(0xffffffff, key_begin[i], (first + row) % 32);\n"
+           "        row_begin = (first + row) / 32 == i ? found : row_begin;\n"
+           "      }\n"
+           "    if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))\n"
+           "      cp_async_16(slot + row * tile_row_bytes(slab_columns) + column * 2,\n"
+           "                  global + column + row_begin, rows <= keys || row < keys ? 16 : 0);\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of\n"
+           "// their use. Keys past the end, which only a `masked` key block can have, become zeros.\n"
+           "__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
+           "                                          bool masked) {\n"
+           "  const attnpress_fwd_args *args = &pipe->batch->fwd;\n"
+           "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
+           "  if (slab < K_SLABS) {\n"
+           "    const int columns = slab < K_SLABS - 1 || HEAD_DIM % K_SLAB == 0 ? K_SLAB : HEAD_DIM % K_SLAB;\n"
+           "    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, args->k_batch_stride,\n"
+           "              args->k_row_stride, 0, RING_KEYS, columns, keys);\n"
+           "    // What comes next is loaded a slab's use later: V, whose table may be another one,\n"
+           "    if (slab == K_SLABS - 1 && pipe->batch->ragged.page_table_v != 0)\n"
+           "      ask_for_pages(pipe, n, pipe->batch->ragged.page_table_v);\n"
+           "  } else {\n"
+           "    const int key = (slab - K_SLABS) * V_SLAB;\n"
+           "    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, args->v_batch_stride, args->v_row_stride, key,\n"
+           "              V_SLAB, HEAD_DIM_V, keys - key);\n"
+           "    // and the next key block.\n"
+           "    if (slab == SLABS - 1 && n > pipe->block_begin)\n"
+           "      ask_for_pages(pipe, n - 1, 0);\n"
            "  }\n"
            "}\n"
            "\n");

@@ -522,11 +522,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n"
          "// Places of units that are known and not yet stored, each with two barriers: at its \"full\" one the\n"
          "// producer's third warp arrives, at its \"empty\" one each warp that has read the unit for the last\n"
-         "// time. Behind them a barrier a stage: V is there, before what follows a sequence's last key was\n"
-         "// made zeros.\n"
+         "// time. Behind them one where the producer's first warp arrives when it has asked for the unit's last\n"
+         "// K; and a barrier a stage: V is there, before what follows a sequence's last key was made zeros.\n"
          "constexpr int UNITS = 4;\n"
          "__shared__ Unit units[UNITS];\n"
-         "__shared__ uint64_t unit_barriers[2 * UNITS + STAGES];\n");
+         "__shared__ uint64_t unit_barriers[3 * UNITS + STAGES];\n");
     if (q_ahead) {
       TEXT("// Where the output of a warpgroup's rows lies, from that of its first one on.\n"
            "__shared__ int64_t row_offsets[64];\n"
@@ -540,8 +540,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ uint32_t unit_empty(int place) {\n"
          "  return shared_address(&unit_barriers[UNITS + place]);\n"
          "}\n"
+         "__device__ __forceinline__ uint32_t unit_asked(int place) {\n"
+         "  return shared_address(&unit_barriers[2 * UNITS + place]);\n"
+         "}\n"
          "__device__ __forceinline__ uint32_t v_loaded(int stage) {\n"
-         "  return shared_address(&unit_barriers[2 * UNITS + stage]);\n"
+         "  return shared_address(&unit_barriers[3 * UNITS + stage]);\n"
          "}\n"
          "\n"
          "// What stands behind the arguments of dense kernels.\n"
@@ -1143,9 +1146,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("    // All lanes arrive and wait: they have read the unit.\n"
              "    __syncwarp();\n"
-             "    arrive_once(unit_empty(place.index));\n");
+             "    arrive_once(unit_empty(place.index));\n"
+             "    arrive_once(unit_asked(place.index));\n");
       } else {
-        TEXT("    mbarrier_arrive(unit_empty(place.index));\n");
+        TEXT("    mbarrier_arrive(unit_empty(place.index));\n"
+             "    mbarrier_arrive(unit_asked(place.index));\n");
       }
       TEXT("  }\n"
            "}\n"
@@ -1204,9 +1209,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "        // The place of Q is free later than that of the second key block.\n"
            "        if (n == unit->blocks.end - 1)\n"
            "          load_q(args, shared, q_parity, unit);\n"
+           "        if (n == unit->blocks.begin)\n"
+           "          mbarrier_arrive(unit_asked(place.index));\n"
            "        load_v(args, shared, &v_stage, unit, n, kv_head);\n"
            "      }\n"
            "      q_parity ^= 1;\n"
+           "    } else {\n"
+           "      mbarrier_arrive(unit_asked(place.index));\n"
            "    }\n"
            "    mbarrier_arrive(unit_empty(place.index));\n"
            "  }\n"
@@ -1280,14 +1289,28 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
     }
+    TEXT("// Hands over the unit at a place and, before a ticket is asked for, waits until the next unit is\n"
+         "// nearly due: until the producer has asked for all K of this one or, where that is little or little\n"
+         "// of it is on the way then, of one of the two before. A ticket that is taken earlier keeps its unit\n"
+         "// from thread blocks that are free.\n"
+         "constexpr int BLOCKS_AHEAD = 4;\n"
+         "__device__ __forceinline__ void hand_over(Stage place, bool asks) {\n"
+         "  const int count = units[place.index].blocks.end - units[place.index].blocks.begin;\n"
+         "  const int before = count > BLOCKS_AHEAD && STAGES > 2 ? 0 : count > BLOCKS_AHEAD / 2 ? 1 : 2;\n"
+         "  const int index = place.index - before;\n"
+         "  mbarrier_arrive(unit_full(place.index));\n"
+         "  // The producer's first warp arrived. Before the first unit there is nothing to wait for: its phase\n"
+         "  // counts as over.\n"
+         "  if (asks)\n"
+         "    wait_for_phase(unit_asked((index + UNITS) % UNITS), place.parity ^ (index < 0));\n"
+         "}\n"
+         "\n");
     if (ready) {
       TEXT("// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
            "// there are places. It walks through the sequences in the order that is ready, 32 at a time, with\n"
            "// the lengths that they have now. What the order names next is asked for 32 sequences ahead, and a\n"
            "// sequence's lengths are read beside its place, before it is known whether it comes here: so 32\n"
-           "// sequences take one read of the memory's. ");
-      STRING(split ? "A ticket is asked for when a unit's last split is there." : "Tickets are asked for one unit ahead.");
-      TEXT("\n"
+           "// sequences take one read of the memory's. A ticket is asked for when a unit is nearly loaded.\n"
            "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
            "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n"
@@ -1303,12 +1326,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
            "    // All who read the unit that was here arrived; hands over the place.\n"
            "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
-           "    int next = number;\n");
-      if (!split) {
-        TEXT("    if (lane == 0 && ragged->ticket != nullptr)\n"
-             "      next = (int)atomic_increment(ragged->ticket);\n");
-      }
-      TEXT("    while (end <= number && found < batch && step - lane < 2 * batch - 32) {\n"
+           "    int next = number;\n"
+           "    while (end <= number && found < batch && step - lane < 2 * batch - 32) {\n"
            "      step += 32;\n"
            "      const bool there = 0 <= named && named < batch;\n"
            "      sequence = there ? named : 0;\n"
@@ -1342,22 +1361,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      const attnpress_sequence_units of = describe_sequence(args, sequence);\n");
       if (split) {
         TEXT("      split = write_split(&units[place.index], args, &of, number - first, split);\n"
-             "      mbarrier_arrive(unit_full(place.index));\n"
-             "      if (split < 0)\n"
-             "        next = (int)gridDim.x +\n"
-             "               (ragged->ticket != nullptr ? (int)atomic_increment(ragged->ticket) : number);\n");
+             "      const bool asks = split < 0 && ragged->ticket != nullptr;\n"
+             "      hand_over(place, asks);\n"
+             "      if (asks)\n"
+             "        next = (int)atomic_increment(ragged->ticket);\n"
+             "      next += split < 0 ? (int)gridDim.x : 0;\n");
       } else {
         TEXT("      write_unit(&units[place.index], args, &of, number - first);\n"
-             "      mbarrier_arrive(unit_full(place.index));\n");
+             "      const bool asks = ragged->ticket != nullptr;\n"
+             "      hand_over(place, asks);\n"
+             "      if (asks)\n"
+             "        next = (int)atomic_increment(ragged->ticket);\n"
+             "      next += (int)gridDim.x;\n");
       }
       TEXT("    }\n"
-           "    // From the lane that asked for it.\n");
-      if (split) {
-        TEXT("    number = __shfl_sync(0xffffffff, next, at);\n");
-      } else {
-        TEXT("    number = (int)gridDim.x + __shfl_sync(0xffffffff, next, 0);\n");
-      }
-      TEXT("  }\n"
+           "    // From the lane that asked for it.\n"
+           "    number = __shfl_sync(0xffffffff, next, at);\n"
+           "  }\n"
            "  if (lane == 0) {\n"
            "    units[place.index].position_begin = -1;\n"
            "    mbarrier_arrive(unit_full(place.index));\n"
@@ -1366,9 +1386,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "\n");
     } else {
       TEXT("// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
-           "// there are places. ");
-      STRING(split ? "A ticket is asked for when a unit's last split is there." : "Tickets are asked for one unit ahead.");
-      TEXT("\n"
+           "// there are places. A ticket is asked for when a unit is nearly loaded.\n"
            "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
            "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n");
@@ -1395,27 +1413,22 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
              "    if (lane == 0) {\n"
              "      split = write_split(&units[place.index], args, number, at, split);\n"
-             "      mbarrier_arrive(unit_full(place.index));\n"
+             "      hand_over(place, split < 0);\n"
              "      if (split < 0)\n"
              "        next = (int)gridDim.x + (int)atomic_increment(ragged->ticket);\n"
              "    }\n");
       } else {
         TEXT("    int next = 0;\n"
-             "    if (lane == 0)\n"
-             "      next = (int)atomic_increment(ragged->ticket);\n"
              "    at = find_sequence(ragged->first_unit, batch, number, at);\n"
              "    if (lane == 0) {\n"
              "      write_unit(&units[place.index], args, number, at);\n"
-             "      mbarrier_arrive(unit_full(place.index));\n"
+             "      hand_over(place, true);\n"
+             "      next = (int)gridDim.x + (int)atomic_increment(ragged->ticket);\n"
              "    }\n");
       }
-      TEXT("    // From the lane that asked for it.\n");
-      if (split) {
-        TEXT("    number = __shfl_sync(0xffffffff, next, 0);\n");
-      } else {
-        TEXT("    number = (int)gridDim.x + __shfl_sync(0xffffffff, next, 0);\n");
-      }
-      TEXT("  }\n"
+      TEXT("    // From the lane that asked for it.\n"
+           "    number = __shfl_sync(0xffffffff, next, 0);\n"
+           "  }\n"
            "  if (lane == 0) {\n"
            "    units[place.index].position_begin = -1;\n"
            "    mbarrier_arrive(unit_full(place.index));\n"
@@ -3474,6 +3487,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + ");
     INTEGER(values_apart ? 3 : 2);
     TEXT(");\n"
+         "      mbarrier_init(unit_asked(place), 1);\n"
          "    }\n");
   } else if (has_map) {
     TEXT("    for (int place = 0; place < UNITS; ++place) {\n"

@@ -25,6 +25,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
   int32_t cut = (rows == AP_LAYERNORM_ROWS_CUT) ? 1 : 0;
   int32_t few = (row_threads <= 32) ? 1 : 0;
+  int32_t by_lanes = ((cut && ((row_threads == 16) || (row_threads == 32))) && (cols <= (((dtype != AP_LAYERNORM_DTYPE_FP32) ? 32 : 16) * row_threads))) ? 1 : 0;
   int32_t of_cluster = (row_threads > threads) ? 1 : 0;
   int32_t edges = (dtype == AP_LAYERNORM_DTYPE_FP32) ? 3 : 7;
   int32_t wide = ((dtype != AP_LAYERNORM_DTYPE_FP32) && (cols <= ((few ? 24 : 32) * row_threads))) ? 1 : 0;
@@ -65,8 +66,12 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
     TEXT("// Rows are whole vectors; y may be x.\n");
   }
   if (few) {
-    TEXT("// ROW_THREADS lanes share a row, a warp has ROWS at a time. They are replaced by those of y, which the\n"
-         "// copy engine takes back.\n");
+    TEXT("// ROW_THREADS lanes share a row, a warp has ROWS at a time. They are replaced by those of y, which ");
+    STRING(by_lanes ? "lanes" : "the");
+    TEXT("\n"
+         "// ");
+    STRING(by_lanes ? "take" : "copy engine takes");
+    TEXT(" back.\n");
   } else {
     TEXT("// ROW_THREADS threads share a row. Its warps tell each other what they have of it; meanwhile they\n"
          "// add up the next one.\n");
@@ -215,20 +220,33 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "\n");
   if (few) {
     if (cut) {
-      TEXT("// Takes y of `rows` rows of a warp back to `to`, the first of which begins `odd` elements after\n"
-           "// `place` does: their whole vectors by the copy engine, and what lies beside those by lanes. Called\n"
-           "// by all.\n"
-           "__device__ __forceinline__ void take_part(unsigned char *to, int columns, int rows, int odd,\n"
+      TEXT("// Takes y of `rows` rows of a warp back to `to`, the first of which begins `odd` elements after\n");
+      if (by_lanes) {
+        TEXT("// `place` does: a lane their whole vectors that are its own of lines of 128 bytes, and an element of\n"
+             "// what lies beside those. Called by all.\n");
+      } else {
+        TEXT("// `place` does: their whole vectors by the copy engine, and what lies beside those by lanes. Called\n"
+             "// by all.\n");
+      }
+      TEXT("__device__ __forceinline__ void take_part(unsigned char *to, int columns, int rows, int odd,\n"
            "                                          unsigned char *place) {\n"
            "  const int lane = threadIdx.x % 32, end = odd + rows * columns;\n"
            "  const int at = lane < ELEMENTS ? lane : end / ELEMENTS * ELEMENTS + lane - ELEMENTS;\n"
            "  if ((lane < ELEMENTS && odd != 0 && lane >= odd) ||\n"
            "      (lane >= ELEMENTS && lane < 2 * ELEMENTS && at < end))\n"
-           "    store_element(to, SIZE, at, load_element(place, SIZE, at));\n"
-           "  const int skipped = odd == 0 ? 0 : 16;\n"
-           "  if (lane == 0)\n"
-           "    bulk_store(to + skipped, shared_address(place) + skipped, end / ELEMENTS * 16 - skipped);\n"
-           "}\n");
+           "    store_element(to, SIZE, at, load_element(place, SIZE, at));\n");
+      if (by_lanes) {
+        TEXT("  const int first = odd == 0 ? 0 : 1, own = lane - (int)((uint64_t)to / 16 % 8);\n"
+             "#pragma unroll\n"
+             "  for (int i = own; i < own + ROWS * ROW_VECTORS + 7; i += 32)\n"
+             "    if (i >= first && i < end / ELEMENTS)\n"
+             "      *(uint4 *)(to + i * 16) = *(const uint4 *)(place + i * 16);\n");
+      } else {
+        TEXT("  const int skipped = odd == 0 ? 0 : 16;\n"
+             "  if (lane == 0)\n"
+             "    bulk_store(to + skipped, shared_address(place) + skipped, end / ELEMENTS * 16 - skipped);\n");
+      }
+      TEXT("}\n");
     } else {
       TEXT("// Takes y of a warp's rows from `row` on back, of `bytes` each. By one lane.\n"
            "__device__ __forceinline__ void take_part(const Args *args, int64_t row, uint32_t place, int bytes) {\n"
@@ -844,37 +862,50 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "    // The copy engine, which lane 0 asks, sees what all have written.\n"
          "    fence_proxy_async();\n"
          "    __syncwarp();\n");
-    if (cut) {
-      TEXT("    if (ROWS < ELEMENTS || round + 1 == count)\n"
-           "      take_part(y, columns, (int)min(args.rows - row, (int64_t)ROWS), warp_odd, place);\n"
-           "    else if (lane == 0)\n"
-           "      bulk_store(y, places + here * PLACE_BYTES, bytes);\n"
+    if (by_lanes) {
+      TEXT("    take_part(y, columns, (int)min(args.rows - row, (int64_t)ROWS), warp_odd, place);\n"
            "    y += y_step;\n"
-           "    if (lane == 0) {\n"
-           "      bulk_commit();\n");
+           "    // All lanes arrive and wait: they have taken the rows. Others take their place.\n"
+           "    __syncwarp();\n"
+           "    if (lane == 0 && round + SLOTS < count) {\n"
+           "      send_part(&args, row + SLOTS * step, from, round + 1 + SLOTS == count ? last_bytes : bytes,\n"
+           "                places + here * PLACE_BYTES, barrier + here * 8);\n"
+           "      from += x_step;\n"
+           "    }\n"
+           "  }\n");
     } else {
-      TEXT("    if (lane == 0) {\n"
-           "      take_part(&args, row, places + here * PLACE_BYTES, bytes);\n");
+      if (cut) {
+        TEXT("    if (ROWS < ELEMENTS || round + 1 == count)\n"
+             "      take_part(y, columns, (int)min(args.rows - row, (int64_t)ROWS), warp_odd, place);\n"
+             "    else if (lane == 0)\n"
+             "      bulk_store(y, places + here * PLACE_BYTES, bytes);\n"
+             "    y += y_step;\n"
+             "    if (lane == 0) {\n"
+             "      bulk_commit();\n");
+      } else {
+        TEXT("    if (lane == 0) {\n"
+             "      take_part(&args, row, places + here * PLACE_BYTES, bytes);\n");
+      }
+      TEXT("      // What was taken back before has been read: later rows take its place.\n"
+           "      bulk_wait_read(1);\n"
+           "      const int before = here == 0 ? SLOTS - 1 : here - 1;\n"
+           "      if (round > 0 && round + SLOTS - 1 < count) {\n");
+      if (cut) {
+        TEXT("        send_part(&args, row + (SLOTS - 1) * step, from,\n"
+             "                  round + SLOTS == count ? last_bytes : bytes, places + before * PLACE_BYTES,\n"
+             "                  barrier + before * 8);\n");
+      } else {
+        TEXT("        send_part(&args, row + (SLOTS - 1) * step, from, bytes, places + before * PLACE_BYTES,\n"
+             "                  barrier + before * 8);\n");
+      }
+      TEXT("        from += x_step;\n"
+           "      }\n"
+           "    }\n"
+           "  }\n"
+           "  // Shared memory is there until the last rows have been taken.\n"
+           "  if (lane == 0)\n"
+           "    bulk_wait_read(0);\n");
     }
-    TEXT("      // What was taken back before has been read: later rows take its place.\n"
-         "      bulk_wait_read(1);\n"
-         "      const int before = here == 0 ? SLOTS - 1 : here - 1;\n"
-         "      if (round > 0 && round + SLOTS - 1 < count) {\n");
-    if (cut) {
-      TEXT("        send_part(&args, row + (SLOTS - 1) * step, from,\n"
-           "                  round + SLOTS == count ? last_bytes : bytes, places + before * PLACE_BYTES,\n"
-           "                  barrier + before * 8);\n");
-    } else {
-      TEXT("        send_part(&args, row + (SLOTS - 1) * step, from, bytes, places + before * PLACE_BYTES,\n"
-           "                  barrier + before * 8);\n");
-    }
-    TEXT("        from += x_step;\n"
-         "      }\n"
-         "    }\n"
-         "  }\n"
-         "  // Shared memory is there until the last rows have been taken.\n"
-         "  if (lane == 0)\n"
-         "    bulk_wait_read(0);\n");
   } else {
     TEXT("  const float per_value = 1.0f / count_columns_of(columns, part); // of the warp's\n");
     if (norm == AP_LAYERNORM_NORM_LAYER) {
