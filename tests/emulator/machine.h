@@ -69,7 +69,7 @@ typedef struct machine {
   thread threads[THREADS_MAX];
   warp warps[WARPS_MAX], groups[GROUPS_MAX];
   uint16_t ready[THREADS_MAX]; /* a ring */
-  int ready_first, ready_count;
+  int ready_first, ready_count, ready_of_group[GROUPS_MAX];
   fiber program; /* the stack of emulated_run() */
 
   uintptr_t stack_begin; /* the current thread's */

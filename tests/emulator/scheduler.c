@@ -15,12 +15,15 @@ enum { STACK_BYTES = 256 * 1024 };
 static void make_ready(int thread) {
   m->threads[thread].state = THREAD_READY;
   m->ready[(m->ready_first + m->ready_count++) % THREADS_MAX] = (uint16_t)thread;
+  ++m->ready_of_group[thread / GROUP_LANES];
 }
 
 static uint32_t random_state; /* set before each block: what is seen is the same from run to run */
 
 /* The place in the ring of the first ready thread of a warpgroup; 0 where it has none. */
 static int place_of_group(int group) {
+  if (m->ready_of_group[group] == 0)
+    return 0;
   for (int i = 0; i < m->ready_count; ++i)
     if (m->ready[(m->ready_first + i) % THREADS_MAX] / GROUP_LANES == group)
       return i;
@@ -42,6 +45,7 @@ static int take_ready(void) {
   *chosen = m->ready[m->ready_first];
   m->ready_first = (m->ready_first + 1) % THREADS_MAX;
   --m->ready_count;
+  --m->ready_of_group[thread / GROUP_LANES];
   return thread;
 }
 
@@ -93,6 +97,7 @@ static void run_block(unsigned block) {
   m->block = block;
   random_state = block;
   m->at_barrier = m->exited = m->ready_count = m->ready_first = 0;
+  memset(m->ready_of_group, 0, sizeof m->ready_of_group);
   memset(m->warps, 0, sizeof m->warps);
   memset(m->groups, 0, sizeof m->groups);
   m->async = 0;
@@ -109,10 +114,9 @@ static void run_block(unsigned block) {
   for (int t = 0; t < m->thread_count; ++t) {
     cp_async_reset(&m->threads[t]);
     fiber_start(&m->threads[t].fiber, thread_main);
-    make_ready(t);
+    if (t > 0)
+      make_ready(t);
   }
-  --m->ready_count; /* thread 0 begins */
-  m->ready_first = 1 % THREADS_MAX;
   m->current = 0;
   m->stack_begin = (uintptr_t)m->threads[0].fiber.stack;
   fiber_switch(&m->program, &m->threads[0].fiber);

@@ -41,6 +41,7 @@ typedef struct chunk {
 
 typedef struct listed_read {
   access read;
+  uint32_t granule;
   uint32_t next;
 } listed_read;
 
@@ -50,6 +51,8 @@ static size_t granule_count;
 static uint32_t block_epoch; /* the block's first stamp */
 static listed_read *reads;   /* of this block */
 static uint32_t read_count, read_capacity;
+static uint32_t *read_slots; /* twice as many: 1 + place in `reads`, by the hash of granule and
+                                thread, or behind it; 0: free */
 
 void shared_reset(void) {
   const emulated_module *module = m->launch->module;
@@ -65,6 +68,8 @@ void shared_reset(void) {
   }
   block_epoch = m->floor; /* what earlier blocks did is forgotten */
   read_count = 0;
+  if (read_slots != NULL)
+    memset(read_slots, 0, 2 * (size_t)read_capacity * sizeof *read_slots);
   const size_t dynamic_offset = module->dynamic_begin - module->shared_begin;
   const size_t behind = dynamic_offset + EMULATED_SHARED_BYTES_MAX;
   unsigned char *shared = (unsigned char *)module->shared_begin;
@@ -182,20 +187,45 @@ static int read_is_known(int thread, const access *read) {
 
 /* ---- Lists of reads, where more than one has to be known ------------------------------------- */
 
-static void list_read(granule *g, const access *read) {
-  for (uint32_t i = g->others; i != 0; i = reads[i - 1].next)
-    if (reads[i - 1].read.thread == read->thread) {
-      reads[i - 1].read = *read;
-      return;
-    }
-  if (read_count == read_capacity) {
-    read_capacity = read_capacity ? 2 * read_capacity : 4096;
-    reads = realloc(reads, read_capacity * sizeof *reads);
-    if (reads == NULL)
-      abort();
+/* Where the place of a thread's read of a granule stands, or is to stand. */
+static uint32_t *read_slot(uint32_t granule_index, uint16_t thread) {
+  const uint32_t mask = 2 * read_capacity - 1;
+  const uint32_t hash = (granule_index * 0x9e3779b1u + thread) * 0x85ebca6bu;
+  for (uint32_t i = hash ^ hash >> 16;; ++i) {
+    uint32_t *slot = &read_slots[i & mask];
+    if (*slot == 0 ||
+        (reads[*slot - 1].granule == granule_index && reads[*slot - 1].read.thread == thread))
+      return slot;
   }
-  reads[read_count++] = (listed_read){*read, g->others};
-  g->others = read_count;
+}
+
+static void grow_reads(void) {
+  read_capacity = read_capacity ? 2 * read_capacity : 4096;
+  reads = realloc(reads, read_capacity * sizeof *reads);
+  free(read_slots);
+  read_slots = calloc(2 * (size_t)read_capacity, sizeof *read_slots);
+  if (reads == NULL || read_slots == NULL)
+    abort();
+  for (uint32_t i = 0; i < read_count; ++i)
+    *read_slot(reads[i].granule, reads[i].read.thread) = i + 1;
+}
+
+/* The latest read of each thread is listed. One from before the floor is in no list any more. */
+static void list_read(granule *g, const access *read) {
+  if (read_count == read_capacity)
+    grow_reads();
+  const uint32_t granule_index = (uint32_t)(g - granules);
+  uint32_t *slot = read_slot(granule_index, read->thread);
+  if (*slot == 0) {
+    reads[read_count++] = (listed_read){{0}, granule_index, 0};
+    *slot = read_count;
+  }
+  listed_read *listed = &reads[*slot - 1];
+  if (listed->read.stamp < m->floor) {
+    listed->next = g->others;
+    g->others = *slot;
+  }
+  listed->read = *read;
 }
 
 static void note_read(granule *g, const access *read) {

@@ -314,15 +314,23 @@ int table_of_sources(const table_options *o, char **paths, int count) {
   return run_names(&n, o);
 }
 
+/* Whether the default set has a kernel of this pass and these head dims. */
 static int in_default_set(const ap_variant *v) {
-  for (size_t i = 0; i < ap_default_set_count; ++i) {
-    ap_variant other;
-    if (ap_variant_parse(ap_default_set[i].stem, &other) == ATTNPRESS_OK &&
-        other.family == v->family && other.axis[AP_ATTENTION_PASS] == v->axis[AP_ATTENTION_PASS] &&
-        other.axis[AP_ATTENTION_HDIM] == v->axis[AP_ATTENTION_HDIM] &&
-        other.axis[AP_ATTENTION_HDIM_V] == v->axis[AP_ATTENTION_HDIM_V])
-      return 1;
+  static ap_variant *all; /* parsed once */
+  if (all == NULL) {
+    all = calloc(ap_default_set_count, sizeof *all);
+    if (all == NULL)
+      abort();
+    for (size_t i = 0; i < ap_default_set_count; ++i)
+      if (ap_variant_parse(ap_default_set[i].stem, &all[i]) != ATTNPRESS_OK)
+        all[i].family = -1;
   }
+  for (size_t i = 0; i < ap_default_set_count; ++i)
+    if (all[i].family == v->family &&
+        all[i].axis[AP_ATTENTION_PASS] == v->axis[AP_ATTENTION_PASS] &&
+        all[i].axis[AP_ATTENTION_HDIM] == v->axis[AP_ATTENTION_HDIM] &&
+        all[i].axis[AP_ATTENTION_HDIM_V] == v->axis[AP_ATTENTION_HDIM_V])
+      return 1;
   return 0;
 }
 
