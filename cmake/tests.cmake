@@ -109,7 +109,8 @@ foreach(source IN LISTS python_tests)
 endforeach()
 
 # The longest begin first, so that the others run beside them.
-foreach(name pytest_test_generator pytest_test_render test_cpu)
+foreach(name pytest_test_generator pytest_test_bench pytest_test_torch_graphs pytest_test_render
+    pytest_test_examples pytest_test_families test_cpu)
   set_tests_properties(${name} PROPERTIES COST 100)
 endforeach()
 

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Each fuzzer for ATTNPRESS_FUZZ_SECONDS (10), with address checks: by clang's libFuzzer where there
-# is one, else by tests/fuzz/main.c with a seed of its own. What libFuzzer finds interesting is kept
-# in the build folder for the next run.
+# The fuzzers beside each other, for ATTNPRESS_FUZZ_SECONDS (15), with address checks: by clang's
+# libFuzzer where there is one, else by tests/fuzz/main.c with a seed of its own. What libFuzzer
+# finds interesting is kept in the build folder for the next run.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/sanitized.sh"
-seconds=${ATTNPRESS_FUZZ_SECONDS:-10}
+seconds=${ATTNPRESS_FUZZ_SECONDS:-15}
 fuzzers="fuzz_entry fuzz_forward fuzz_stem"
 compiler=${CC:-cc}
 
@@ -27,11 +27,16 @@ fi
 
 # shellcheck disable=SC2086
 build_sanitized fuzz "$compiler" "$sanitizers" $fuzzers fake_cuda
-for fuzzer in $fuzzers; do
-  corpus=$here/fuzz/corpus/${fuzzer#fuzz_} found=$build/fuzz/found/$fuzzer
+run() { # FUZZER
+  corpus=$here/fuzz/corpus/${1#fuzz_} found=$build/fuzz/found/$1
   mkdir -p "$found"
-  ATTNPRESS_BUILD_DIR=$build/fuzz TMPDIR=$folder "$build/fuzz/tests/fuzz/$fuzzer" \
+  ATTNPRESS_BUILD_DIR=$build/fuzz TMPDIR=$folder "$build/fuzz/tests/fuzz/$1" \
     -max_total_time="$seconds" -max_len=1024 -artifact_prefix="$build/fuzz/" \
-    "$found" "$corpus" >"$folder/log" 2>&1 || { tail -n 60 "$folder/log" >&2; fail "$fuzzer"; }
-  echo "ok: $fuzzer, $compiler, $seconds s: $(tail -n 1 "$folder/log")"
+    "$found" "$corpus" >"$folder/$1.log" 2>&1 && touch "$folder/$1.ok"
+}
+for fuzzer in $fuzzers; do run "$fuzzer" & done
+wait
+for fuzzer in $fuzzers; do
+  [ -f "$folder/$fuzzer.ok" ] || { tail -n 60 "$folder/$fuzzer.log" >&2; fail "$fuzzer"; }
+  echo "ok: $fuzzer, $compiler, $seconds s: $(tail -n 1 "$folder/$fuzzer.log")"
 done
