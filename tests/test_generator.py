@@ -33,6 +33,7 @@ from generator.__main__ import main
 from generator.attention.rules import (
     ROW_TILES,
     consumers,
+    fill,
     fit,
     limits,
     make_tile,
@@ -89,6 +90,13 @@ def test_every_variant_has_a_legal_tile() -> None:
                 more = variant.replace(decode=False, shared=False)
                 assert tile.block_n == tile_of(more).block_n
         assert problems(variant, filled(variant)) == [], f"by the rule: {variant.stem}"
+
+
+def test_the_rule_does_not_look_at_rule_any() -> None:
+    """A sample, with the head dims that most rows of tiles name."""
+    named = [variant for variant in EVERY if variant.hdim in (64, 128)]
+    for variant in (*named, *EVERY[::5], *featured(500)):
+        assert fill(variant) == filled(variant), variant.stem
 
 
 def test_shared_splits_have_the_key_blocks_of_others() -> None:
