@@ -496,7 +496,7 @@ static void test_launch_packed_rows(void **state) {
        "layernorm_fwd_packed_cols5120_fp32_wfp32_sm90"},
       {5001, 5001, 0x10004, 0x2000000, ATTNPRESS_FP32, 0, "layernorm_fwd_cols6144_fp32_wfp32_sm80"},
       {16381, 16381, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
-       "layernorm_fwd_packed_cols16384_fp32_wfp32_sm90"},
+       "layernorm_fwd_cut_cols16384_fp32_wfp32_sm90"},
       {16385, 16385, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
        "layernorm_fwd_cut_cols20480_fp32_wfp32_sm90"},
       {30001, 30001, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
@@ -605,7 +605,7 @@ static void test_packed_steps(void **state) {
     assert_true(columns <= cols + (i % 3 == 2 ? 0 : 7));
     ++packed;
   }
-  assert_true(packed > 1000 && cut > 5000);
+  assert_true(packed > 500 && cut > 5000);
 }
 
 /* Blocks that walk over odd rows go on by a multiple of eight rows, or have one round of them. */
