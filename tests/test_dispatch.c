@@ -1497,6 +1497,30 @@ static void test_splits_of_sequences(void **state) {
   }
 }
 
+/** A split of many wide sequences has twice as much to read, as its part is as wide; but not where its
+ * longest sequences would keep thread blocks for long. */
+static void test_bytes_of_a_split(void **state) {
+  (void)state;
+  enum { KB = 1024 };
+  static const struct {
+    int batch, heads_q, heads_kv, seqlen_k, hdim, want_kb;
+  } rows[] = {
+      {64, 32, 8, 16384, 128, 1024}, {64, 16, 4, 16384, 256, 1024}, {64, 64, 8, 16384, 64, 512},
+      {8, 32, 8, 16384, 128, 512},   {8, 32, 8, 131072, 128, 512},  {16, 16, 4, 16384, 256, 512},
+      {24, 32, 8, 4096, 128, 512},   {1, 32, 8, 131072, 128, 512},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv, 1,
+                                      rows[i].seqlen_k, rows[i].hdim);
+    ap_plan plan;
+    problem.sequences = AP_ATTENTION_SEQUENCES_PAGED;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    const int keys = plan.key_blocks_per_split * plan.tile.field[AP_ATTENTION_TILE_BLOCK_N];
+    if (keys * 4 * rows[i].hdim != rows[i].want_kb * KB)
+      fail_msg("row %zu: %d keys of a split", i, keys);
+  }
+}
+
 static void test_too_large(void **state) {
   (void)state;
   ap_problem problem = make_problem(1 << 16, 1 << 10, 1 << 10, 1 << 12, 64, 64);
@@ -1688,6 +1712,7 @@ int main(void) {
       cmocka_unit_test(test_split_plan),
       cmocka_unit_test(test_combine_rows),
       cmocka_unit_test(test_splits_of_sequences),
+      cmocka_unit_test(test_bytes_of_a_split),
       cmocka_unit_test(test_too_large),
       cmocka_unit_test(test_ranges),
       cmocka_unit_test(test_range_bounds),

@@ -18,6 +18,10 @@ enum {
   /* Short queries of sequences of which only bounds are known: a split has at least so much of K and
    * V, however long its sequence is, so that no thread block has much more to do than another. */
   SEQUENCE_SPLIT_BYTES = 512 * 1024,
+  /* Twice that where columns of K and V are so many, as a part of O is as wide, and where splits of
+   * that size still are so many times the device's slots that none of them lasts to the end. */
+  SEQUENCE_WIDE_COLUMNS = 256,
+  SEQUENCE_LONG_WAVES = 8,
   /* As SPLIT_WAVES_MAX: thread blocks that find no keys cost time, too. */
   SEQUENCE_WAVES_MAX = 64,
   /* So many without splits, and the others make up for the longest, unless few heads share their keys,
@@ -37,6 +41,7 @@ enum {
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
+#define SEQUENCE_FILL    0.75 /* of the slots: row blocks that ask for all that the memory gives */
 
 int64_t ap_least_key_blocks(const ap_tile *tile) {
   return tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? DECODE_KEY_BLOCKS_MIN : ROUNDS_KEY_BLOCKS_MIN;
@@ -144,12 +149,19 @@ static int split_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
   return tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? 1 : ap_blocks_per_sm(tile, device);
 }
 
-/** Key blocks that a split of a sequence has at least. */
-static int64_t sequence_split_blocks(const ap_problem *problem, const ap_tile *tile) {
-  const int64_t block_bytes = (int64_t)tile->field[AP_ATTENTION_TILE_BLOCK_N] *
-                              (problem->hdim + problem->hdim_v) * (int64_t)sizeof(uint16_t);
-  const int64_t blocks = SEQUENCE_SPLIT_BYTES / block_bytes;
-  return blocks > ROUNDS_KEY_BLOCKS_MIN ? blocks : ROUNDS_KEY_BLOCKS_MIN;
+/** Key blocks that a split of a sequence has at least, for `blocks` thread blocks of one split, whose
+ * longest may have `key_blocks`. */
+static int64_t sequence_split_blocks(const ap_problem *problem, const ap_tile *tile, int64_t blocks,
+                                     int64_t key_blocks, int64_t slots) {
+  const int64_t columns = problem->hdim + problem->hdim_v;
+  const int64_t block_bytes =
+      (int64_t)tile->field[AP_ATTENTION_TILE_BLOCK_N] * columns * (int64_t)sizeof(uint16_t);
+  int64_t least = SEQUENCE_SPLIT_BYTES / block_bytes;
+  if (least < ROUNDS_KEY_BLOCKS_MIN)
+    least = ROUNDS_KEY_BLOCKS_MIN;
+  const int fills = (double)blocks >= SEQUENCE_FILL * (double)slots;
+  const int many = blocks * ceil_div(key_blocks, 2 * least) >= SEQUENCE_LONG_WAVES * slots;
+  return columns >= SEQUENCE_WIDE_COLUMNS && fills && many ? 2 * least : least;
 }
 
 /** Splits of sequences whose longest may have `key_blocks`, for `blocks` thread blocks of one split, in
@@ -690,8 +702,9 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
   }
   if (!plan->variant.axis[AP_ATTENTION_DECODE])
     return count;
-  const int64_t more = sequence_splits(blocks, key_blocks, sequence_split_blocks(problem, tile),
-                                       slots, ap_group_of(problem));
+  const int64_t split_blocks = sequence_split_blocks(problem, tile, blocks, key_blocks, slots);
+  const int64_t more =
+      sequence_splits(blocks, key_blocks, split_blocks, slots, ap_group_of(problem));
   if (more <= count)
     return count;
   *least = ceil_div(key_blocks, more);
