@@ -106,8 +106,9 @@ struct Unit {
 
 // Places of units that are known and not yet stored, each with two barriers: at its "full" one the
 // producer's third warp arrives, at its "empty" one each warp that has read the unit for the last
-// time. Behind them one where the producer's first warp arrives when it has asked for the unit's last
-// K; and a barrier a stage: V is there, before what follows a sequence's last key was made zeros.
+// time. Behind them one where the producer's first warp arrives when it has asked for the unit's
+// last K; and a barrier a stage: V is there, before what follows a sequence's last key was made
+// zeros.
 constexpr int UNITS = 4;
 __shared__ Unit units[UNITS];
 __shared__ uint64_t unit_barriers[3 * UNITS + STAGES];
@@ -295,8 +296,8 @@ __device__ __forceinline__ void hand_over(Stage place, bool asks) {
   const int before = count > BLOCKS_AHEAD && STAGES > 2 ? 0 : count > BLOCKS_AHEAD / 2 ? 1 : 2;
   const int index = place.index - before;
   mbarrier_arrive(unit_full(place.index));
-  // The producer's first warp arrived. Before the first unit there is nothing to wait for: its phase
-  // counts as over.
+  // The producer's first warp arrived. Before the first unit there is nothing to wait for: its
+  // phase counts as over.
   if (asks)
     wait_for_phase(unit_asked((index + UNITS) % UNITS), place.parity ^ (index < 0));
 }

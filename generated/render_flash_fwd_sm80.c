@@ -498,8 +498,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
     } else if (lanes_look_up) {
-      TEXT("// Asks for the numbers of the pages in which this lane's keys of key block `n` lie, by the table that\n"
-           "// lies `table` entries behind K's. They are waited for where they are used.\n"
+      TEXT("// Asks for the numbers of the pages in which this lane's keys of key block `n` lie, by the table\n"
+           "// that lies `table` entries behind K's. They are waited for where they are used.\n"
            "__device__ __forceinline__ void ask_for_pages(KeyPipeline *pipe, int n, int64_t table) {\n"
            "#pragma unroll\n"
            "  for (int i = 0; i < LANE_KEYS; ++i) {\n"
@@ -511,8 +511,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n"
            "// Starts the copy of `rows` keys, of `columns` columns, into a slot whose rows have `slab_columns`;\n"
-           "// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become zeros.\n"
-           "// They are keys `first` and on of the key block; lanes say to the others of a warp where theirs lie.\n"
+           "// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become\n"
+           "// zeros. They are keys `first` and on of the key block; lanes say to the others of a warp where\n"
+           "// theirs lie.\n"
            "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
            "                                          const uint16_t *global, int64_t page_stride,\n"
            "                                          int64_t row_stride, int first, int rows, int columns,\n"
