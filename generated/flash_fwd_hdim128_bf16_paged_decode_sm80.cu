@@ -82,6 +82,8 @@ __device__ __forceinline__ Work find_work(const attnpress_fwd_args *args, int bl
 __device__ __forceinline__ Row find_row(const attnpress_fwd_args *args, int position) {
   return row_at(position, CAUSAL, args->seqlen_q, args->seqlen_k);
 }
+constexpr int LANE_KEYS = ceil_div(RING_KEYS, 32); // of those that pass, that a lane looks up
+
 // The keys and values of one head on their way through a warp's ring.
 //
 // A key block passes as SLABS slabs, first the column slabs of K, then the row slabs of V. The load
@@ -92,9 +94,9 @@ struct KeyPipeline {
   const uint16_t *v;
   Pages pages;
   int key_begin; // the first key of a key block that passes through this ring
-  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its
-  // page, and its row there.
-  int page, row_of_page;
+  // Of this lane's keys of the key block whose slabs are loaded next: what the table says of their
+  // pages, and their rows there.
+  int page[LANE_KEYS], row_of_page[LANE_KEYS];
   int seqlen_k;    // less the first key of a key block that passes through this ring
   int block_begin; // the last key block that is walked over
   uint32_t ring;   // shared address of slot 0
@@ -109,24 +111,27 @@ __device__ __forceinline__ void ring_barrier() {
   __syncwarp();
 }
 
-// Where this lane's key of key block `n` lies among the sequence's pages.
-__device__ __forceinline__ PageRow place_in_block(const KeyPipeline *pipe, int n) {
+// Where this lane's key number `i` of key block `n` lies among the sequence's pages.
+__device__ __forceinline__ PageRow place_in_block(const KeyPipeline *pipe, int n, int i) {
   return place_of_key(&pipe->pages, &pipe->batch->ragged,
-                      n * BLOCK_N + pipe->key_begin + RING_THREAD);
+                      n * BLOCK_N + pipe->key_begin + i * 32 + threadIdx.x % 32);
 }
 
-// Asks for the number of the page in which that key lies, by the table that lies `table` entries
-// behind K's. It is waited for where it is used.
-__device__ __forceinline__ void ask_for_page(KeyPipeline *pipe, int n, int64_t table) {
-  const PageRow place = place_in_block(pipe, n);
-  pipe->page = pipe->pages.table[table + place.page];
-  pipe->row_of_page = place.row;
+// Asks for the numbers of the pages in which those keys lie, by the table that lies `table` entries
+// behind K's. They are waited for where they are used.
+__device__ __forceinline__ void ask_for_pages(KeyPipeline *pipe, int n, int64_t table) {
+#pragma unroll
+  for (int i = 0; i < LANE_KEYS; ++i) {
+    const PageRow place = place_in_block(pipe, n, i);
+    pipe->page[i] = pipe->pages.table[table + place.page];
+    pipe->row_of_page[i] = place.row;
+  }
 }
 
 // Starts the copy of `rows` keys, of `columns` columns, into a slot whose rows have `slab_columns`;
 // `global`: their first column in page 0. Keys from `keys` on, counted from the first, become
-// zeros. They are keys `first` and on of those that pass through the ring, of which lane l says to
-// the others where key l lies, as one offset.
+// zeros. They are keys `first` and on of those that pass through the ring; lanes say to the others
+// of a warp where theirs lie, as one offset.
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,
                                           const uint16_t *global, int64_t page_stride,
                                           int64_t row_stride, int first, int rows, int columns,
@@ -135,13 +140,22 @@ __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const
   const int column = copy_column(columns, RING_THREAD);
   const bool copies =
       RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows;
-  const int64_t key_begin = clamped_page(&pipe->batch->ragged, pipe->page) * page_stride +
-                            pipe->row_of_page * row_stride;
+  int64_t key_begin[LANE_KEYS];
+#pragma unroll
+  for (int i = 0; i < LANE_KEYS; ++i)
+    key_begin[i] = clamped_page(&pipe->batch->ragged, pipe->page[i]) * page_stride +
+                   pipe->row_of_page[i] * row_stride;
 #pragma unroll
   for (int pass = 0; pass < copy_passes(rows, columns, RING_THREADS); ++pass) {
     const int row = pass * pass_rows + copy_row(columns, RING_THREAD);
-    const int lane = min(first + row, RING_THREADS - 1);
-    const int64_t row_begin = __shfl_sync(0xffffffff, key_begin, lane);
+    const int begin = first + pass * pass_rows, end = begin + pass_rows; // keys of the pass
+    int64_t row_begin = 0;
+#pragma unroll
+    for (int i = 0; i < LANE_KEYS; ++i)
+      if (LANE_KEYS == 1 || (begin < (i + 1) * 32 && end > i * 32)) { // some may be lanes' key i
+        const int64_t found = __shfl_sync(0xffffffff, key_begin[i], (first + row) % 32);
+        row_begin = LANE_KEYS == 1 || (first + row) / 32 == i ? found : row_begin;
+      }
     const uint32_t target = slot + row * slab_columns * 2 +
                             (column * 2 ^ swizzle_of_row(slab_columns, row));
     if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))
@@ -161,14 +175,14 @@ __device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, ui
               args->k_row_stride, 0, RING_KEYS, columns, keys);
     // What comes next is loaded a slab's use later: V, whose table may be another one,
     if (slab == K_SLABS - 1 && pipe->batch->ragged.page_table_v != 0)
-      ask_for_page(pipe, n, pipe->batch->ragged.page_table_v);
+      ask_for_pages(pipe, n, pipe->batch->ragged.page_table_v);
   } else {
     const int key = (slab - K_SLABS) * V_SLAB;
     load_rows(slot, HEAD_DIM_V, pipe, pipe->v, args->v_batch_stride, args->v_row_stride, key,
               V_SLAB, HEAD_DIM_V, keys - key);
     // and the next key block.
     if (slab == SLABS - 1 && n > pipe->block_begin)
-      ask_for_page(pipe, n - 1, 0);
+      ask_for_pages(pipe, n - 1, 0);
   }
 }
 
@@ -230,7 +244,6 @@ __device__ __forceinline__ KeyPipeline open_ring(const attnpress_fwd_ragged_args
   pipe.pages = pages;
   pipe.key_begin = key_begin;
   pipe.seqlen_k = args->seqlen_k - key_begin;
-  pipe.page = pipe.row_of_page = 0; // the caller's to set
   pipe.block_begin = block_begin;
   pipe.ring = ring;
   pipe.slot = 0;
@@ -619,11 +632,11 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   KeyPipeline pipe = open_ring(&batch, &args, pages, kv_head,
                                n, block_begin, ring, first_key);
   // Of the first key block, if it was guessed.
-  const PageRow first_place = place_in_block(&pipe, n);
-  pipe.page = guessed_page;
-  pipe.row_of_page = first_place.row;
+  const PageRow first_place = place_in_block(&pipe, n, 0);
+  pipe.page[0] = guessed_page;
+  pipe.row_of_page[0] = first_place.row;
   if (n >= block_begin && (!guesses || first_place.page != guessed))
-    ask_for_page(&pipe, n, 0);
+    ask_for_pages(&pipe, n, 0);
   // K before Q, whose places take divisions.
   // There are rows; but without the conditions the compiler finds all places before it asks for any
   // key.

@@ -371,7 +371,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     }
   }
   if (lanes_look_up) {
-    TEXT("constexpr int LANE_KEYS = ceil_div(RING_KEYS, 32); // of a key block, that a lane looks up\n"
+    TEXT("constexpr int LANE_KEYS = ceil_div(RING_KEYS, 32); // of those that pass, that a lane looks up\n"
          "\n");
   }
   TEXT("// The keys and values of one head on their way through ");
@@ -391,12 +391,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  const uint16_t *v;\n"
          "  Pages pages;\n"
          "  int key_begin; // the first key of a key block that passes through this ring\n");
-    if (warps_k > 1) {
-      TEXT("  // Of this lane's key of the key block whose slabs are loaded next: what the table says of its\n"
-           "  // page, and its row there.\n"
-           "  int page, row_of_page;\n");
-    } else if (lanes_look_up) {
-      TEXT("  // The same of this lane's keys.\n"
+    if (lanes_look_up) {
+      TEXT("  // Of this lane's keys of the key block whose slabs are loaded next: what the table says of their\n"
+           "  // pages, and their rows there.\n"
            "  int page[LANE_KEYS], row_of_page[LANE_KEYS];\n");
     }
   } else {
@@ -433,78 +430,19 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("}\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-    if (warps_k > 1) {
-      TEXT("// Where this lane's key of key block `n` lies among the sequence's pages.\n"
-           "__device__ __forceinline__ PageRow place_in_block(const KeyPipeline *pipe, int n) {\n"
+    if (lanes_look_up) {
+      TEXT("// Where this lane's key number `i` of key block `n` lies among the sequence's pages.\n"
+           "__device__ __forceinline__ PageRow place_in_block(const KeyPipeline *pipe, int n, int i) {\n"
            "  return place_of_key(&pipe->pages, &pipe->batch->ragged,\n"
-           "                      n * BLOCK_N + pipe->key_begin + RING_THREAD);\n"
+           "                      n * BLOCK_N + pipe->key_begin + i * 32 + threadIdx.x % 32);\n"
            "}\n"
            "\n"
-           "// Asks for the number of the page in which that key lies, by the table that lies `table` entries\n"
-           "// behind K's. It is waited for where it is used.\n"
-           "__device__ __forceinline__ void ask_for_page(KeyPipeline *pipe, int n, int64_t table) {\n"
-           "  const PageRow place = place_in_block(pipe, n);\n"
-           "  pipe->page = pipe->pages.table[table + place.page];\n"
-           "  pipe->row_of_page = place.row;\n"
-           "}\n"
-           "\n"
-           "// Starts the copy of `rows` keys, of `columns` columns, into a slot whose rows have `slab_columns`;\n"
-           "// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become\n"
-           "// zeros. They are keys `first` and on of those that pass through the ring, of which lane l says to\n"
-           "// the others where key l lies, as one offset.\n"
-           "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
-           "                                          const uint16_t *global, int64_t page_stride,\n"
-           "                                          int64_t row_stride, int first, int rows, int columns,\n"
-           "                                          int keys) {\n"
-           "  const int pass_rows = RING_THREADS / (columns / 8);\n"
-           "  const int column = copy_column(columns, RING_THREAD);\n"
-           "  const bool copies =\n"
-           "      RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows;\n"
-           "  const int64_t key_begin = clamped_page(&pipe->batch->ragged, pipe->page) * page_stride +\n"
-           "                            pipe->row_of_page * row_stride;\n"
-           "#pragma unroll\n"
-           "  for (int pass = 0; pass < copy_passes(rows, columns, RING_THREADS); ++pass) {\n"
-           "    const int row = pass * pass_rows + copy_row(columns, RING_THREAD);\n"
-           "    const int lane = min(first + row, RING_THREADS - 1);\n"
-           "    const int64_t row_begin = __shfl_sync(0xffffffff, key_begin, lane);\n"
-           "    const uint32_t target = slot + row * slab_columns * 2 +\n"
-           "                            (column * 2 ^ swizzle_of_row(slab_columns, row));\n"
-           "    if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))\n"
-           "      cp_async_16(target, global + column + row_begin, rows <= keys || row < keys ? 16 : 0);\n"
-           "  }\n"
-           "}\n"
-           "\n"
-           "// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of\n"
-           "// their use. Keys past the end, which only a `masked` key block can have, become zeros.\n"
-           "__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
-           "                                          bool masked) {\n"
-           "  const attnpress_fwd_args *args = &pipe->batch->fwd;\n"
-           "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
-           "  if (slab < K_SLABS) {\n"
-           "    const int columns = slab < K_SLABS - 1 || HEAD_DIM % K_SLAB == 0 ? K_SLAB : HEAD_DIM % K_SLAB;\n"
-           "    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, args->k_batch_stride,\n"
-           "              args->k_row_stride, 0, RING_KEYS, columns, keys);\n"
-           "    // What comes next is loaded a slab's use later: V, whose table may be another one,\n"
-           "    if (slab == K_SLABS - 1 && pipe->batch->ragged.page_table_v != 0)\n"
-           "      ask_for_page(pipe, n, pipe->batch->ragged.page_table_v);\n"
-           "  } else {\n"
-           "    const int key = (slab - K_SLABS) * V_SLAB;\n"
-           "    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, args->v_batch_stride, args->v_row_stride, key,\n"
-           "              V_SLAB, HEAD_DIM_V, keys - key);\n"
-           "    // and the next key block.\n"
-           "    if (slab == SLABS - 1 && n > pipe->block_begin)\n"
-           "      ask_for_page(pipe, n - 1, 0);\n"
-           "  }\n"
-           "}\n"
-           "\n");
-    } else if (lanes_look_up) {
-      TEXT("// Asks for the numbers of the pages in which this lane's keys of key block `n` lie, by the table\n"
-           "// that lies `table` entries behind K's. They are waited for where they are used.\n"
+           "// Asks for the numbers of the pages in which those keys lie, by the table that lies `table` entries\n"
+           "// behind K's. They are waited for where they are used.\n"
            "__device__ __forceinline__ void ask_for_pages(KeyPipeline *pipe, int n, int64_t table) {\n"
            "#pragma unroll\n"
            "  for (int i = 0; i < LANE_KEYS; ++i) {\n"
-           "    const int key = n * BLOCK_N + pipe->key_begin + i * 32 + threadIdx.x % 32;\n"
-           "    const PageRow place = place_of_key(&pipe->pages, &pipe->batch->ragged, key);\n"
+           "    const PageRow place = place_in_block(pipe, n, i);\n"
            "    pipe->page[i] = pipe->pages.table[table + place.page];\n"
            "    pipe->row_of_page[i] = place.row;\n"
            "  }\n"
@@ -512,8 +450,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "\n"
            "// Starts the copy of `rows` keys, of `columns` columns, into a slot whose rows have `slab_columns`;\n"
            "// `global`: their first column in page 0. Keys from `keys` on, counted from the first, become\n"
-           "// zeros. They are keys `first` and on of the key block; lanes say to the others of a warp where\n"
-           "// theirs lie.\n"
+           "// zeros. They are keys `first` and on of those that pass through the ring; lanes say to the others\n"
+           "// of a warp where theirs lie, as one offset.\n"
            "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const KeyPipeline *pipe,\n"
            "                                          const uint16_t *global, int64_t page_stride,\n"
            "                                          int64_t row_stride, int first, int rows, int columns,\n"
@@ -534,13 +472,18 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "    int64_t row_begin = 0;\n"
            "#pragma unroll\n"
            "    for (int i = 0; i < LANE_KEYS; ++i)\n"
-           "      if (begin < (i + 1) * 32 && end > i * 32) { // this warp's may be among lanes' key i\n"
+           "      if (LANE_KEYS == 1 || (begin < (i + 1) * 32 && end > i * 32)) { // some may be lanes' key i\n"
            "        const int64_t found = __shfl_sync(0xffffffff, key_begin[i], (first + row) % 32);\n"
-           "        row_begin = (first + row) / 32 == i ? found : row_begin;\n"
-           "      }\n"
-           "    if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))\n"
-           "      cp_async_16(slot + row * tile_row_bytes(slab_columns) + column * 2,\n"
-           "                  global + column + row_begin, rows <= keys || row < keys ? 16 : 0);\n"
+           "        row_begin = LANE_KEYS == 1 || (first + row) / 32 == i ? found : row_begin;\n"
+           "      }\n");
+      if (warps_k > 1) {
+        TEXT("    const uint32_t target = slot + row * slab_columns * 2 +\n"
+             "                            (column * 2 ^ swizzle_of_row(slab_columns, row));\n");
+      } else {
+        TEXT("    const uint32_t target = slot + row * tile_row_bytes(slab_columns) + column * 2;\n");
+      }
+      TEXT("    if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))\n"
+           "      cp_async_16(target, global + column + row_begin, rows <= keys || row < keys ? 16 : 0);\n"
            "  }\n"
            "}\n"
            "\n"
@@ -823,11 +766,8 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "  pipe.k_row_stride = args->k_row_stride;\n"
          "  pipe.v_row_stride = args->v_row_stride;\n");
   }
-  TEXT("  pipe.seqlen_k = args->seqlen_k - key_begin;\n");
-  if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
-    TEXT("  pipe.page = pipe.row_of_page = 0; // the caller's to set\n");
-  }
-  TEXT("  pipe.block_begin = block_begin;\n"
+  TEXT("  pipe.seqlen_k = args->seqlen_k - key_begin;\n"
+       "  pipe.block_begin = block_begin;\n"
        "  pipe.ring = ring;\n"
        "  pipe.slot = 0;\n");
   if (has_map) {

@@ -1251,8 +1251,8 @@ def test_softmax_ranking() -> None:
 
 
 def test_medians_of_calls_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Buffers rotate, the call before the events is not timed, and the median is that of a call. Which
-    contender is first changes."""
+    """Buffers rotate, the call before the events is not timed, and the median is that of a call.
+    Which contender is first changes."""
     clock, made = [0.0], []
 
     class Event:

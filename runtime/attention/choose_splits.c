@@ -767,7 +767,7 @@ static int64_t rows_of_a_head(const ap_problem *problem) {
 }
 
 /** Whether they are so few that sm80's kernels have a row block for them. */
-static int may_have_few_rows(const ap_problem *problem, const ap_variant *variant) {
+static int has_few_rows_of_sm80(const ap_problem *problem, const ap_variant *variant) {
   ap_variant few = *variant;
   few.axis[AP_ATTENTION_FEW] = 1;
   return rows_of_a_head(problem) <= AP_ATTENTION_DECODE_ROWS && ap_variant_is_legal(&few);
@@ -775,7 +775,7 @@ static int may_have_few_rows(const ap_problem *problem, const ap_variant *varian
 
 /** Whether they are so few that sm90 has a kernel of its own for them, with the bits of the one for
  * more. */
-static int has_few_rows(const ap_problem *problem) {
+static int has_few_rows_of_sm90(const ap_problem *problem) {
   return rows_of_a_head(problem) <= AP_ATTENTION_FEW_ROWS && problem->mask != ATTNPRESS_WINDOW &&
          problem->hdim <= AP_ATTENTION_FEW_HDIM_MAX && problem->hdim_v <= AP_ATTENTION_FEW_HDIM_MAX;
 }
@@ -830,8 +830,9 @@ static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_
                                             ap_plan *plan) {
   const int scheduled = ap_is_scheduled(plan);
   plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
-  plan->variant.axis[AP_ATTENTION_DECODE] = scheduled && has_few_rows(problem);
-  plan->variant.axis[AP_ATTENTION_FEW] = !scheduled && may_have_few_rows(problem, &plan->variant);
+  plan->variant.axis[AP_ATTENTION_DECODE] = scheduled && has_few_rows_of_sm90(problem);
+  plan->variant.axis[AP_ATTENTION_FEW] =
+      !scheduled && has_few_rows_of_sm80(problem, &plan->variant);
   plan->variant_key = ap_variant_key(&plan->variant);
   FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
   const int64_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
