@@ -17,15 +17,13 @@ PyTorch's allocator sees them.
 With --random N the shapes are drawn by --seed, as compare.py draws them. With --window LEFT queries
 see so many keys before theirs, and no later one.
 
-With --lengths each line is a ragged batch instead: 512x128, 16x4096 (sequences by their length),
-mean:COUNT:MEAN:LEAST:MOST:SEED (drawn log-normal, clipped), or packed:TOKENS:MEAN:LEAST:MOST:SEED
-(documents that fill so many tokens). Operations are those of the lengths themselves."""
+With --lengths each line is a ragged batch instead, one of bench/ragged.py's six sets or
+COUNTxLENGTH. Operations are those of the lengths themselves."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import statistics
 import sys
@@ -43,6 +41,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 import attnpress
 from bench import libraries
 from bench.cases import Case, random_cases
+from bench.ragged import HEADS, SETS, lengths_of
 from bench.timing import device_name
 
 try:
@@ -117,33 +116,6 @@ def flash3(s: Shape, deterministic: bool = False) -> Call:
     out = flash_attn_interface.flash_attn_func(q, k, v, **s.mask, deterministic=deterministic)
     out = out[0] if isinstance(out, tuple) else out
     return lambda: torch.autograd.grad(out, (q, k, v), s.dout, retain_graph=True)
-
-
-# The heads and sets of ragged batches that are measured where --heads and --lengths name none.
-HEADS = ((32, 8, 128), (16, 16, 128), (64, 8, 64))
-SETS = (
-    "mean:64:1000:64:4096:1", "512x128", "16x4096", "1x32768", "mean:256:200:1:2048:2",
-    "packed:32768:2000:64:16384:3",
-)  # fmt: skip
-
-
-def lengths_of(text: str) -> list[int]:
-    """The lengths that a word of --lengths names."""
-    if "x" in text:
-        count, length = (int(part) for part in text.split("x"))
-        return [length] * count
-    if ":" not in text:
-        return [int(part) for part in text.split(",")]
-    kind, *numbers = text.split(":")
-    total, mean, least, most, seed = (int(number) for number in numbers)
-    draw, sigma = random.Random(seed), 1.0
-    drawn: list[int] = []
-    while (len(drawn) if kind == "mean" else sum(drawn)) < total:
-        length = int(draw.lognormvariate(math.log(mean) - sigma**2 / 2, sigma))
-        drawn.append(min(max(length, least), most))
-    if kind != "mean":
-        drawn[-1] -= sum(drawn) - total
-    return drawn
 
 
 class Batch:
@@ -231,18 +203,16 @@ def say_ratios(cells: list[dict[str, float]], names: Sequence[str], first: str) 
             print(f"{whose}of {name}: geometric mean {mean:.3f}, lowest {min(ratios):.3f}")
 
 
-def measure_lengths(o: argparse.Namespace) -> bool:
+def measure_lengths(o: argparse.Namespace, sets: dict[str, list[int]]) -> bool:
     """The table of ragged batches; whether a gradient was wrong."""
     names = ["attnpress", "deterministic", "FA2", "FA3"]
     cells = []
-    print(f"{'heads':>8}{'D':>5}{'mask':>8}{'lengths':>30}", *(f"{n:>14}" for n in names))
+    print(f"{'heads':>8}{'D':>5}{'mask':>8}{'lengths':>16}", *(f"{n:>14}" for n in names))
     wrong = False
     for heads, kv_heads, dim in o.heads or HEADS:
-        for text in o.lengths or SETS:
+        for text, lengths in sets.items():
             for mask in o.masks:
-                s = Batch(
-                    lengths_of(text), heads, kv_heads, dim, DTYPES[o.dtypes[0]], mask == "causal"
-                )
+                s = Batch(lengths, heads, kv_heads, dim, DTYPES[o.dtypes[0]], mask == "causal")
                 calls = contenders_of_batch(s)
                 times = medians(calls, o.rounds)
                 cells.append(times)
@@ -256,7 +226,7 @@ def measure_lengths(o: argparse.Namespace) -> bool:
                     said = f"{ratio:8.2f}{'' if ratio <= 1 else ' WRONG'}"
                 shown = (f"{rates[n]:14.0f}" if n in rates else f"{'-':>14}" for n in names)
                 print(
-                    f"{heads:>5}/{kv_heads:<2}{dim:5}{mask:>8}{text:>30}", *shown, said, flush=True
+                    f"{heads:>5}/{kv_heads:<2}{dim:5}{mask:>8}{text:>16}", *shown, said, flush=True
                 )
                 del s, calls
     say_ratios(cells, names[2:], "attnpress")
@@ -400,7 +370,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--memory", action="store_true", help="and the memory of a call")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", type=Path, metavar="FILE", help="a list of what was measured")
-    parser.add_argument("--lengths", nargs="*", help="ragged batches; none named: the six sets")
+    parser.add_argument(
+        "--lengths", nargs="*", metavar="SET",
+        help="ragged batches, as --sets of bench/ragged.py; none named: the six sets",
+    )  # fmt: skip
     parser.add_argument(
         "--heads", nargs="+", type=_heads,
         help="in place of --dims: 32/8/128, query heads, key heads and head dim",
@@ -415,8 +388,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if o.window >= 0 and (o.random or o.masks != ["causal"]):
         parser.error("--window is for --masks causal, and not for --random")
     if o.lengths is not None:
+        try:
+            sets = {name: lengths_of(name) for name in o.lengths or SETS}
+        except ValueError as error:
+            parser.error(str(error))
         print(f"{device_name()}, backward, TFLOP/s")
-        return int(measure_lengths(o))
+        return int(measure_lengths(o, sets))
     names = ["attnpress", "deterministic", "FA2", "cuDNN"]
     names += ["FA3", "FA3 determ."] if flash_attn_interface is not None else []
     names += ["build"] if libraries.has_build() else []
