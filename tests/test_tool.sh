@@ -205,6 +205,11 @@ check 0 compile --hdim 64 --causal --page-size 16 --ready-schedule --target sm_9
 says "flash_fwd_schedule_hdim8_bf16_ready_sm80 "
 says "flash_fwd_hdim64_bf16_causal_paged_ready_sm90 "
 says "flash_fwd_hdim64_bf16_causal_paged_sm90 "
+check 0 compile --hdim 64 --causal --page-size 16 --batch-invariant --target sm_90 --dry-run --cache-dir "$layer"
+says "flash_fwd_split_hdim64_bf16_causal_paged_sm90 "
+says "flash_fwd_split_hdim64_bf16_causal_paged_decode_shared_sm90 "
+check 2 compile --hdim 64 --batch-invariant --num-splits 2 --target sm_90
+complains "--batch-invariant does not go with --num-splits: its splits lie at fixed keys"
 check 2 compile --hdim 64 --ready-schedule --target sm_90
 complains "--ready-schedule is of the forward pass with --ragged or --page-size"
 check 2 compile --hdim 64 --ragged --backward --ready-schedule --target sm_90

@@ -246,6 +246,15 @@ static void say_splits(explanation *e, const char *cache_dir) {
   const int32_t splits = l->info.num_splits;
   const int64_t slots = (int64_t)e->device.sm_count * l->blocks_per_sm;
   tool_shape other = e->shape;
+  if (e->shape.batch_invariant) {
+    say(e,
+        splits == 1 ? "no splits but those of a batch-invariant call's fixed keys, which a thread "
+                      "block adds up itself"
+                    : "%d splits at fixed keys, as of batch-invariant calls: a row has the same "
+                      "bits in any batch",
+        (int)splits);
+    return;
+  }
   if (e->shape.num_splits != 0)
     say(e, "%d splits: asked for", (int)splits);
   else if (splits == 1)
@@ -397,6 +406,7 @@ static int measure(explanation *e) {
                    .hdim = s->hdim,
                    .hdim_v = s->hdim_v,
                    .splits = s->num_splits,
+                   .invariant = s->batch_invariant,
                    .repeat = MEASURED_CALLS,
                    .seed = 1,
                    .dtype = s->dtype,

@@ -152,6 +152,7 @@ const tool_opt tool_shape_options[] = {
     {"--seqlen-q", "N", "queries"},
     {"--seqlen-k", "N", "keys"},
     {"--num-splits", "N", "parts that the keys are split into (chosen)"},
+    {"--batch-invariant", NULL, "each row has the same bits whatever else is in the call"},
     {"--backward", NULL, "the gradients of such a call"},
     {"--deterministic", NULL, "gradients with the same bits in every run"},
     {"--ragged", NULL, "--batch sequences of different lengths, one after the other"},
@@ -243,26 +244,20 @@ int tool_shape_option(const char *command, int argc, char **argv, int *i, tool_s
     return shape->dtype ? TOOL_OK
                         : tool_usage(command, "--dtype is \"%s\"; it must be fp16 or bf16", value);
   }
-  if (strcmp(argv[*i], "--causal") == 0) {
-    shape->given = shape->causal = 1;
-    return TOOL_OK;
-  }
-  if (strcmp(argv[*i], "--backward") == 0) {
-    shape->given = shape->backward = 1;
-    return TOOL_OK;
-  }
-  if (strcmp(argv[*i], "--ragged") == 0) {
-    shape->given = shape->ragged = 1;
-    return TOOL_OK;
-  }
-  if (strcmp(argv[*i], "--ready-schedule") == 0) {
-    shape->given = shape->ready_schedule = 1;
-    return TOOL_OK;
-  }
-  if (strcmp(argv[*i], "--deterministic") == 0) {
-    shape->given = shape->deterministic = 1;
-    return TOOL_OK;
-  }
+  const struct {
+    const char *name;
+    int32_t *value;
+  } flags[] = {{"--causal", &shape->causal},
+               {"--backward", &shape->backward},
+               {"--deterministic", &shape->deterministic},
+               {"--batch-invariant", &shape->batch_invariant},
+               {"--ragged", &shape->ragged},
+               {"--ready-schedule", &shape->ready_schedule}};
+  for (size_t n = 0; n < sizeof flags / sizeof *flags; ++n)
+    if (strcmp(argv[*i], flags[n].name) == 0) {
+      shape->given = *flags[n].value = 1;
+      return TOOL_OK;
+    }
   if (score_options_flag(&shape->scores, argv[*i])) {
     shape->given = 1;
     return TOOL_OK;
@@ -298,6 +293,9 @@ int tool_shape_complete(const char *command, tool_shape *s) {
     return tool_usage(command, "--deterministic is of --backward; the forward pass always is");
   if (s->num_splits && s->backward)
     return tool_usage(command, "--num-splits is of the forward pass");
+  if (s->batch_invariant && (s->num_splits || s->backward))
+    return tool_usage(command, "--batch-invariant does not go with %s",
+                      s->backward ? "--backward" : "--num-splits: its splits lie at fixed keys");
   s->hdim_v = s->hdim_v ? s->hdim_v : s->hdim;
   s->kv_heads = s->kv_heads ? s->kv_heads : s->heads ? s->heads : 1;
   s->heads = s->heads ? s->heads : s->kv_heads;
@@ -334,10 +332,13 @@ void tool_shape_print(const tool_shape *s, char *text, size_t text_bytes) {
   score_options_print(&s->scores, s->causal, text, text_bytes);
   const size_t used = strlen(text);
   const char *ready = s->ready_schedule ? ", with a ready schedule" : "";
+  const char *invariant = s->batch_invariant ? ", batch-invariant" : "";
   if (s->page_size > 0)
-    snprintf(text + used, text_bytes - used, ", ragged, pages of %d%s", (int)s->page_size, ready);
-  else if (s->ragged)
-    snprintf(text + used, text_bytes - used, ", ragged%s", ready);
+    snprintf(text + used, text_bytes - used, ", ragged, pages of %d%s%s", (int)s->page_size, ready,
+             invariant);
+  else
+    snprintf(text + used, text_bytes - used, "%s%s%s", s->ragged ? ", ragged" : "", ready,
+             invariant);
 }
 
 void tool_shape_take_window(tool_shape *s) {
@@ -417,6 +418,7 @@ static attnpress_forward_args describe_call(tool_shape *s) {
   args.v = attnpress_tensor_bshd(NULL, k[0], k[1], s->kv_heads, s->hdim_v, s->dtype);
   args.out = attnpress_tensor_bshd(NULL, q[0], q[1], s->heads, s->hdim_v, s->dtype);
   args.num_splits = s->num_splits;
+  args.batch_invariant = s->batch_invariant;
   score_data_describe(&s->groups, &s->scores, s->causal, 1, &args);
   return args;
 }

@@ -19,6 +19,7 @@ typedef struct tool_shape {
   int32_t dtype, causal;
   int32_t batch, seqlen_q, seqlen_k; /* 0: not given */
   int32_t num_splits;                /* 0: chosen */
+  int32_t batch_invariant;           /* 1: calls that give a row the same bits in any batch */
   int32_t backward, deterministic;   /* 1: the gradients */
   int32_t ragged, page_size; /* 1: sequences of their own lengths; rows of a page, 0: no pages */
   int32_t ready_schedule;    /* 1: of these, calls that have a schedule as well */
