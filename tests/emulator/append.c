@@ -264,7 +264,12 @@ int emulate_run_append(int argc, char **argv) {
                             {"--tables-own", &s.rotary_own},
                             {"--bad", &s.bad},
                             {NULL, NULL}};
-  const run_words words = {.family = "append", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .kernel = &meant};
+  const run_words words = {.family = "append",
+                           .help = help,
+                           .numbers = numbers,
+                           .choices = choices,
+                           .flags = flags,
+                           .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

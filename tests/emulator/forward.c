@@ -9,13 +9,10 @@
 #include "attention/attention.h"
 #include "attention/rows.h"
 #include "attention/score_args.h"
+#include "core/numbers.h"
 #include "cpu/element.h"
 #include "memory.h"
 #include "attnpress/args/attention.h"
-
-static int ceil_div(int64_t a, int64_t b) {
-  return (int)((a + b - 1) / b);
-}
 
 static int most(int a, int b) {
   return a > b ? a : b;

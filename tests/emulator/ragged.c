@@ -12,6 +12,7 @@
 #include "attention/ready.h"
 #include "attention/score_args.h"
 #include "attention/attention.h"
+#include "core/numbers.h"
 #include "memory.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
@@ -274,10 +275,6 @@ typedef struct call {
 typedef struct chunks {
   int sequence[RAGGED_SEQUENCES_MAX], first[RAGGED_SEQUENCES_MAX];
 } chunks;
-
-static int ceil_div(int64_t a, int64_t b) {
-  return (int)((a + b - 1) / b);
-}
 
 static void *add_memory(call *c, int which, size_t bytes) {
   c->bytes[which] = bytes > 0 ? bytes : 1;
@@ -1277,7 +1274,7 @@ static void run_fixed(const kernel *k, const companions *others, const batch_row
     if (all && v->bits != bits && row->wrong != INDICES) {
       v->passed = 0;
       snprintf(v->report, sizeof v->report, "%d splits of %d key blocks give other bits than one",
-               ceil_div(longest(keys, row->count), span), fixed.fixed_blocks);
+               (int)ceil_div(longest(keys, row->count), span), fixed.fixed_blocks);
     }
     bits = v->bits;
   }
