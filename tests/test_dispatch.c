@@ -1142,6 +1142,11 @@ static void test_causal_turns(void **state) {
           continue;
         const int all =
             problem.batch * (pass == AP_ATTENTION_PASS_BWD_DQ ? problem.heads_q : problem.heads_kv);
+        if (pass == AP_ATTENTION_PASS_BWD && plan.by_steps) { /* as they are */
+          assert_int_equal(abreast, -plan.whole_blocks - 1);
+          assert_int_equal(plan.zero_ahead, 0);
+          continue;
+        }
         assert_in_range(abreast, 1, plan.group_parts * all);
         turns += abreast > 1;
         if (pass == AP_ATTENTION_PASS_BWD && plan.zero_ahead > 0) {
@@ -1152,7 +1157,8 @@ static void test_causal_turns(void **state) {
       problem.mask = AP_ATTENTION_MASK_FULL;
       assert_ok(ap_choose_backward(&problem, deterministic, &h200, &plan, &launches));
       for (int at = 0; at < launches.count; ++at)
-        assert_int_equal(plan.abreast[at], 0);
+        assert_true(plan.abreast[at] == 0 ||
+                    (plan.by_steps && backward_pass(&launches, at) == AP_ATTENTION_PASS_BWD));
     }
   }
   assert_true(turns > 500 && ahead > 50);
@@ -1214,28 +1220,34 @@ static void test_taken_key_blocks(void **state) {
 static void test_parts_of_groups(void **state) {
   (void)state;
   static const struct {
-    int batch, heads, heads_kv, queries, keys, hdim, full, least, most;
+    int batch, heads, heads_kv, queries, keys, hdim, full, least, most, by_steps, whole_rounds;
   } cases[] = {
-      {13, 21, 3, 2965, 2965, 192, 0, 2, 4},
-      {1, 71, 1, 11226, 26629, 256, 0, 14, 24},
-      {1, 16, 1, 776, 14404, 192, 0, 4, 8} /* key blocks for 1.1 rounds */,
-      {1, 21, 3, 29741, 29741, 192, 1, 7, 7} /* for 7.05 */,
-      {1, 7, 1, 6920, 25548, 192, 1, 2, 7},
-      {2, 14, 7, 7640, 7640, 256, 0, 1, 1},
-      {1, 16, 1, 15567, 15567, 256, 0, 6, 8},
-      {3, 8, 1, 2047, 2047, 256, 0, 3, 5} /* few rounds, and parts that cost what they save */,
-      {2, 24, 2, 2222, 3333, 256, 0, 4, 4},
-      {2, 8, 1, 1500, 4000, 256, 0, 1, 1},
-      {7, 16, 1, 1188, 1188, 256, 0, 5, 8},
-      {1, 16, 1, 4100, 4100, 256, 0, 4, 8},
-      {6, 16, 2, 825, 1459, 256, 0, 3, 3} /* two would be whole rounds, whose walks come apart */,
-      {5, 10, 2, 2140, 3367, 160, 0, 2, 2},
-      {28, 16, 1, 837, 837, 128, 0, 4, 8},
-      {3, 8, 1, 782, 985, 256, 1, 2, 2},
-      {1, 10, 5, 16912, 16912, 128, 0, 1, 1},
-      {4, 32, 8, 4096, 4096, 128, 0, 1, 2},
-      {1, 32, 8, 65536, 65536, 128, 0, 1, 1} /* 1 GB a part */,
-      {16, 10, 10, 2965, 2965, 192, 0, 1, 1},
+      {13, 21, 3, 2965, 2965, 192, 0, 2, 4, 0, 0},
+      {1, 71, 1, 11226, 26629, 256, 0, 14, 24, 0, 0},
+      {1, 16, 1, 776, 14404, 192, 0, 6, 10, 1, 1} /* key blocks for 1.1 rounds */,
+      {1, 21, 3, 29741, 29741, 192, 1, 7, 7, 0, 0} /* for 7.05 */,
+      {1, 7, 1, 6920, 25548, 192, 1, 30, 48, 1, 2},
+      {2, 14, 7, 7640, 7640, 256, 0, 1, 1, 0, 0},
+      {1, 16, 1, 15567, 15567, 256, 0, 6, 8, 0, 0},
+      {3, 8, 1, 2047, 2047, 256, 0, 3, 5, 0,
+       0} /* few rounds, and parts that cost what they save */,
+      {2, 24, 2, 2222, 3333, 256, 0, 4, 4, 0, 0},
+      {2, 8, 1, 1500, 4000, 256, 0, 1, 1, 0, 0},
+      {7, 16, 1, 1188, 1188, 256, 0, 5, 8, 0, 0},
+      {1, 16, 1, 4100, 4100, 256, 0, 4, 8, 0, 0},
+      {6, 16, 2, 825, 1459, 256, 0, 3, 3, 0,
+       0} /* two would be whole rounds, whose walks come apart */,
+      {5, 10, 2, 2140, 3367, 160, 0, 2, 2, 0, 0},
+      {28, 16, 1, 837, 837, 128, 0, 4, 8, 0, 0},
+      {3, 8, 1, 782, 985, 256, 1, 2, 2, 0, 0},
+      {1, 10, 5, 16912, 16912, 128, 0, 1, 1, 0, 0},
+      {4, 32, 8, 4096, 4096, 128, 0, 1, 2, 0, 0},
+      {1, 32, 8, 65536, 65536, 128, 0, 1, 1, 0, 0} /* 1 GB a part */,
+      {16, 10, 10, 2965, 2965, 192, 0, 1, 1, 0, 0},
+      {1, 7, 1, 7255, 7255, 128, 1, 9, 9, 1, 0} /* by heads 3.02 rounds */,
+      {1, 7, 1, 7255, 7255, 192, 1, 5, 5, 1, 0},
+      {1, 8, 2, 1519, 10244, 256, 0, 3, 4, 1, 2} /* 2.44 rounds of key blocks */,
+      {1, 16, 4, 60, 400, 64, 1, 1, 4, 0, 0} /* walks too short for it */,
   };
   ap_memo memo = {0};
   ap_device remembers = h200;
@@ -1249,6 +1261,9 @@ static void test_parts_of_groups(void **state) {
     assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
     if (plan.group_parts < cases[i].least || plan.group_parts > cases[i].most)
       fail_msg("case %zu: %d", i, plan.group_parts);
+    const int64_t heads = (int64_t)problem.heads_kv * problem.batch;
+    assert_int_equal(plan.by_steps, cases[i].by_steps);
+    assert_int_equal(plan.whole_blocks, cases[i].whole_rounds * h200.sm_count / heads);
     if (plan.group_parts > 1) {
       assert_true(launches.launch[plan.dk_convert].overlaps);
       assert_true(launches.launch[plan.dv_convert].overlaps);
@@ -1257,6 +1272,8 @@ static void test_parts_of_groups(void **state) {
       ap_backward_plan other;
       assert_ok(ap_choose_backward(&problem, 0, &remembers, &other, &launches));
       assert_int_equal(other.group_parts, plan.group_parts);
+      assert_int_equal(other.by_steps, plan.by_steps);
+      assert_int_equal(other.whole_blocks, plan.whole_blocks);
     }
     ap_problem maxima = problem;
     maxima.seqlen_q += 1000;
@@ -1339,7 +1356,20 @@ static void test_short_pair(void **state) {
       {32, 300, 300, 192, 1, 16, 8, 1},
       {16, 1024, 1024, 192, 1, 32, 8, 1},
       {16, 1100, 1100, 192, 1, 32, 8, 0},
-      {32, 192, 192, 128, 1, 32, 8, 0},
+      {32, 192, 192, 128, 1, 32, 8, 1},
+      {32, 192, 192, 128, 1, 16, 8, 0},
+      {32, 192, 192, 128, 0, 32, 8, 0},
+      {4, 192, 192, 128, 1, 32, 8, 0} /* few thread blocks */,
+      {32, 800, 800, 128, 1, 32, 8, 0},
+      {32, 64, 64, 256, 1, 48, 6, 1},
+      {32, 64, 64, 256, 1, 12, 6, 0} /* a block's keys, without a group */,
+      {32, 67, 79, 256, 1, 4, 1, 1} /* 64 */,
+      {12, 368, 368, 256, 1, 16, 1, 1},
+      {8, 600, 600, 256, 1, 16, 1, 0},
+      {32, 93, 93, 192, 1, 36, 9, 1},
+      {32, 75, 75, 192, 1, 16, 1, 0},
+      {32, 214, 214, 192, 0, 12, 3, 1},
+      {32, 153, 153, 192, 0, 14, 7, 0},
       {32, 297, 466, 256, 0, 8, 8, 1},
       {32, 172, 479, 256, 0, 8, 8, 1},
       {32, 172, 700, 256, 0, 8, 8, 0} /* a third of bwd_dq's rows would be past the end */,

@@ -498,6 +498,11 @@ static void make_table(void) {
   for (int i = 0; i < 6; ++i)
     add_row((row){40, 4, 1 + i % 2, 150, 700, taken[i], taken[i], 1 + i % 2, i / 2 % 2, 0, i % 3,
                   i % 2, i / 3, NULL});
+  /* A round of whole key blocks, and parts of equal steps of the others. */
+  add_row((row){33, 8, 1, 300, 700, 64, 64, 2, 0, 0, 0, 0, 0, NULL});
+  add_row((row){33, 8, 1, 300, 700, 96, 96, 1, 1, 0, 1, 1, 0, NULL});
+  add_row((row){44, 7, 1, 200, 500, 128, 128, 2, 1, 0, 2, 0, 1, NULL});
+  add_row((row){30, 8, 1, 200, 500, 192, 192, 2, 1, 0, 0, 1, 0, NULL});
   /* And without queries, where nobody sets the counter that they would take them by. */
   add_row((row){40, 4, 2, 0, 700, 64, 64, 2, 0, 0, 0, 0, 0, NULL});
   add_row((row){40, 4, 4, 0, 700, 128, 128, 1, 1, 0, 0, 0, 0, NULL});

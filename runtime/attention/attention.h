@@ -114,16 +114,19 @@ typedef struct ap_backward_plan {
   int32_t takes;                 /* 1: its thread blocks take key blocks one after the other */
   size_t taken_offset_bytes;     /* behind dq_zeroed */
   int32_t blocks[AP_LAUNCHES_MAX];  /* of each launch: the argument of that name, */
-  int32_t abreast[AP_LAUNCHES_MAX]; /* and so here; 0: it has none */
+  int32_t abreast[AP_LAUNCHES_MAX]; /* and so here; 0: it has none; less: that less 1 */
   int32_t orders;                   /* of ragged calls; 0: no schedule kernel runs */
   ap_backward_order order[ATTNPRESS_SCHEDULE_ORDERS];
   int32_t order_of[AP_LAUNCHES_MAX]; /* of each launch that has one */
-  int32_t group_parts, key_tiles;    /* as in attnpress_bwd_args */
-  int64_t part_rows;                 /* of dk_sum and dv_sum, of all parts; or a bound */
-  size_t dk_sum_offset_bytes;        /* where group_parts > 1: behind dq_zeroed */
-  size_t dv_sum_offset_bytes;        /* behind dk_sum */
-  int32_t dk_convert, dv_convert;    /* the launches that make dk and dv of them; 0: none */
-  int32_t dbias_row_blocks;          /* of the kernel for dbias: of its rows or, where it has
+  int32_t group_parts,
+      key_tiles;    /* as in attnpress_bwd_args; of these keys alone that parts have */
+  int32_t by_steps; /* 1: parts of walks have equal steps, not query heads */
+  int32_t whole_blocks, whole_keys; /* key blocks of each head that have no parts; their keys */
+  int64_t part_rows;                /* of dk_sum and dv_sum, of all parts; or a bound */
+  size_t dk_sum_offset_bytes;       /* where group_parts > 1: behind dq_zeroed */
+  size_t dv_sum_offset_bytes;       /* behind dk_sum */
+  int32_t dk_convert, dv_convert;   /* the launches that make dk and dv of them; 0: none */
+  int32_t dbias_row_blocks;         /* of the kernel for dbias: of its rows or, where it has
                                         one, of all that it sums up */
 } ap_backward_plan;
 
@@ -157,12 +160,16 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
  * many take turns: the last ones (gradient_order.cuh). */
 int64_t ap_turns(const ap_problem *problem, const ap_device *device, const ap_launch *launch,
                  int64_t blocks, int64_t heads);
-/** Into how many parts thread blocks of bwd divide the query heads of a key head; 1: they do not. */
-int32_t ap_choose_parts(const ap_problem *problem, const ap_device *device, const ap_launch *launch,
-                        int64_t key_blocks);
-/** Rows of dk_sum and dv_sum that a part has, and that all parts of a call of these extents or smaller
- * ones have at most. */
-int64_t ap_part_rows(const ap_problem *problem);
+/** How thread blocks of bwd share the walks of a key head: as in ap_backward_plan. */
+typedef struct ap_parts {
+  int32_t parts, by_steps, whole_blocks;
+} ap_parts;
+
+ap_parts ap_choose_parts(const ap_problem *problem, const ap_device *device,
+                         const ap_launch *launch, int64_t key_blocks);
+/** Rows of dk_sum and dv_sum that a part has, where the first `whole_keys` keys have none, and that all
+ * parts of a call of these extents or smaller ones have at most. */
+int64_t ap_part_rows(const ap_problem *problem, int64_t whole_keys);
 int64_t ap_most_part_rows(const ap_problem *problem, const ap_device *device,
                           const ap_launch *launch);
 

@@ -97,6 +97,13 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */
 
+/** dk_sum or dv_sum, of which the first keys of each head have no rows. */
+static float *sum_of_keys(char *workspace, size_t offset_bytes, int32_t first_keys,
+                          int32_t columns) {
+  const size_t missing = (size_t)first_keys * (size_t)columns * sizeof(float);
+  return (float *)((uintptr_t)workspace + offset_bytes - missing);
+}
+
 static void fill_block(const backward_call *call, const ap_backward_plan *how,
                        attnpress_bwd_args *out) {
   const attnpress_backward_args *a = &call->args;
@@ -126,7 +133,7 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
       .row_tiles = how->row_tiles,
       .sum_tiles = how->sum_tiles,
       .accumulate = a->accumulate,
-      .dq_sum_quads = how->fused ? how->row_tiles * 4 * p->hdim : 0,
+      .dq_sum_quads = how->fused ? 4 * p->hdim : 0,
       .scale = scale,
       .scale_log2 = ap_scale_log2_of(&forward, scale),
       .dsinks = a->dsinks,
@@ -140,8 +147,8 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
   if (how->takes)
     out->taken = (uint32_t *)(workspace + how->taken_offset_bytes);
   if (how->group_parts > 1) {
-    out->dk_sum = (float *)(workspace + how->dk_sum_offset_bytes);
-    out->dv_sum = (float *)(workspace + how->dv_sum_offset_bytes);
+    out->dk_sum = sum_of_keys(workspace, how->dk_sum_offset_bytes, how->whole_keys, p->hdim);
+    out->dv_sum = sum_of_keys(workspace, how->dv_sum_offset_bytes, how->whole_keys, p->hdim_v);
   }
   ap_fill_scaled_score_args(&forward, scale, &out->score);
   const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
@@ -232,14 +239,15 @@ static void fill_dbias(const backward_call *call, const ap_backward_plan *how,
 
 /** The block of the kernel that makes dk, or dv, of its sum: as dq of a call whose rows and query heads
  * are the keys and key heads of this one. */
-static attnpress_bwd_args convert_keys(const attnpress_bwd_args *bwd, int is_dv) {
+static attnpress_bwd_args convert_keys(const attnpress_bwd_args *bwd, const ap_backward_plan *how,
+                                       char *workspace, int is_dv) {
   attnpress_bwd_args out = *bwd;
-  out.dq = is_dv ? bwd->dv : bwd->dk;
-  out.dq_sum = is_dv ? bwd->dv_sum : bwd->dk_sum;
+  out.dq_sum = (float *)(workspace + (is_dv ? how->dv_sum_offset_bytes : how->dk_sum_offset_bytes));
   out.dq_batch_stride = is_dv ? bwd->dv_batch_stride : bwd->dk_batch_stride;
   out.dq_row_stride = is_dv ? bwd->dv_row_stride : bwd->dk_row_stride;
   out.dq_head_stride = is_dv ? bwd->dv_head_stride : bwd->dk_head_stride;
-  out.seqlen_q = bwd->seqlen_k;
+  out.dq = (uint16_t *)(is_dv ? bwd->dv : bwd->dk) + how->whole_keys * out.dq_row_stride;
+  out.seqlen_q = bwd->seqlen_k - how->whole_keys;
   out.heads_q = bwd->heads_kv;
   out.row_tiles = out.sum_tiles = bwd->key_tiles;
   out.sum_parts = bwd->group_parts;
@@ -251,7 +259,8 @@ static attnpress_bwd_args convert_keys(const attnpress_bwd_args *bwd, int is_dv)
 /** What differs between the kernels of a dense call. */
 static void set_blocks(attnpress_bwd_args *block, const ap_backward_plan *how, int index) {
   block->blocks = how->blocks[index];
-  block->abreast = how->abreast[index] > 0 ? how->abreast[index] : 1;
+  const int32_t abreast = how->abreast[index];
+  block->abreast = abreast == 0 ? 1 : abreast < 0 ? abreast + 1 : abreast;
 }
 
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
@@ -312,7 +321,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   set_blocks(&run->block.bwd, how, index);
   *block = &run->block.bwd;
   if (how->group_parts > 1 && (index == how->dk_convert || index == how->dv_convert)) {
-    run->keys = convert_keys(&run->block.bwd, index == how->dv_convert);
+    run->keys = convert_keys(&run->block.bwd, how, base->workspace, index == how->dv_convert);
     *block = &run->keys;
     return ATTNPRESS_OK;
   }

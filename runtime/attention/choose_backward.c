@@ -20,6 +20,7 @@
 
 enum { WORKSPACE_ALIGNMENT = 256, TILE_ROWS = 16, PADDED_TILES = AP_PADDED_ROWS / TILE_ROWS };
 enum { MANY_KEYS = 1024 }; /* more than a block has */
+enum { UNPADDED_ROWS = 512 };
 enum { UNITS_FLOATS = sizeof(attnpress_sequence_units) / sizeof(float) };
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
@@ -76,6 +77,12 @@ static attnpress_status find_kernel(const ap_problem *p, int32_t pass, const ap_
 /** Row tiles of so many rows, padded. */
 static int64_t padded_tiles(int64_t rows) {
   return ceil_div(rows, AP_PADDED_ROWS) * (int64_t)PADDED_TILES;
+}
+
+/** Row tiles of a dense call's head of dq's sum: of short ones no more than there are, as zeros of others
+ * would be a part of what is written and read. */
+static int64_t dense_sum_tiles(int64_t rows) {
+  return rows <= UNPADDED_ROWS ? ceil_div(rows, TILE_ROWS) : padded_tiles(rows);
 }
 
 /** The most blocks of so many positions that a call's sequences have, of rows or of keys. */
@@ -227,35 +234,58 @@ static int is_fused(const ap_problem *p, int deterministic) {
 /* ---- Short walks ----------------------------------------------------------------------------- */
 
 enum {
-  PAIR_HDIM_MIN = 136,  /* of both head dims; */
-  PAIR_WIDE_HDIM = 200, /* where bwd has 64 keys a block, not 80 or 96 */
-  PAIR_LEAST_KEYS = 97, /* more than a block's: of fewer a row's sum of dq is added to once */
+  PAIR_HDIM_MIN = 136,   /* of both head dims, */
+  PAIR_GROUP_HDIM = 128, /* or in causal groups; */
+  PAIR_WIDE_HDIM = 200,  /* where bwd has 64 keys a block, not 80 or 96 */
+  PAIR_GROUP = 4,        /* query heads of a key head from which on walks over them are long */
+  PAIR_LEAST_KEYS = 97,  /* more than a block's: of fewer a row's sum of dq is added to once; */
+  PAIR_GROUP_KEYS = 80,  /* and so many of causal groups */
   PAIR_BLOCK_KEYS = 64,
   PAIR_BLOCK_ROWS = 128, /* of bwd_dq, which take as long where some are past the end */
-  PAIR_ROUNDS = 2,       /* of thread blocks of keys; of fewer, */
-  PAIR_FEW_KEYS = 320,   /* at most so many keys, */
-  PAIR_LEAST_BLOCKS = 3, /* and at least so many quarters of a round */
 };
 
-/** Keys of a row, on average, up to which the pair takes less time where no block has rows past the
- * end. */
-static int64_t most_pair_keys(const ap_problem *p) {
-  if (p->hdim >= PAIR_WIDE_HDIM && p->hdim_v >= PAIR_WIDE_HDIM)
-    return 768;
+/** Keys from which on a call may run the pair. */
+static int64_t least_pair_keys(const ap_problem *p) {
   const int32_t group = ap_group_of(p);
-  if (group == 1 || p->mask == AP_ATTENTION_MASK_FULL)
-    return 192;
-  return group < 4 || p->hdim < 152 ? 320 : 512; /* walks of large ones come apart */
+  if (p->hdim >= PAIR_WIDE_HDIM && p->hdim_v >= PAIR_WIDE_HDIM)
+    return PAIR_BLOCK_KEYS + (group < PAIR_GROUP);
+  return p->mask == AP_ATTENTION_MASK_FULL || group < PAIR_GROUP || p->hdim < PAIR_HDIM_MIN
+             ? PAIR_LEAST_KEYS
+             : PAIR_GROUP_KEYS;
+}
+
+/** Keys of a row, on average, up to which the pair takes less time where no block has rows past the
+ * end. `blocks`: of keys, for `slots` SMs. */
+static int64_t most_pair_keys(const ap_problem *p, int64_t blocks, int64_t slots) {
+  const int32_t group = ap_group_of(p);
+  const int is_wide = p->hdim >= PAIR_WIDE_HDIM && p->hdim_v >= PAIR_WIDE_HDIM;
+  int64_t most = 192;
+  if (p->hdim < PAIR_HDIM_MIN || p->hdim_v < PAIR_HDIM_MIN)
+    return blocks * 5 >= slots * 12 ? 320 : 0;
+  if (is_wide)
+    most = 768;
+  else if (p->mask == AP_ATTENTION_MASK_FULL)
+    most = group < PAIR_GROUP || p->hdim < 176 ? 192 : 256;
+  else if (group > 1) /* walks of large ones come apart */
+    most = group < PAIR_GROUP || p->hdim < 152 ? 320 : 512;
+  /* Few blocks of keys leave SMs idle for long. */
+  if (blocks >= 2 * slots)
+    return most;
+  if (blocks * 4 >= slots * 3)
+    return smaller(most, is_wide && blocks >= slots ? 400 : 320);
+  return group >= PAIR_GROUP && blocks * 20 >= slots * 9 ? smaller(most, 256) : 0;
 }
 
 /** Whether a call with few keys may run the pair although it need not: where the sum of dq is as long on
  * its way as two more products take. */
 static int may_pair(const ap_problem *p, const ap_device *device) {
+  const int is_group = p->mask == AP_ATTENTION_MASK_CAUSAL && ap_group_of(p) >= PAIR_GROUP;
+  const int32_t least_hdim = is_group ? PAIR_GROUP_HDIM : PAIR_HDIM_MIN;
   return device->capability == 90 && device->tma && p->tma &&
          (device->arch_max == 0 || device->arch_max >= 90) &&
          p->sequences == AP_ATTENTION_SEQUENCES_DENSE && p->mask != AP_ATTENTION_MASK_WINDOW &&
-         p->hdim >= PAIR_HDIM_MIN && p->hdim_v >= PAIR_HDIM_MIN && !p->softcap && !p->alibi &&
-         !p->bias && !p->dropout && !p->mod_score && !p->mod_mask;
+         p->hdim >= least_hdim && p->hdim_v >= least_hdim && !p->softcap && !p->alibi && !p->bias &&
+         !p->dropout && !p->mod_score && !p->mod_mask;
 }
 
 static int is_short(const ap_problem *p, const ap_device *device) {
@@ -263,12 +293,8 @@ static int is_short(const ap_problem *p, const ap_device *device) {
       p->mask == AP_ATTENTION_MASK_FULL ? 0 : smaller(p->seqlen_q, p->seqlen_k) / 2;
   const int64_t blocks = ceil_div(p->seqlen_k, PAIR_BLOCK_KEYS) * p->heads_kv * p->batch;
   const int64_t rows = ceil_div(p->seqlen_q, PAIR_BLOCK_ROWS) * PAIR_BLOCK_ROWS;
-  int64_t most = most_pair_keys(p);
-  if (blocks < (int64_t)PAIR_ROUNDS * device->sm_count)
-    most = smaller(most, PAIR_FEW_KEYS);
-  return may_pair(p, device) && p->seqlen_k >= PAIR_LEAST_KEYS &&
-         (p->seqlen_k - unseen) * rows <= most * p->seqlen_q &&
-         blocks * 4 >= (int64_t)PAIR_LEAST_BLOCKS * device->sm_count;
+  return may_pair(p, device) && p->seqlen_k >= least_pair_keys(p) &&
+         (p->seqlen_k - unseen) * rows <= most_pair_keys(p, blocks, device->sm_count) * p->seqlen_q;
 }
 
 /* ---- Groups that thread blocks share --------------------------------------------------------- */
@@ -288,18 +314,26 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
   ap_launch *launch = &launches->launch[main_kernel];
   if (!may_share(p, launch))
     return ATTNPRESS_OK;
-  plan->group_parts = ap_choose_parts(p, device, launch, plan->blocks[main_kernel]);
+  const ap_parts parts = ap_choose_parts(p, device, launch, plan->blocks[main_kernel]);
+  plan->group_parts = parts.parts;
   if (is_bound && plan->group_parts == 1)
     plan->group_parts = 2;
   if (plan->group_parts == 1)
     return ATTNPRESS_OK;
-  plan->key_tiles = (int32_t)padded_tiles(p->seqlen_k);
-  plan->part_rows =
-      is_bound ? ap_most_part_rows(p, device, launch) : plan->group_parts * ap_part_rows(p);
-  launch->grid *= (uint32_t)plan->group_parts;
+  if (!is_bound) {
+    plan->by_steps = parts.by_steps;
+    plan->whole_blocks = parts.whole_blocks;
+    plan->whole_keys = parts.whole_blocks * launch->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  }
+  plan->key_tiles = (int32_t)padded_tiles(p->seqlen_k - plan->whole_keys);
+  plan->part_rows = is_bound ? ap_most_part_rows(p, device, launch)
+                             : plan->group_parts * ap_part_rows(p, plan->whole_keys);
+  const int64_t heads = (int64_t)p->batch * p->heads_kv;
+  const int64_t shared = plan->blocks[main_kernel] - plan->whole_blocks;
+  launch->grid = (uint32_t)(heads * (plan->whole_blocks + shared * plan->group_parts));
   /* As dq of a call whose rows and query heads are these keys and key heads. */
   ap_problem keys = *p;
-  keys.seqlen_q = p->seqlen_k;
+  keys.seqlen_q = p->seqlen_k - plan->whole_keys;
   keys.heads_q = p->heads_kv;
   plan->dk_convert = launches->count;
   FORWARD_IF(add_kernel(&keys, AP_ATTENTION_PASS_BWD_CONVERT, is_bound, device, plan, launches));
@@ -389,7 +423,7 @@ static int may_pass_on(const ap_launch *launch, const ap_mask *mask) {
 static int32_t choose_zero_ahead(const ap_problem *p, const ap_device *device, int32_t key_blocks,
                                  int32_t parts, int32_t abreast) {
   const int64_t unit_quads =
-      ceil_div(ap_group_of(p), parts) * padded_tiles(p->seqlen_q) * TILE_ROWS / 4 * p->hdim;
+      ceil_div(ap_group_of(p), parts) * dense_sum_tiles(p->seqlen_q) * TILE_ROWS / 4 * p->hdim;
   if (p->seqlen_q == 0 || unit_quads >= UNIT_QUADS_MAX)
     return 0;
   int64_t ahead = ceil_div((int64_t)ZERO_ROUNDS * device->sm_count, key_blocks);
@@ -537,7 +571,8 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
   launches->count = 0;
   launches->workspace_bytes = 0;
   plan->group_parts = 1;
-  plan->row_tiles = plan->sum_tiles = (int32_t)padded_tiles(p->seqlen_q);
+  plan->row_tiles = (int32_t)padded_tiles(p->seqlen_q);
+  plan->sum_tiles = (int32_t)dense_sum_tiles(p->seqlen_q);
   if (p->sequences != AP_ATTENTION_SEQUENCES_DENSE) { /* as attnpress_bwd_ragged_args says */
     plan->row_tiles = (int32_t)((p->rows_q / AP_PADDED_ROWS + p->batch) * PADDED_TILES);
     plan->sum_tiles = (int32_t)(p->rows_q / TILE_ROWS + p->batch);
@@ -558,13 +593,16 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
       FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, is_bound, device, plan, launches));
     if (launches->count > main_kernel) {
       FORWARD_IF(share_groups(p, device, is_bound, main_kernel, plan, launches));
-      take_turns(p, device, plan, launches);
+      if (plan->by_steps)
+        plan->abreast[main_kernel] = -plan->whole_blocks - 1;
+      else
+        take_turns(p, device, plan, launches);
       const ap_launch *launch = &launches->launch[main_kernel];
       plan->can_zero_ahead = ap_can_zero_ahead(&launch->variant);
       plan->can_pass_on = ap_can_pass_on(launch);
       if (passes_on)
         plan->zero_ahead = -1;
-      else if (plan->can_zero_ahead)
+      else if (plan->can_zero_ahead && !plan->by_steps)
         plan->zero_ahead = choose_zero_ahead(p, device, plan->blocks[main_kernel],
                                              plan->group_parts, plan->abreast[main_kernel]);
       take_key_blocks(p, device, main_kernel, plan, launches);

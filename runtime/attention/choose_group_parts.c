@@ -1,6 +1,8 @@
-/* Chooses into how many parts thread blocks of the backward pass divide the query heads of a key head:
- * those that take the least time, counted in steps of walks until the last thread block has ended. A
- * part's dk and dv are fp32 in the workspace, and added up later.
+/* Chooses into how many parts thread blocks of the backward pass divide the walks of a key head: those
+ * that take the least time, counted in steps of walks until the last thread block has ended. A part's dk
+ * and dv are fp32 in the workspace, and added up later. Parts have query heads each, or, in calls of few
+ * rounds of thread blocks, equal steps of a key block's walk over all heads, and then the first key blocks
+ * of each head may remain whole: as many as fill whole rounds.
  *
  * It depends on shapes and the device's numbers, and remembers what it has worked out. */
 #include "attention/attention.h"
@@ -24,7 +26,10 @@ enum {
   KEPT_BYTES = 64 << 20,  /* of it that cost nothing: what L2 holds, and a little */
   FEW_ROUNDS = 7,         /* of thread blocks, which are followed one by one, on at most */
   SLOTS_MAX = 256,        /* SMs: most are of heads that take turns */
-  TAIL_PERCENT = 20       /* of one of the longest walks, that a call of more rounds ends late by */
+  TAIL_PERCENT = 20,      /* of one of the longest walks, that a call of more rounds ends late by */
+  STEPS_PARTS_MAX = 48,   /* of equal steps, */
+  STEPS_LEAST = 8,        /* at least so many of the longest walk, */
+  STEPS_GAIN_PERCENT = 4  /* and what they have to gain over parts of heads */
 };
 
 /** The walks of a call's thread blocks. */
@@ -134,18 +139,18 @@ static double estimate(const walks *w, int32_t parts) {
 }
 
 /** Steps that it takes to write the parts of a call and to add them up. */
-static double steps_of_sums(const walks *w, int32_t parts) {
+static double steps_of_sums(const walks *w, int32_t parts, int64_t whole_blocks) {
   if (parts == 1)
     return 0;
   const int64_t row_bytes = (w->problem->hdim + w->problem->hdim_v) * (int64_t)sizeof(float);
-  const double bytes = (double)(ap_part_rows(w->problem) * parts) * (double)row_bytes;
-  return SUM_STEPS + bytes * SUM_STEPS_PER_GB * 1e-9;
+  const int64_t rows = ap_part_rows(w->problem, whole_blocks * w->block_n) * parts;
+  return SUM_STEPS + (double)rows * (double)row_bytes * SUM_STEPS_PER_GB * 1e-9;
 }
 
 /** Steps of a call's walks that pass until the last thread block has ended. */
 static double steps_of_call(const walks *w, int32_t parts) {
   const int64_t blocks = w->key_blocks * w->units * parts, rounds = ceil_div(blocks, w->slots);
-  const double sums = steps_of_sums(w, parts);
+  const double sums = steps_of_sums(w, parts, 0);
   if (w->problem->mask == AP_ATTENTION_MASK_FULL || rounds == 1)
     return sums + (double)(rounds * longest_walk(w, parts));
   const int is_played = rounds <= FEW_ROUNDS && w->slots <= SLOTS_MAX;
@@ -153,10 +158,36 @@ static double steps_of_call(const walks *w, int32_t parts) {
   return sums + steps * steps_apart(w, parts);
 }
 
+/** The same of parts of equal steps, behind so many whole key blocks of each head. */
+static double steps_by_steps(const walks *w, int32_t parts, int64_t whole_blocks) {
+  const ap_problem *p = w->problem;
+  const int64_t group = ap_group_of(p);
+  int64_t ends[SLOTS_MAX] = {0}, last = 0;
+  for (int64_t block = 0; block < w->key_blocks; ++block) {
+    const int is_full = p->mask == AP_ATTENTION_MASK_FULL;
+    const int64_t walk = group * (is_full ? w->row_blocks : rows_seeing(w, block));
+    const int64_t each = block < whole_blocks ? 1 : parts;
+    for (int64_t i = 0; i < w->units * each; ++i) {
+      const int64_t part = i % each;
+      end_later(ends, w->slots,
+                (part + 1) * walk / each - part * walk / each + steps_beside((int32_t)each));
+    }
+  }
+  for (int64_t i = 0; i < w->slots; ++i)
+    last = larger(last, ends[i]);
+  /* All heads are walked over at once. Zeros of dq's sum come before, and are read again. */
+  const int64_t row_bytes = 6 * p->hdim + 2 * p->hdim_v;
+  const int64_t bytes = w->units * group * p->seqlen_q * row_bytes;
+  const double apart = p->mask == AP_ATTENTION_MASK_FULL || bytes <= KEPT_BYTES
+                           ? 0
+                           : (double)(bytes - KEPT_BYTES) / (double)bytes;
+  return steps_of_sums(w, parts, whole_blocks) + (double)last * (1 + APART_PERCENT * 0.01 * apart);
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-int64_t ap_part_rows(const ap_problem *problem) {
-  return padded_rows(problem->seqlen_k) * problem->heads_kv * problem->batch;
+int64_t ap_part_rows(const ap_problem *problem, int64_t whole_keys) {
+  return padded_rows(problem->seqlen_k - whole_keys) * problem->heads_kv * problem->batch;
 }
 
 /** As far as there is to be room for them. */
@@ -169,16 +200,47 @@ static int64_t room_for_parts(const ap_problem *p) {
 
 int64_t ap_most_part_rows(const ap_problem *problem, const ap_device *device,
                           const ap_launch *launch) {
-  /* Of as many blocks as share groups, each of AP_PADDED_ROWS at most. */
+  /* Of as many blocks as share groups, each of AP_PADDED_ROWS at most; or by steps, where each of a head's
+   * parts has as many more at most. */
   const int64_t blocks =
       smaller((int64_t)device->sm_count * ROUNDS_MAX, (int64_t)launch->grid * ap_group_of(problem));
-  return smaller(AP_PADDED_ROWS * blocks, room_for_parts(problem));
+  const int64_t by_steps = smaller(2 * AP_PADDED_ROWS * (int64_t)device->sm_count * FEW_ROUNDS,
+                                   STEPS_PARTS_MAX * ap_part_rows(problem, 0));
+  return smaller(larger(AP_PADDED_ROWS * blocks, by_steps), room_for_parts(problem));
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
-/** The parts, at most `most`, that take the least time. */
-static int32_t choose(const walks *w, int64_t most) {
+/** Whether a division into parts of equal steps is few enough thread blocks, and their parts have room. */
+static int has_room(const walks *w, int32_t parts, int64_t whole_blocks) {
+  const int64_t blocks = w->units * (whole_blocks + (w->key_blocks - whole_blocks) * parts);
+  return parts <= STEPS_PARTS_MAX && whole_blocks < w->key_blocks &&
+         blocks <= w->slots * FEW_ROUNDS &&
+         ap_group_of(w->problem) * w->row_blocks >= (int64_t)parts * STEPS_LEAST &&
+         ap_part_rows(w->problem, whole_blocks * w->block_n) * parts <= room_for_parts(w->problem);
+}
+
+/** The division that takes less time than `least`, of parts of equal steps; else `best`. Whole key blocks
+ * are those of so many rounds. */
+static ap_parts choose_by_steps(const walks *w, double least, ap_parts best) {
+  if (w->slots > SLOTS_MAX || w->units * w->key_blocks > w->slots * FEW_ROUNDS)
+    return best;
+  least *= (100 - STEPS_GAIN_PERCENT) * 0.01;
+  for (int64_t rounds = 0; rounds < FEW_ROUNDS; ++rounds) {
+    const int64_t whole_blocks = rounds * w->slots / w->units;
+    for (int32_t parts = 2; has_room(w, parts, whole_blocks); ++parts) {
+      const double steps = steps_by_steps(w, parts, whole_blocks);
+      if (steps < least) {
+        least = steps;
+        best = (ap_parts){parts, 1, (int32_t)whole_blocks};
+      }
+    }
+  }
+  return best;
+}
+
+/** The parts, at most `most` of heads, that take the least time. */
+static ap_parts choose(const walks *w, int64_t most) {
   int32_t best = 1;
   double least = steps_of_call(w, 1);
   for (int32_t parts = 2; parts <= most; ++parts) {
@@ -190,7 +252,25 @@ static int32_t choose(const walks *w, int64_t most) {
       best = parts;
     }
   }
-  return best;
+  return choose_by_steps(w, least, (ap_parts){best, 0, 0});
+}
+
+/* ---- What is remembered, in 16 bits ---------------------------------------------------------- */
+
+enum { MEMO_BY_STEPS = 0x8000, MEMO_PARTS = 0xfff, MEMO_ROUNDS_SHIFT = 12 };
+
+static uint16_t pack_parts(const walks *w, ap_parts parts) {
+  if (!parts.by_steps)
+    return (uint16_t)parts.parts;
+  const int64_t rounds = ceil_div(parts.whole_blocks * w->units, w->slots);
+  return (uint16_t)(MEMO_BY_STEPS | rounds << MEMO_ROUNDS_SHIFT | parts.parts);
+}
+
+static ap_parts unpack_parts(const walks *w, uint16_t packed) {
+  if (!(packed & MEMO_BY_STEPS))
+    return (ap_parts){packed, 0, 0};
+  const int64_t rounds = packed >> MEMO_ROUNDS_SHIFT & 7;
+  return (ap_parts){packed & MEMO_PARTS, 1, (int32_t)(rounds * w->slots / w->units)};
 }
 
 static uint64_t key_of(const ap_problem *p, const ap_launch *launch) {
@@ -200,28 +280,33 @@ static uint64_t key_of(const ap_problem *p, const ap_launch *launch) {
   return ap_memo_kind(ap_memo_key(key, (uint64_t)p->batch), 3);
 }
 
-int32_t ap_choose_parts(const ap_problem *problem, const ap_device *device, const ap_launch *launch,
-                        int64_t key_blocks) {
+ap_parts ap_choose_parts(const ap_problem *problem, const ap_device *device,
+                         const ap_launch *launch, int64_t key_blocks) {
+  const ap_parts none = {1, 0, 0};
   const int64_t slots = device->sm_count;
   const int32_t *field = launch->tile.field;
   const int64_t most = smaller(smaller(ap_group_of(problem), slots * ROUNDS_MAX / launch->grid),
-                               room_for_parts(problem) / ap_part_rows(problem));
-  if (most <= 1)
-    return 1;
+                               room_for_parts(problem) / ap_part_rows(problem, 0));
+  const walks w = {.problem = problem,
+                   .device = device,
+                   .launch = launch,
+                   .slots = slots,
+                   .units = (int64_t)problem->heads_kv * problem->batch,
+                   .key_blocks = key_blocks,
+                   .row_blocks = ceil_div(problem->seqlen_q, field[AP_ATTENTION_TILE_BLOCK_M]),
+                   .block_m = field[AP_ATTENTION_TILE_BLOCK_M],
+                   .block_n = field[AP_ATTENTION_TILE_BLOCK_N]};
+  if (most < 1)
+    return none;
   const uint64_t key = key_of(problem, launch);
-  uint16_t known = ap_memo_find(device->memo, key);
-  if (known == 0) {
-    const walks w = {.problem = problem,
-                     .device = device,
-                     .launch = launch,
-                     .slots = slots,
-                     .units = (int64_t)problem->heads_kv * problem->batch,
-                     .key_blocks = key_blocks,
-                     .row_blocks = ceil_div(problem->seqlen_q, field[AP_ATTENTION_TILE_BLOCK_M]),
-                     .block_m = field[AP_ATTENTION_TILE_BLOCK_M],
-                     .block_n = field[AP_ATTENTION_TILE_BLOCK_N]};
-    known = (uint16_t)choose(&w, smaller(most, UINT16_MAX));
-    ap_memo_put(device->memo, key, known);
-  }
-  return (int32_t)smaller(known, most); /* another key of the same bits may have more */
+  const uint16_t known = ap_memo_find(device->memo, key);
+  ap_parts parts = unpack_parts(&w, known);
+  /* Another key of the same bits may have more. */
+  const int fits =
+      parts.by_steps ? has_room(&w, parts.parts, parts.whole_blocks) : parts.parts <= most;
+  if (known != 0 && fits)
+    return parts;
+  parts = choose(&w, smaller(most, MEMO_PARTS));
+  ap_memo_put(device->memo, key, pack_parts(&w, parts));
+  return parts;
 }

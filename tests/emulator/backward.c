@@ -71,10 +71,12 @@ static int owns_keys(const kernel *k) {
 typedef struct call {
   shape s;
   int heads, accumulate;
-  int64_t row_tiles, rows; /* of lse_log2 and delta: batch * heads * padded rows */
-  int group_parts;         /* as in attnpress_bwd_args, */
-  int zero_ahead;          /* as there, */
-  int sum_parts, abreast;  /* as there */
+  int64_t row_tiles, rows;     /* of lse_log2 and delta: batch * heads * padded rows */
+  int64_t sum_tiles, sum_rows; /* the same of dq_sum */
+  int group_parts;             /* as in attnpress_bwd_args, */
+  int zero_ahead;              /* as there, */
+  int sum_parts, abreast;      /* as there */
+  int by_steps, whole_keys;    /* parts of equal steps, and keys of blocks that have none */
   int64_t key_tiles;
   float scale;
   memory memory[TENSORS];
@@ -149,7 +151,7 @@ static int64_t counters_of(const call *c) {
 
 /* Floats of dq_sum that bwd_delta zeroes: those of the first units' heads. */
 static int64_t zeroed_before(const call *c) {
-  const int64_t all = c->rows * c->args.q.shape[3];
+  const int64_t all = c->sum_rows * c->args.q.shape[3];
   if (c->zero_ahead < 0)
     return 0;
   if (c->zero_ahead == 0)
@@ -238,6 +240,19 @@ static void add_dbias(call *c, unsigned turn, uint64_t seed) {
   }
 }
 
+/* The walks of key blocks are shared by query heads, or by steps behind whole ones. */
+static void add_parts(call *c, const kernel *k, unsigned turn) {
+  const int keys = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int blocks = (c->s.seqlen_k + keys - 1) / keys;
+  c->group_parts += (int)(turn % (unsigned)c->s.group);
+  if (turn % 2 == 0 || blocks == 0 ||
+      k->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_WINDOW)
+    return;
+  c->by_steps = 1;
+  c->group_parts = 2 + (int)(turn / 2 % 4);
+  c->whole_keys = keys * (int)(turn / 8 % (unsigned)blocks);
+}
+
 static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, int accumulate,
                      uint64_t seed) {
   const int hdim = k->variant.axis[AP_ATTENTION_HDIM],
@@ -274,6 +289,8 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
     add_dbias(c, hash_of_name(k->stem) + (unsigned)(seed / 1000), seed);
   c->row_tiles = (s->seqlen_q + PADDED_ROWS - 1) / PADDED_ROWS * (PADDED_ROWS / TILE_ROWS);
   c->rows = (int64_t)s->batch * c->heads * c->row_tiles * TILE_ROWS;
+  c->sum_tiles = (s->seqlen_q + TILE_ROWS - 1) / TILE_ROWS;
+  c->sum_rows = (int64_t)s->batch * c->heads * c->sum_tiles * TILE_ROWS;
   const int delta = pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA;
   c->sum_parts = 1;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD_CONVERT)
@@ -282,12 +299,13 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
   add_floats(c, DELTA, "delta", c->rows, delta);
   if (pass_of(k) != AP_ATTENTION_PASS_BWD_DKV && pass_of(k) != AP_ATTENTION_PASS_BWD_DQ &&
       pass_of(k) != AP_ATTENTION_PASS_BWD_SINKS && pass_of(k) != AP_ATTENTION_PASS_BWD_DBIAS)
-    add_floats(c, DQ_SUM, "dq_sum", c->rows * hdim * c->sum_parts,
+    add_floats(c, DQ_SUM, "dq_sum", c->sum_rows * hdim * c->sum_parts,
                pass_of(k) != AP_ATTENTION_PASS_BWD_CONVERT);
-  c->key_tiles = (s->seqlen_k + PADDED_ROWS - 1) / PADDED_ROWS * (PADDED_ROWS / TILE_ROWS);
   c->group_parts = 1;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD && k->variant.axis[AP_ATTENTION_ARCH] == 90)
-    c->group_parts += (int)((hash_of_name(k->stem) + seed / 1000) % (unsigned)s->group);
+    add_parts(c, k, hash_of_name(k->stem) + (unsigned)(seed / 1000));
+  c->key_tiles =
+      (s->seqlen_k - c->whole_keys + PADDED_ROWS - 1) / PADDED_ROWS * (PADDED_ROWS / TILE_ROWS);
   if (c->group_parts > 1) {
     const int64_t keys =
         (int64_t)c->group_parts * s->batch * s->heads_kv * c->key_tiles * TILE_ROWS;
@@ -299,8 +317,8 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
   if (delta && turn % 2 == 0)
     c->group_parts = s->group;
   const int units = units_of(c);
-  if ((delta || ap_can_zero_ahead(&k->variant)) && units > 1 && s->seqlen_k > 0 && c->rows > 0 &&
-      turn % 5 != 0)
+  if ((delta || ap_can_zero_ahead(&k->variant)) && !c->by_steps && units > 1 && s->seqlen_k > 0 &&
+      c->rows > 0 && turn % 5 != 0)
     c->zero_ahead = 1 + (int)(turn / 2 % (unsigned)((units < 5 ? units : 5) - 1));
   const int marks = k->variant.axis[AP_ATTENTION_HDIM] < AP_PASS_COLUMNS; /* of the output */
   if (c->rows > 0 && (delta ? marks && turn % 10 == 0 : may_pass_on(k, c)))
@@ -319,6 +337,8 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
   c->abreast = 1;
   if (k->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_CAUSAL && most > 1)
     c->abreast += (int)(turn / 3 % (unsigned)(most < 7 ? most : 7));
+  if (c->by_steps)
+    c->abreast = -c->whole_keys / k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   return reference_fill_forward(a);
 }
 
@@ -376,25 +396,28 @@ static int64_t sum_index(const attnpress_tensor *of, int64_t tiles, int64_t batc
   return tile * TILE_FLOATS + i * 32 + lane;
 }
 
-/* A gradient as bwd_convert makes it: parts are added up one after the other. */
+/* A gradient as bwd_convert makes it, from row `first` on: parts are added up one after the other. */
 static void convert(const attnpress_tensor *to, const float *sum, int parts, int64_t tiles,
-                    float scale, const float *before) {
+                    float scale, const float *before, int64_t first) {
   const int64_t part = to->shape[0] * to->shape[2] * tiles * TILE_ROWS * to->shape[3];
   for (int64_t b = 0; b < to->shape[0]; ++b)
     for (int64_t r = 0; r < to->shape[1]; ++r)
       for (int64_t h = 0; h < to->shape[2]; ++h)
         for (int64_t i = 0; i < to->shape[3]; ++i) {
-          const float *at = sum + sum_index(to, tiles, b, r, h, i);
+          const float old = before ? *before++ : 0.0f;
+          if (r < first)
+            continue;
+          const float *at = sum + sum_index(to, tiles, b, r - first, h, i);
           float value = *at;
           for (int n = 1; n < parts; ++n)
             value += at[n * part];
-          reference_store(to, b, r, h, i, value * scale + (before ? *before++ : 0.0f));
+          reference_store(to, b, r, h, i, value * scale + old);
         }
 }
 
 static void convert_sum(const call *c) {
-  convert(&c->args.dq, c->tensors[DQ_SUM].data, c->sum_parts, c->row_tiles, c->scale,
-          c->before[REFERENCE_DQ]);
+  convert(&c->args.dq, c->tensors[DQ_SUM].data, c->sum_parts, c->sum_tiles, c->scale,
+          c->before[REFERENCE_DQ], 0);
 }
 
 /* Of thread blocks that share a group. */
@@ -403,12 +426,19 @@ static void convert_key_sums(const call *c) {
   attnpress_score_args score;
   ap_fill_score_args(&forward, &score);
   convert(&c->args.dk, c->tensors[DK_SUM].data, c->group_parts, c->key_tiles, c->scale,
-          c->before[REFERENCE_DK]);
+          c->before[REFERENCE_DK], c->whole_keys);
   convert(&c->args.dv, c->tensors[DV_SUM].data, c->group_parts, c->key_tiles, score.dropout_scale,
-          c->before[REFERENCE_DV]);
+          c->before[REFERENCE_DV], c->whole_keys);
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */
+
+/* A sum of keys, counted from the first of all. */
+static float *sum_of_keys(const call *c, int which, int64_t columns) {
+  const uintptr_t data = (uintptr_t)c->tensors[which].data;
+  return data == 0 ? NULL
+                   : (float *)(data - (size_t)c->whole_keys * (size_t)columns * sizeof(float));
+}
 
 static void call_bwd(void (*function)(void), const void *args) {
   ((void (*)(attnpress_bwd_args))function)(*(const attnpress_bwd_args *)args);
@@ -502,14 +532,14 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
       .seqlen_q = s->seqlen_q,
       .seqlen_k = s->seqlen_k,
       .row_tiles = (int32_t)c->row_tiles,
-      .sum_tiles = (int32_t)c->row_tiles,
+      .sum_tiles = (int32_t)c->sum_tiles,
       .accumulate = c->accumulate,
-      .dq_sum_quads = (int32_t)(c->row_tiles * 4 * a->q.shape[3]),
+      .dq_sum_quads = (int32_t)(4 * a->q.shape[3]),
       .scale = c->scale,
       .scale_log2 = ap_scale_log2(&forward),
       .dsinks = a->dsinks,
-      .dk_sum = c->tensors[DK_SUM].data,
-      .dv_sum = c->tensors[DV_SUM].data,
+      .dk_sum = sum_of_keys(c, DK_SUM, a->k.shape[3]),
+      .dv_sum = sum_of_keys(c, DV_SUM, a->v.shape[3]),
       .key_tiles = (int32_t)c->key_tiles,
       .group_parts = c->group_parts,
       .sum_parts = c->sum_parts,
@@ -529,7 +559,8 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
   args.blocks = (rows + block - 1) / block;
   int64_t blocks = (int64_t)args.blocks * s->batch * (owns_keys(k) ? s->heads_kv : c->heads);
   if (pass_of(k) == AP_ATTENTION_PASS_BWD)
-    blocks *= c->group_parts;
+    blocks = (int64_t)s->batch * s->heads_kv *
+             (c->whole_keys / block + (args.blocks - c->whole_keys / block) * c->group_parts);
   if (pass_of(k) == AP_ATTENTION_PASS_BWD_SINKS)
     blocks = c->heads;
   if (ap_can_take(&k->variant) && args.taken != NULL && blocks > 2)
@@ -622,7 +653,7 @@ static int run_convert(const kernel *k, call *c, char *report) {
   const attnpress_tensor *dq = &c->args.dq;
   float *sum = c->tensors[DQ_SUM].data;
   uint64_t state = 7;
-  for (int64_t i = 0; i < c->rows * dq->shape[3] * c->sum_parts; ++i) {
+  for (int64_t i = 0; i < c->sum_rows * dq->shape[3] * c->sum_parts; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     sum[i] = (float)((double)(state >> 40) / (double)(1 << 23) - 1.0);
   }
@@ -704,9 +735,10 @@ static int check_dbuffers(const call *c, char *report) {
 static int run_main(const kernel *k, call *c, char *report) {
   const unsigned inputs = 1u << Q | 1u << K | 1u << V | 1u << DOUT | 1u << LSE_LOG2 | 1u << DELTA;
   unsigned outputs = 1u << DQ;
+  const int shared = c->group_parts > 1;
   if (pass_of(k) == AP_ATTENTION_PASS_BWD)
-    outputs =
-        1u << DQ_SUM | (c->group_parts > 1 ? 1u << DK_SUM | 1u << DV_SUM : 1u << DK | 1u << DV);
+    outputs = 1u << DQ_SUM | (shared ? 1u << DK_SUM | 1u << DV_SUM : 0) |
+              (!shared || c->whole_keys > 0 ? 1u << DK | 1u << DV : 0);
   else if (pass_of(k) == AP_ATTENTION_PASS_BWD_DKV)
     outputs = 1u << DK | 1u << DV;
   fill_rows(c);

@@ -560,8 +560,8 @@ MUTATIONS = [
     Mutation(
         "bwd sm90 halves: dQ of a step is added to the next one's rows",
         SM90,
-        "for (int n = 0, row = row_begin; n",
-        "for (int n = 0, row = row_begin + BLOCK_M; n",
+        '"row_begin" }; n < steps',
+        '"row_begin" } + BLOCK_M; n < steps',
     ),
     Mutation(
         "bwd sm90 halves: dP is not waited for",

@@ -248,22 +248,22 @@ MUTATIONS = [
         "work->batch, work->first_head, step.row",
     ),
     Mutation(
-        "bwd exchange: the gradients take the place of K under dQ",
-        EXCHANGE,
-        "named_barrier_sync(2, READERS)",
-        "named_barrier_sync(2, CONSUMER_THREADS)",
-    ),
-    Mutation(
         "bwd exchange: columns of the other consumer",
         EXCHANGE,
-        "64 + consumer * 32, HEAD_DIM,",
-        "64, HEAD_DIM,",
+        "64 + consumer * 32, HEAD_DIM,\n                         valid",
+        "64, HEAD_DIM,\n                         valid",
+    ),
+    Mutation(
+        "bwd exchange: gradients of keys past the end",
+        EXCHANGE,
+        "valid = args->seqlen_k - work->key_begin - row;",
+        "valid = args->seqlen_k - work->key_begin;",
     ),
     Mutation(
         "bwd exchange: columns past the head dim",
         EXCHANGE,
-        "if (column + tile * 8 < columns)",
-        "if (true)",
+        "tiles, (columns - column) / 8, valid, DTYPE,",
+        "tiles, tiles, valid, DTYPE,",
     ),
     # ---- The producer, of both templates ----
     Mutation(

@@ -20,7 +20,9 @@ def of(name: str, file: str, old: str, new: str) -> Mutation:
 
 
 MUTATIONS = [
-    of("one head less", ORDER, "all - args->abreast *", "all - (args->abreast - 1) *"),
+    of(
+        "one head less", ORDER, "all - max(0, args->abreast) *", "all - max(0, args->abreast - 1) *"
+    ),
     of("one head's turn alone", ORDER, "first + at % args->abreast", "first + at % 1"),
     of("a block for two", ORDER, "at / args->abreast", "at / (args->abreast + 1)"),
     of("all heads take turns", ORDER, "at < 0 ? number", "at < 0 ? first + number"),

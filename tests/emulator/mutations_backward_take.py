@@ -59,9 +59,9 @@ MUTATIONS = [
        "upper ? pair[i + distance] : pair[i]"),
     of("what is there is not exchanged", ROWS,
        "        exchange_pairs(pair, lane);\n      }\n", "      }\n"),
-    of("rows behind the last", ROWS, "row < valid && first + lane % 4 < tiles",
+    of("rows behind the last", ROWS, "row < valid && first + lane % 4 < min(tiles, there)",
        "first + lane % 4 < tiles"),
-    of("columns behind the last", ROWS, "row < valid && first + lane % 4 < tiles",
+    of("columns behind the last", ROWS, "row < valid && first + lane % 4 < min(tiles, there)",
        "row < valid"),
     of(
         "a consumer with keys is idle",

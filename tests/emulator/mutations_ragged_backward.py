@@ -212,8 +212,8 @@ MUTATIONS = [
     Mutation(
         "ragged bwd: another sequence's sum is read",
         CONVERT,
-        "if (row / 16 * 16 >= rows)",
-        "if (false)",
+        "min(BLOCK_M / 16, ceil_div(rows, 16))",
+        "BLOCK_M / 16",
     ),
     Mutation(
         "ragged bwd: sinks of half the sequences", SINKS, "b += NUM_WARPS", "b += 2 * NUM_WARPS"

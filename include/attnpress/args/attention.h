@@ -172,17 +172,15 @@ typedef struct attnpress_bwd_args {
   int64_t lse_batch_stride, lse_head_stride;
   int64_t dlse_batch_stride, dlse_head_stride;
   int32_t batch, heads_q, heads_kv, seqlen_q, seqlen_k;
-  int32_t row_tiles;  /* ceil(seqlen_q / 16), rounded up to a multiple of 8 */
-  int32_t blocks;     /* of a head: key blocks, of bwd_dq row blocks */
-  int32_t accumulate; /* 1: dq, dk and dv are added to */
-  int32_t
-      dq_sum_quads;  /* 16-byte parts of a head's dq_sum, or, where sequences have lengths of their
-                           own, of a row tile's; 0: there is none */
-  float scale;       /* of the scores, positive */
-  float scale_log2;  /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
-  int32_t sum_tiles; /* row tiles of a head of dq_sum: row_tiles, or, where sequences have lengths
-                           of their own, fewer */
-  float *dsinks;     /* (heads_q) contiguous: the gradient by score.sinks; bwd_sinks alone */
+  int32_t row_tiles;    /* ceil(seqlen_q / 16), rounded up to a multiple of 8 */
+  int32_t blocks;       /* of a head: key blocks, of bwd_dq row blocks */
+  int32_t accumulate;   /* 1: dq, dk and dv are added to */
+  int32_t dq_sum_quads; /* 16-byte parts of a row tile of dq_sum; 0: there is none */
+  float scale;          /* of the scores, positive */
+  float scale_log2;     /* what makes scores exponents of 2: log2(e) * scale, or * softcap */
+  int32_t sum_tiles;    /* row tiles of a head of dq_sum: at least its rows'; where sequences have
+                           lengths of their own of all of them */
+  float *dsinks;        /* (heads_q) contiguous: the gradient by score.sinks; bwd_sinks alone */
   attnpress_score_args score;
   /* Where blocks of bwd share a group, by each part (group_parts, batch, heads_kv, key_tiles,
    * HEAD_DIM / 8, 128) contiguous, tiles as of dq_sum: dK / scale in fp32. NULL: a block has all of a
@@ -195,7 +193,12 @@ typedef struct attnpress_bwd_args {
     int32_t sum_parts; /* of bwd_convert: tensors behind one another at dq_sum, which it sums */
     int32_t abreast;   /* of causal bwd, bwd_dkv and bwd_dq, where sequences are dense: heads, or
                           parts of groups, the last ones of the grid, whose blocks take turns
-                          (gradient_order.cuh); at least 1 */
+                          (gradient_order.cuh); at least 1. Of bwd on 9.0, whatever the mask is, 0 or less:
+                          the walk of a key block, over all heads of the group, is divided into
+                          group_parts parts of equal steps, but of the first -abreast key blocks of
+                          each head, which a thread block has whole, and stores dk and dv:
+                          dk_sum and dv_sum, whose tiles are counted from the first key on, have
+                          none of these, nor has key_tiles; zero_ahead is 0 then */
     int32_t own_sums;  /* of bwd with sequences of their own lengths that are all direct
                          (attnpress_bwd_ragged_args): 1: dq_sum is (grid, heads_q / heads_kv,
                          sum_tiles, HEAD_DIM / 8, 128), each thread block's own */

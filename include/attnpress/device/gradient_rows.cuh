@@ -21,10 +21,10 @@ __device__ __forceinline__ void exchange_pairs(uint32_t pair[4], int lane) {
   }
 }
 
-// One warp: rounds (16, 8 `tiles`) accumulators, times `scale`, and stores the first `valid` rows of
-// them at `rows`, added to what is there where asked, without shared memory.
+// One warp: rounds (16, 8 `tiles`) accumulators, times `scale`, and stores the first `valid` rows and
+// `there` tiles of them at `rows`, added to what is there where asked, without shared memory.
 __device__ __forceinline__ void store_rows_of_warp(uint16_t *rows, int64_t row_stride,
-                                                   const float *d, int tiles, int valid,
+                                                   const float *d, int tiles, int there, int valid,
                                                    Dtype dtype, float scale, bool accumulate,
                                                    int lane) {
 #pragma unroll
@@ -33,12 +33,12 @@ __device__ __forceinline__ void store_rows_of_warp(uint16_t *rows, int64_t row_s
     uint16_t *const at = rows + row * row_stride + lane % 4 * 8;
 #pragma unroll
     for (int first = 0; first < tiles; first += 4) {
-      const bool stores = row < valid && first + lane % 4 < tiles;
+      const bool stores = row < valid && first + lane % 4 < min(tiles, there);
       uint32_t pair[4] = {0, 0, 0, 0};
       if (accumulate) {
         if (stores) {
-          const uint4 there = *(const uint4 *)(at + first * 8);
-          pair[0] = there.x, pair[1] = there.y, pair[2] = there.z, pair[3] = there.w;
+          const uint4 old = *(const uint4 *)(at + first * 8);
+          pair[0] = old.x, pair[1] = old.y, pair[2] = old.z, pair[3] = old.w;
         }
         exchange_pairs(pair, lane);
       }

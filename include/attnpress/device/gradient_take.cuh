@@ -8,6 +8,7 @@
 #pragma once
 
 #include "attnpress/args/attention.h"
+#include "attnpress/device/gradient_order.cuh"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_atom.cuh"
@@ -53,7 +54,8 @@ __device__ __forceinline__ void init_take_barriers(int readers) {
 
 // Key blocks of a dense call.
 __device__ __forceinline__ int blocks_of_call(const attnpress_bwd_args *args) {
-  return args->blocks * args->group_parts * args->heads_kv * args->batch;
+  const int whole = whole_blocks_of(args);
+  return (whole + (args->blocks - whole) * args->group_parts) * args->heads_kv * args->batch;
 }
 
 // The number of the thread block's next key block; past all others where it has no more. One warp.
