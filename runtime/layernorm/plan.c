@@ -145,16 +145,20 @@ static attnpress_status prefer_packed_kernel(const ap_layernorm_problem *p, cons
 
 /** Takes the kernel whose warps have rings, in place of another, if there is one of the class: its threads
  * have no less columns than a row of that has. Rows that are cut begin up to a vector's elements, but
- * one, after their first vector does. */
+ * one, after their first vector does. Where others have no such class the next may be that of what is
+ * replaced. */
 static attnpress_status prefer_kernel_of_rings(const ap_layernorm_problem *p,
                                                const ap_device *device, int32_t rows,
                                                ap_launch *launch) {
   const int64_t edges =
       rows == AP_LAYERNORM_ROWS_CUT ? VECTOR_BYTES / ap_element_bytes(p->dtype) - 1 : 0;
+  const int32_t last = first_class(launch->variant.axis[AP_LAYERNORM_COLS]);
   ap_launch ring;
-  int fits;
-  FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows, first_class(p->columns + edges),
-                         &ring, &fits));
+  int fits = 0;
+  int32_t class = first_class(p->columns + edges);
+  do
+    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows, class, &ring, &fits));
+  while (!fits && ++class <= last);
   if (fits)
     *launch = ring;
   return ATTNPRESS_OK;
@@ -364,16 +368,17 @@ static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_de
 
 /* ---- A range --------------------------------------------------------------------------------- */
 
+/** Kernels of the classes up to `last_class`, and of the next ones, up to `room`, to the first that there
+ * is, if there is none of that. */
 static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_device *device,
-                                      int32_t pass, int32_t rows, int32_t last_class,
+                                      int32_t pass, int32_t rows, int32_t last_class, int32_t room,
                                       ap_launches *plan) {
-  /* Rows that the copy engine moves have another kernel, too; others the next class's that has one. */
-  const int to_the_end = rows == AP_LAYERNORM_ROWS_ALIGNED || rows == AP_LAYERNORM_ROWS_ODD;
   const int32_t end = pass == AP_LAYERNORM_PASS_FWD || rows == AP_LAYERNORM_ROWS_ODD
                           ? classes()->count
                           : backward_classes();
   int fits = 0;
-  for (int32_t class = 0; class < end && (class <= last_class || (to_the_end && !fits)); ++class) {
+  for (int32_t class = 0; class < end && (class <= last_class || (class <= room && !fits));
+       ++class) {
     FORWARD_IF(find_kernel(p, device, pass, rows, class, &plan->launch[plan->count], &fits));
     plan->count += fits;
   }
@@ -384,11 +389,14 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
                                       int32_t pass, int32_t last_class, ap_launches *plan) {
   static const int32_t moved[] = {AP_LAYERNORM_ROWS_BULK, AP_LAYERNORM_ROWS_CUT,
                                   AP_LAYERNORM_ROWS_PACKED};
-  FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, plan));
+  const int32_t all = classes()->count;
+  FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, all, plan));
+  /* Rows that the copy engine moves have another kernel, too, that of the last class here. */
+  const int32_t room = first_class(plan->launch[plan->count - 1].variant.axis[AP_LAYERNORM_COLS]);
   for (size_t i = 0; pass == AP_LAYERNORM_PASS_FWD && i < sizeof moved / sizeof *moved; ++i)
     FORWARD_IF(range_of_rows(p, device, pass, moved[i],
-                             last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT), plan));
-  return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_class, plan);
+                             last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT), room, plan));
+  return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_class, all, plan);
 }
 
 /** What parts take at most, of any number of rows. */
