@@ -4,6 +4,7 @@
     python bench/layernorm_tiles.py --columns 100 1001 --tiles 128:w4t8b6c2 1024:w4t64b6c2
     python bench/layernorm_tiles.py --passes bwd --columns 1001 --tiles 1024:w4t64b4c2
     python bench/layernorm_tiles.py --columns 1024 --tiles 1024:w4t128b8ah
+    python bench/layernorm_tiles.py --rings --columns 2001 --tiles 2048:w16t64c4
     python bench/layernorm_tiles.py --columns 32768 --tiles 32768:w8t2048b4c4
 
 A tile stands behind the most columns of its kernel; one with more threads of a row than a block has
@@ -36,6 +37,7 @@ from generator.tiles import Tile, parse_tile, problems, tile_of
 from generator.variant import Variant, VariantError, make_variant
 
 FAMILY = family_of("layernorm")
+RING_ARCH = 90
 ODD_EDGES = 7  # columns that an odd row may have beyond those of its kernel
 MULTIPLE_MAX = 4  # of as many thread blocks as there is room for
 ODD_PERIOD = 8  # rows so far apart begin at the same element of a vector
@@ -97,7 +99,7 @@ def walkers(variant: Variant, tile: Tile, rows: int, columns: int, sms: int) -> 
     if cluster > 1:
         sm_groups = min(SM_GROUPS_MAX, sms // GROUP_SMS_MIN)
         blocks = max((sms - sm_groups * (cluster - SM_PAIR)) // cluster, 1)
-    if rules.is_odd(variant):
+    if rules.is_odd(variant) or variant.rows == "cut":
         multiple = -(-ODD_PERIOD // groups)
         blocks = max(blocks // multiple, 1) * multiple
     steps, multiple = -(-rows // groups), 1
@@ -172,6 +174,9 @@ class Bench(Device):
                 (c.parts[0].double().sum(0), (dy * hat).sum(0)),
                 (c.parts[1].double().sum(0), dy.sum(0)),
             ]
+        if variant["norm"] == "rms" and variant["pass"] == "fwd":
+            scale = (x.square().mean(-1, keepdim=True) + EPS).rsqrt()
+            pairs = [(c.out, x * scale * weight + bias)]
         return any(
             not torch.allclose(ours.double(), exact, rtol=2e-2, atol=2e-2 * exact.std().item())
             for ours, exact in pairs
@@ -196,11 +201,25 @@ class Bench(Device):
         return {name: moved[name] * each / time for name, time in times.items()}
 
 
-def variants_of(pass_: str, dtype: str, columns: int) -> list[Variant]:
-    """The kernel that the library takes for rows one after the other, and the one of a cluster."""
+def variants_of(pass_: str, norm: str, dtype: str, columns: int, rings: bool) -> list[Variant]:
+    """The kernel that the library takes for rows one after the other, and the one of a cluster; or
+    the one whose warps have rings."""
     found = []
+    if rings:
+        axes = {"pass": pass_, "norm": norm, "dtype": dtype, "params": dtype, "arch": RING_ARCH}
+        elements = 4 if dtype == "fp32" else 8
+        rows, edges = ("cut", elements - 1) if columns % elements else ("bulk", 0)
+        for cols in FAMILY.axis("cols").domain[:-1]:
+            if cols >= columns + edges and not found:
+                try:
+                    found.append(make_variant(FAMILY, rows=rows, cols=cols, **axes))
+                except VariantError:
+                    continue
+        if not found:
+            raise BenchError(f"no rings hold rows of {columns} columns")
+        return found
     for arch in FAMILY.axis("arch").domain:
-        axes = {"pass": pass_, "dtype": dtype, "params": dtype, "arch": arch}
+        axes = {"pass": pass_, "norm": norm, "dtype": dtype, "params": dtype, "arch": arch}
         variant = first_variant(columns, dtype != "fp32" and columns % 8 != 0, axes)
         found += [] if variant is None else [variant]
     if not found:
@@ -228,7 +247,8 @@ def tiles_of(variant: Variant, names: Sequence[str], target: str) -> list[Tile]:
         cols, text = name.split(":")
         tile = parse_tile(text, variant)
         of_cluster = rules.cluster(tile) > 1
-        if int(cols) == variant.cols and of_cluster == rules.is_shared(variant):
+        fits = rules.is_bulk(variant) or of_cluster == rules.is_shared(variant)
+        if int(cols) == variant.cols and fits:
             tiles.append(tile)
     return tiles
 
@@ -259,6 +279,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--tiles", nargs="+", default=[], metavar="COLS:TILE", help="beside the present")
     p.add_argument("--passes", nargs="+", choices=("fwd", "bwd"), default=["fwd"])
     p.add_argument("--dtypes", nargs="+", choices=("fp16", "bf16", "fp32"), default=["bf16"])
+    p.add_argument("--norm", choices=("layer", "rms"), default="layer")
+    p.add_argument("--rings", action="store_true", help="kernels whose warps have rings")
     p.add_argument("--megabytes", type=int, nargs="+", default=[64, 512], help="of a tensor")
     p.add_argument("--rounds", type=int, default=5)
     o = p.parse_args(argv)
@@ -269,7 +291,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             (p, d, c) for p in o.passes for d in o.dtypes for c in o.columns
         ):
             kernels = {}
-            for variant in variants_of(pass_, dtype, columns):
+            for variant in variants_of(pass_, o.norm, dtype, columns, o.rings):
                 kernels |= load_tiles(bench, press, variant, o.tiles)
             for name in [n for n, k in kernels.items() if bench.wrong(*k, columns)]:
                 print(f"{pass_} {dtype} {name}: wrong at {columns} columns")

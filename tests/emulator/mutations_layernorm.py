@@ -21,6 +21,11 @@ FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
 CLUSTER_ROWS = "templates/layernorm/parts/cluster_rows.cu.j2"
 ROW_PARTS = "templates/layernorm/parts/row_parts.cu.j2"
+RING_PLACES = "templates/layernorm/parts/ring_places.cu.j2"
+RING_VECTORS = "templates/layernorm/parts/ring_vectors.cu.j2"
+RING_SUMS = "templates/layernorm/parts/ring_sums.cu.j2"
+RING_FEW = "templates/layernorm/parts/ring_few.cu.j2"
+RING_ROWS = "templates/layernorm/parts/ring_rows.cu.j2"
 
 KERNELS = [
     ("layernorm_fwd_cols64_bf16_wbf16_sm80", "w4t4b2ah"),
@@ -1008,20 +1013,20 @@ MUTATIONS = [
     ),
     Mutation(
         "no barrier: rows in rings are read",
-        FWD_BULK,
+        RING_FEW,
         "    // All lanes arrive and wait: they have read the rows.\n    __syncwarp();\n",
         "",
     ),
     Mutation(
         "no barrier: a row in rings is written",
-        FWD_BULK,
+        RING_ROWS,
         "    // All lanes arrive and wait: they have read the row. Another takes its place.\n"
         "    __syncwarp();\n",
         "",
     ),
     Mutation(
         "no barrier: what is left behind rows in rings",
-        FWD_BULK,
+        RING_PLACES,
         "  // All lanes arrive and wait: it is there.\n  __syncwarp();\n",
         "",
     ),
@@ -1039,56 +1044,56 @@ MUTATIONS = [
     ),
     Mutation(
         "no barrier: the ends of cut rows of a warp",
-        FWD_BULK,
+        RING_SUMS,
         "  // All lanes arrive and wait: the ends of rows are there.\n  __syncwarp();\n",
         "",
     ),
     Mutation(
         "no barrier: the ends of a cut row",
-        FWD_BULK,
+        RING_ROWS,
         "      // All lanes arrive and wait: what is at the row's ends is there.\n"
         "      __syncwarp();\n",
         "",
     ),
     Mutation(
         "a vector where cut rows meet is one row's",
-        FWD_BULK,
+        RING_SUMS,
         "choose_bits(masks[own.head], *(const uint4 *)to, first)",
         "first",
     ),
     Mutation(
         "vectors that are not all of a warp's cut rows are taken back",
-        FWD_BULK,
+        RING_PLACES,
         "odd == 0 ? 0 : 16",
         "0",
     ),
-    Mutation("elements before cut rows are taken back", FWD_BULK, "lane >= odd) ||", "true) ||"),
+    Mutation("elements before cut rows are taken back", RING_PLACES, "lane >= odd) ||", "true) ||"),
     Mutation(
         "no barrier: lanes take cut rows back",
-        FWD_BULK,
+        RING_FEW,
         "    // All lanes arrive and wait: they have taken the rows. Others take their place.\n"
         "    __syncwarp();\n",
         "",
     ),
     Mutation(
-        "lanes take a vector back that cut rows begin in", FWD_BULK, "i >= first &&", "i >= 0 &&"
+        "lanes take a vector back that cut rows begin in", RING_PLACES, "i >= first &&", "i >= 0 &&"
     ),
     Mutation(
         "lanes take a vector back that cut rows end in",
-        FWD_BULK,
+        RING_PLACES,
         "i < end / ELEMENTS)",
         "i <= end / ELEMENTS)",
     ),
     Mutation(
         "lanes leave the last vectors of cut rows",
-        FWD_BULK,
+        RING_PLACES,
         "ROWS * ROW_VECTORS + 7",
         "ROWS * ROW_VECTORS - 32",
     ),
-    Mutation("elements behind cut rows are taken back", FWD_BULK, "at < end))", "true))"),
+    Mutation("elements behind cut rows are taken back", RING_PLACES, "at < end))", "true))"),
     Mutation(
         "cut rows past the end are taken back",
-        FWD_BULK,
+        RING_FEW,
         "ROWS < ELEMENTS || round + 1 == count",
         "ROWS < ELEMENTS",
     ),
@@ -1103,45 +1108,44 @@ MUTATIONS = [
         "  // All lanes arrive and wait: the warp's barriers are there.\n  __syncwarp();\n",
         "",
     ),
-    Mutation("rings: blocks may not have begun", FWD_BULK, "  cluster_wait();\n", ""),
+    Mutation("rings: blocks may not have begun", RING_ROWS, "  cluster_wait();\n", ""),
     Mutation(
         "rings: warps have not told of the row",
-        FWD_BULK,
+        RING_ROWS,
         "    await_parts(&parts[turn], parity);\n",
         "",
     ),
     Mutation(
         "rings: a block ends while it is told",
-        FWD_BULK,
+        RING_ROWS,
         "  await_parts(&parts[turn], parity);\n",
         "",
     ),
-    Mutation("one place for what two rows in rings amount to", FWD_BULK, "turn ^= 1", "turn ^= 0"),
+    Mutation("one place for what two rows in rings amount to", RING_ROWS, "turn ^= 1", "turn ^= 0"),
     Mutation(
-        "rows in rings are not waited for again", FWD_BULK, "phase ^= slot == 0", "phase ^= 0"
+        "rows in rings are not waited for again", RING_FEW, "phase ^= slot == 0", "phase ^= 0"
     ),
     Mutation(
         "rows in rings are not waited for again, of warps",
-        FWD_BULK,
+        RING_ROWS,
         "phase ^= slot == 0",
         "phase ^= 0",
-        2,
     ),
     Mutation(
         "the next row's moments from this row's place",
-        FWD_BULK,
+        RING_ROWS,
         "place + own_begin, place",
         "ring + own_begin, ring",
     ),
-    Mutation("a warp's share begins too early", FWD_BULK, "+ min(row_warp, more)", "+ 0"),
-    Mutation("a warp's share is too large", FWD_BULK, "each + (row_warp < more)", "each + 1"),
+    Mutation("a warp's share begins too early", RING_PLACES, "+ min(row_warp, more)", "+ 0"),
+    Mutation("a warp's share is too large", RING_PLACES, "each + (row_warp < more)", "each + 1"),
     Mutation(
         "a warp's columns are counted beyond the row",
-        FWD_BULK,
+        RING_PLACES,
         "min(end, columns) - max",
         "end - max",
     ),
-    Mutation("a cut row's first columns are counted twice", FWD_BULK, "max(first, 0)", "first"),
+    Mutation("a cut row's first columns are counted twice", RING_PLACES, "max(first, 0)", "first"),
     Mutation(
         "vectors behind cut rows",
         FWD_BULK,
@@ -1150,33 +1154,33 @@ MUTATIONS = [
     ),
     Mutation(
         "rows in rings are taken back before they are written",
-        FWD_BULK,
+        RING_FEW,
         "    fence_proxy_async();\n    __syncwarp();\n",
         "    fence_proxy_async();\n",
     ),
-    Mutation("no fence: rows in rings are taken back", FWD_BULK, "    fence_proxy_async();\n", ""),
-    Mutation("a place in a ring has not been read", FWD_BULK, "      bulk_wait_read(1);\n", ""),
+    Mutation("no fence: rows in rings are taken back", RING_FEW, "    fence_proxy_async();\n", ""),
+    Mutation("a place in a ring has not been read", RING_FEW, "      bulk_wait_read(1);\n", ""),
     Mutation(
-        "the last rows in rings are not waited for", FWD_BULK, "    bulk_wait_read(0);\n", "    ;\n"
+        "the last rows in rings are not waited for", RING_FEW, "    bulk_wait_read(0);\n", "    ;\n"
     ),
     Mutation(
-        "rows are taken back as one piece", FWD_BULK, "args->y_row_stride == args->columns", "true"
+        "rows are taken back as one piece", RING_PLACES, "args->y_row_stride == args->columns", "true"
     ),
     Mutation(
-        "the end of cut rows is not brought", FWD_BULK, "begin + bytes <= sent || ", "true || "
+        "the end of cut rows is not brought", RING_PLACES, "begin + bytes <= sent || ", "true || "
     ),
     Mutation(
-        "elements before a cut row count", FWD_BULK, "masks[own.head], fill", "masks[0], fill"
+        "elements before a cut row count", RING_VECTORS, "masks[own.head], fill", "masks[0], fill"
     ),
     Mutation(
         "elements behind a cut row count",
-        FWD_BULK,
+        RING_VECTORS,
         "masks[i == own.last ? own.end : ELEMENTS]",
         "masks[ELEMENTS]",
     ),
-    Mutation("elements before a cut row are written", FWD_BULK, "i == 0 && own.head != 0", "false"),
+    Mutation("elements before a cut row are written", RING_SUMS, "i == 0 && own.head != 0", "false"),
     Mutation(
-        "elements behind a cut row are written", FWD_BULK, "i >= FULL - 1 && i == own.last", "false"
+        "elements behind a cut row are written", RING_SUMS, "i >= FULL - 1 && i == own.last", "false"
     ),
     Mutation(
         "parameters of rows that begin with a vector",
@@ -1188,32 +1192,32 @@ MUTATIONS = [
         "cut rows begin with a vector", FWD_BULK, "(int)(first_row * columns % ELEMENTS)", "0"
     ),
     Mutation(
-        "a vector that a thread has not", FWD_BULK, "part.vectors > lane + FULL * LANES", "true"
+        "a vector that a thread has not", RING_VECTORS, "part.vectors > lane + FULL * LANES", "true"
     ),
     Mutation(
-        "rows of a warp past the end are told of", FWD_BULK, "thread == 0 && has", "thread == 0"
+        "rows of a warp past the end are told of", RING_FEW, "thread == 0 && has", "thread == 0"
     ),
     Mutation(
-        "rows with gaps as one piece", FWD_BULK, "args->x_row_stride == args->columns", "true"
+        "rows with gaps as one piece", RING_PLACES, "args->x_row_stride == args->columns", "true"
     ),
     Mutation(
         "no one tells of the second warp",
-        FWD_BULK,
+        RING_ROWS,
         "told[other].y + weighted",
         "told[0].y + weighted",
     ),
     Mutation(
-        "squares about another mean", FWD_BULK, "sums.y - sums.x * off, squares", "sums.y, squares"
+        "squares about another mean", RING_ROWS, "sums.y - sums.x * off, squares", "sums.y, squares"
     ),
     Mutation(
         "a warp's squares about its first value",
-        FWD_BULK,
+        RING_SUMS,
         "left = sums.y - sums.x * off;",
         "left = sums.y;",
     ),
     Mutation(
         "moments of RMS norm of the first warp alone",
-        FWD_BULK,
+        RING_ROWS,
         "squares += told[other].y",
         "squares += told[0].y",
     ),
