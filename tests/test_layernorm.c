@@ -488,8 +488,18 @@ static void test_launch_packed_rows(void **state) {
        "layernorm_fwd_bulk_cols128_bf16_wbf16_sm90"},
       {1001, 1001, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
        "layernorm_fwd_cut_cols1024_bf16_wbf16_sm90"},
+      {1977, 1977, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
+       "layernorm_fwd_cut_cols1984_bf16_wbf16_sm90"},
+      {1978, 1978, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
+       "layernorm_fwd_cut_cols2048_bf16_wbf16_sm90"},
+      {3962, 3962, 0x10000, 0x2000000, ATTNPRESS_FP16, 0,
+       "layernorm_fwd_cut_cols4096_fp16_wfp16_sm90"},
       {9001, 9001, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
        "layernorm_fwd_cut_cols10240_bf16_wbf16_sm90"},
+      {1901, 1901, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
+       "layernorm_fwd_cut_cols2048_fp32_wfp32_sm90"},
+      {3901, 3901, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
+       "layernorm_fwd_packed_cols4096_fp32_wfp32_sm90"},
       {24583, 24583, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
        "layernorm_fwd_cut_cols28672_bf16_wbf16_sm90"},
       {5001, 5001, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
@@ -540,6 +550,10 @@ static void test_launch_rows_in_rings(void **state) {
        "layernorm_fwd_cols1024_bf16_wfp32_sm80"},
       {1024, 1024, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 1,
        "layernorm_fwd_cols1024_bf16_wbf16_sm80"},
+      {1904, 1904, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 0,
+       "layernorm_fwd_bulk_cols2048_bf16_wbf16_sm90"},
+      {3904, 3904, 0x10000, 0x2000000, ATTNPRESS_FP32, 0, 0,
+       "layernorm_fwd_bulk_cols4096_fp32_wfp32_sm90"},
       {57352, 57352, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 0,
        "layernorm_fwd_bulk_cols65536_bf16_wbf16_sm90"},
       {57344, 57344, 0x10000, 0x2000000, ATTNPRESS_FP32, 0, 0,
@@ -897,6 +911,40 @@ static void test_range(void **state) {
   attnpress_destroy(handle);
 }
 
+/* The kernel of every call in a range is one that the range prepares, of cut rows and of whole vectors. */
+static void test_forward_range(void **state) {
+  static ap_layernorm_plan range, call;
+  uint32_t random = 1;
+  ap_device device;
+  (void)state;
+  assert_ok(ap_device_of_target("sm_90", &device));
+  for (int i = 0; i < 2000; ++i) {
+    random = random * 1664525u + 1013904223u;
+    const int64_t most = 1 + (int64_t)(random >> 4) % (i % 2 ? 4200 : 70000);
+    const int64_t less = i % 3 ? 0 : (int64_t)(random >> 8) % most;
+    const int64_t whole = (most - less) / 8 * 8;
+    const int64_t columns = i % 5 == 0 && whole > 0 ? whole : most - less;
+    ap_layernorm_problem p = {.tensor = {{.data = (void *)0x10000, .stride = columns},
+                                         {.data = NULL},
+                                         {.data = (void *)0x2000000, .stride = columns}},
+                              .rows = 1000,
+                              .columns = most,
+                              .rms = i % 7 == 0,
+                              .dtype = dtypes[i / 2 % 3],
+                              .param_dtype = dtypes[i / 2 % 3]};
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_UP_TO, &range));
+    p.columns = columns;
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &call));
+    int found = 0;
+    for (int k = 0; k < range.base.count; ++k)
+      found |= memcmp(&range.base.launch[k].variant, &call.base.launch[0].variant,
+                      sizeof call.base.launch[0].variant) == 0;
+    if (!found)
+      print_error("%d columns of a range up to %d, dtype %d\n", (int)columns, (int)most, p.dtype);
+    assert_true(found);
+  }
+}
+
 static void test_plan_run(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -977,6 +1025,7 @@ int main(void) {
       TEST(test_launch_long),
       cmocka_unit_test(test_classes),
       cmocka_unit_test(test_range),
+      cmocka_unit_test(test_forward_range),
       TEST(test_plan_run),
       cmocka_unit_test(test_plan_cpu),
   };
