@@ -1504,10 +1504,18 @@ static void test_splits_of_sequences(void **state) {
        problem.sequences <= AP_ATTENTION_SEQUENCES_PAGED; ++problem.sequences) {
     problem.seqlen_k = 16384;
     assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_int_equal(plan.runs, 2 * h200.sm_count / 8); /* of all sequences: two thread blocks an SM */
+    assert_int_equal(plan.grid, plan.runs * 8);
+    assert_int_equal(plan.variant.axis[AP_ATTENTION_RUNS], 1);
+    assert_true(plan.cuts_offset_bytes + 2 * (size_t)plan.runs * 4 <= plan.workspace_bytes);
+    problem.batch = 16;
+    assert_ok(ap_choose(&problem, &h200, &plan));
     const int keys = plan.key_blocks_per_split * plan.tile.field[AP_ATTENTION_TILE_BLOCK_N];
+    assert_int_equal(plan.runs, 0);
     assert_true(plan.num_splits >= 8);
     assert_in_range(keys * 2 * 128 * 2, 256 * 1024, 2048 * 1024);
     assert_true((int64_t)keys * plan.num_splits >= problem.seqlen_k);
+    problem.batch = 64;
     problem.seqlen_k = 500;
     assert_ok(ap_choose(&problem, &h200, &plan));
     assert_int_equal(plan.num_splits, 1);
@@ -1535,7 +1543,7 @@ static void test_bytes_of_a_split(void **state) {
   static const struct {
     int batch, heads_q, heads_kv, seqlen_k, hdim, want_kb;
   } rows[] = {
-      {64, 32, 8, 16384, 128, 1024}, {64, 16, 4, 16384, 256, 1024}, {64, 64, 8, 16384, 64, 512},
+      {24, 32, 8, 16384, 128, 1024}, {48, 16, 4, 16384, 256, 1024}, {24, 64, 8, 16384, 64, 512},
       {8, 32, 8, 16384, 128, 512},   {8, 32, 8, 131072, 128, 512},  {16, 16, 4, 16384, 256, 512},
       {24, 32, 8, 4096, 128, 512},   {1, 32, 8, 131072, 128, 512},
   };

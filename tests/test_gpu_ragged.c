@@ -447,6 +447,84 @@ static void test_graph(void) {
   close_call(&c);
 }
 
+/* Keys of so many sequences of one query, of which a few are as long as most others together; some
+ * are none's, and some more than there is room for, or fewer than none, which are none as well. */
+static void draw_keys(call *c, int room, uint64_t seed) {
+  int32_t *used = c->host[USED_K];
+  uint64_t state = seed;
+  for (int b = 0; b < c->count; ++b) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const int drawn = (int)(state >> 40);
+    used[b] = drawn % 7 == 0    ? 0
+              : drawn % 31 == 1 ? room + 50
+              : drawn % 31 == 2 ? -3
+              : drawn % 9 == 1  ? room - drawn % 5
+                                : drawn % (room / 8);
+  }
+  if (seed % 3 == 0) /* one sequence alone */
+    memset(used, 0, (size_t)(c->count - 1) * sizeof *used);
+}
+
+/* Decoding for many sequences, whose keys thread blocks share out in runs: results, the same bits again,
+ * and a graph that is replayed at other lengths. */
+static void test_runs(void) {
+  static const shape decoded[] = {
+      {64, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 16, NULL, TOGETHER},
+      {16, 8, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 0, 0, 1, NULL, GAPS},
+      {32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 24, NULL, TOGETHER},
+      {8, 8, 128, 128, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, NULL, HEADS_FIRST},
+      {6, 6, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 1, 0, 0, 0, NULL, GAPS},
+      {16, 8, 256, 256, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 16, NULL, TOGETHER},
+  };
+  enum { SHAPES = sizeof decoded / sizeof *decoded, COUNT = 40, MORE = 900, DRAWS = 6 };
+  int lengths[COUNT];
+  for (int i = 0; i < COUNT; ++i)
+    lengths[i] = 1;
+  for (int i = 0; i < SHAPES; ++i) {
+    CUstream stream = NULL;
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    attnpress_plan *plan = NULL;
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    call c;
+    open_call(&c, &decoded[i], lengths, COUNT, MORE);
+    CHECK_OK(attnpress_plan_forward(handle, &c.args[1], NULL, &plan));
+    CHECK_OK(attnpress_plan_launch(plan, 0, &info));
+    CHECK(strstr(info.stem, "_runs_") != NULL);
+    attnpress_plan_destroy(plan);
+    run(&c);
+    CHECK_CUDA(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK_CUDA(gpu.stream_begin_capture(stream, 0));
+    CHECK_OK(attnpress_forward(handle, &c.args[1], stream));
+    CHECK_CUDA(gpu.stream_end_capture(stream, &graph));
+    CHECK_CUDA(gpu.graph_instantiate(&exec, graph, 0));
+    void *want = malloc(c.bytes[OUT]);
+    for (uint64_t draw = 1; draw <= DRAWS && failures == 0; ++draw) {
+      memset(c.host[K], 0xff, c.bytes[K]);
+      memset(c.host[V], 0xff, c.bytes[V]);
+      draw_keys(&c, MORE, draw);
+      fill(&c, 7);
+      for (int which = Q; which <= TABLE; ++which)
+        CHECK_CUDA(gpu.memcpy_htod(c.device[which], c.host[which], c.bytes[which]));
+      run(&c);
+      check_result(&c, &decoded[i], i);
+      memcpy(want, c.host[OUT], c.bytes[OUT]);
+      for (int n = 0; n < REPEATS / 10; ++n) {
+        poison(&c, stream);
+        CHECK_CUDA(gpu.graph_launch(exec, stream));
+        CHECK_CUDA(gpu.stream_synchronize(stream));
+        fetch(&c);
+        CHECK(memcmp(want, c.host[OUT], c.bytes[OUT]) == 0);
+      }
+    }
+    free(want);
+    CHECK_CUDA(gpu.graph_exec_destroy(exec));
+    CHECK_CUDA(gpu.graph_destroy(graph));
+    CHECK_CUDA(gpu.stream_destroy(stream));
+    close_call(&c);
+  }
+}
+
 /* A schedule in a buffer of its own, given to the call. */
 static CUdeviceptr give_schedule(call *c, size_t *bytes) {
   CUdeviceptr schedule;
@@ -700,6 +778,7 @@ static void tests(void) {
   run_part("invariant", test_invariant);
   run_part("repeats", test_repeats);
   run_part("graph", test_graph);
+  run_part("runs", test_runs);
   run_part("many", test_many);
   run_part("ready", test_ready);
   run_part("ready_graph", test_ready_graph);

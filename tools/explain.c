@@ -241,7 +241,7 @@ static void say_rows(explanation *e, const ap_variant *v) {
     say(e, "full: a single query sees every key under the causal mask as well");
 }
 
-static void say_splits(explanation *e, const char *cache_dir) {
+static void say_splits(explanation *e, const ap_variant *v, const char *cache_dir) {
   const launch *l = &e->launch[e->main];
   const int32_t splits = l->info.num_splits;
   const int64_t slots = (int64_t)e->device.sm_count * l->blocks_per_sm;
@@ -261,6 +261,11 @@ static void say_splits(explanation *e, const char *cache_dir) {
     say(e,
         "no splits: %d thread blocks for %lld that run at once, or adding parts up would not pay",
         (int)l->info.grid, (long long)slots);
+  else if (v->axis[AP_ATTENTION_RUNS])
+    say(e,
+        "runs: %d thread blocks a head, each with as many keys of one sequence after another; parts "
+        "of sequences that are cut have to be added up",
+        (int)splits);
   else
     say(e, "%d splits: more thread blocks for %d SMs; their parts have to be added up", (int)splits,
         e->device.sm_count);
@@ -274,6 +279,8 @@ static void say_splits(explanation *e, const char *cache_dir) {
     else if (a != NULL)
       give_reason(a, "no splits: row blocks would not come out even on %d SMs", e->device.sm_count);
   }
+  if (v->axis[AP_ATTENTION_RUNS])
+    return;
   other.num_splits = 2 * splits;
   const int busy = l->info.grid < e->device.sm_count ? (int)l->info.grid : e->device.sm_count;
   if (e->shape.num_splits == 0)
@@ -339,7 +346,7 @@ static void say_why(explanation *e, const char *cache_dir) {
   }
   say_arch(e, &v, cache_dir);
   say_rows(e, &v);
-  say_splits(e, cache_dir);
+  say_splits(e, &v, cache_dir);
   if (v.axis[AP_ATTENTION_ARCH] == 90 && e->launch[e->main].info.grid == e->device.sm_count)
     say(e, "its thread blocks stay, one an SM, and take one unit of work after another");
 }

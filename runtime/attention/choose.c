@@ -9,7 +9,8 @@
 #include "attention/schedule.h"
 #include "attention/score_mod.h"
 
-enum { OVERLAP_CAPABILITY_MIN = 90 };
+/* Runs, at most, whose parts one group of threads of the combine kernel adds up. */
+enum { OVERLAP_CAPABILITY_MIN = 90, RUNS_GROUP_MAX = 72 };
 
 int ap_partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, size_t *all_bytes) {
   size_t out_bytes, lse_bytes;
@@ -27,6 +28,15 @@ static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
   size_t all;
   if (plan->variant.axis[AP_ATTENTION_SHARED])
     return ATTNPRESS_OK;
+  if (plan->runs > 0) { /* at most two a run */
+    const size_t run_rows = (size_t)problem->heads_q * (size_t)problem->seqlen_q;
+    RETURN_IF(!ap_partial_bytes(2 * run_rows * (size_t)plan->runs, (size_t)problem->hdim_v,
+                                &plan->lse_partial_offset_bytes, &plan->workspace_bytes),
+              ATTNPRESS_INVALID_ARGUMENT, "the workspace passes 2^64 bytes");
+    plan->cuts_offset_bytes = ap_align_workspace(plan->workspace_bytes);
+    plan->workspace_bytes += ap_cuts_bytes(plan->runs);
+    return ATTNPRESS_OK;
+  }
   if (ap_is_scheduled(plan) && !ap_schedules_splits(plan)) {
     plan->out_partial_offset_bytes = ap_align_workspace(plan->workspace_bytes);
     plan->workspace_bytes =
@@ -59,10 +69,15 @@ static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
 static attnpress_status plan_combine(const ap_problem *problem, const ap_device *device,
                                      ap_plan *plan) {
   FORWARD_IF(ap_find_combine(problem, device, plan));
-  const int64_t rows = ap_rows_of(problem);
+  const int64_t rows =
+      plan->runs > 0 ? (int64_t)plan->runs * problem->heads_q * problem->seqlen_q : ap_rows_of(problem);
   const int64_t split_rows = rows - ap_whole_rows(plan, problem->seqlen_q);
+  /* Of runs few rows have parts, and those have few where runs are. */
+  const int few_parts = plan->runs > 0 && plan->runs <= RUNS_GROUP_MAX;
   plan->combine_block_rows =
-      ap_choose_combine_rows(problem, split_rows, device, &plan->combine_tile, plan->num_splits);
+      few_parts ? plan->combine_tile.threads / (plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_N] / 4)
+                : ap_choose_combine_rows(problem, split_rows, device, &plan->combine_tile,
+                                         plan->num_splits);
   const int64_t blocks =
       ap_count_combine_blocks(problem, split_rows, &plan->combine_tile, plan->combine_block_rows);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
@@ -204,6 +219,8 @@ static attnpress_status plan_grid(const ap_problem *problem, const ap_device *de
   const int persistent = plan->tile.field[AP_ATTENTION_TILE_PRODUCER];
   const int64_t most = persistent ? INT64_C(1) << 29 : INT32_MAX;
   *units = ap_count_tiles(problem, plan, &plan->tile);
+  if (plan->runs > 0)
+    *units = problem->heads_q / plan->heads_per_tile;
   RETURN_IF(__builtin_mul_overflow(*units, plan->num_splits, units) || *units > most,
             ATTNPRESS_NOT_SUPPORTED,
             "batch %d x %d heads x seqlen_q %d in %d splits needs more than %s thread blocks; "
@@ -268,7 +285,7 @@ static attnpress_status choose(const ap_problem *problem, const ap_device *devic
            ? ap_has_map(problem)
            : plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
       device->capability >= OVERLAP_CAPABILITY_MIN;
-  if (plan->tile.field[AP_ATTENTION_TILE_WARPS_K] > 1)
+  if (plan->tile.field[AP_ATTENTION_TILE_WARPS_K] > 1 && plan->runs == 0)
     plan->launch_smem_bytes = few_at_once(device, plan);
   if (plan->variant.axis[AP_ATTENTION_SPLIT]) {
     FORWARD_IF(plan_parts(problem, plan));

@@ -88,6 +88,13 @@ int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile);
 /** With fewer key blocks, keys are not split where the number of splits is chosen. */
 int64_t ap_least_key_blocks(const ap_tile *tile);
 
+/** 1 where the kernel of a variant that decodes splits has one beside it whose thread blocks have runs over
+ * all sequences; and then the plan with that one, for so many query heads, without grid. */
+/* In key blocks: what a sequence costs beside its own, what a run costs and what a part has at least. */
+enum { AP_RUNS_SEQUENCE_COST = 1, AP_RUNS_COST_MIN = 8, AP_RUNS_PART_BLOCKS_MIN = 2 };
+int ap_may_have_runs(const ap_variant *variant);
+attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, ap_plan *plan);
+
 /** Rows and splits. Kernels of sm90 have no splits of ragged sequences: where splitting pays, other
  * kernels run. */
 attnpress_status ap_choose_kernel(const ap_problem *problem, const ap_device *device,
@@ -103,6 +110,10 @@ size_t ap_most_partial_rows(const ap_problem *maxima, const ap_device *device, c
 /** Bytes of the partial outputs and, behind them, of the partial lse of `rows` rows of splits; 0: it
  * passes 2^64. */
 int ap_partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, size_t *all_bytes);
+/** Bytes, behind the parts, of what kernels of runs leave to the combine kernel. */
+static inline size_t ap_cuts_bytes(int32_t runs) {
+  return AP_WORKSPACE_ALIGNMENT + 2 * (size_t)runs * sizeof(int32_t);
+}
 /** What the schedule kernel leaves to the forward kernel: the ticket, units, sequences; and, with
  * `splits`, to the combine kernel. */
 size_t ap_schedule_bytes(size_t batch, int splits, size_t *first_unit, size_t *sequences,

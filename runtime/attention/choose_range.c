@@ -109,6 +109,20 @@ static attnpress_status add_shared(ap_plan *plan, ap_launches *range) {
   return ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile);
 }
 
+/** Adds the kernel of runs over all sequences beside a kernel that decodes splits, where there is one. */
+static attnpress_status add_runs(const ap_plan *plan, const ap_problem *maxima,
+                                 const ap_device *device, ap_launches *range) {
+  ap_plan other = *plan;
+  if (maxima->num_splits != 0 || !ap_may_have_runs(&plan->variant))
+    return ATTNPRESS_OK;
+  FORWARD_IF(ap_take_runs(device, maxima->heads_q, &other));
+  FORWARD_IF(add_launch(&other.variant, other.variant_key, &other.tile, other.target, 0, range));
+  /* A thread block has at most block_m rows. */
+  const size_t blocks = (size_t)other.runs * (size_t)(maxima->heads_q / other.heads_per_tile);
+  const size_t rows = 2 * blocks * (size_t)other.tile.field[AP_ATTENTION_TILE_BLOCK_M];
+  return add_workspace(maxima, rows, ap_cuts_bytes(other.runs), range);
+}
+
 /** Adds what one problem launches. */
 static attnpress_status add_choice(const ap_problem *problem, const ap_problem *maxima,
                                    const ap_device *device, ap_launches *range) {
@@ -141,6 +155,7 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target,
                         problem->mod_score || problem->mod_mask, range));
   FORWARD_IF(add_long(&plan, range));
+  FORWARD_IF(add_runs(&plan, maxima, device, range));
   size_t rows = 0;
   if (ap_needs_combine(&plan))
     FORWARD_IF(add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target,

@@ -28,6 +28,10 @@ enum {
    * whose parts cost little. */
   SEQUENCE_WAVES_WHOLE = 8,
   SEQUENCE_FEW_HEADS = 4,
+  /* Runs over all sequences: key blocks of the bound, at least, and columns from which on so many row
+   * blocks as SEQUENCE_WAVES_WHOLE says are better off with them, too. */
+  RUNS_KEY_BLOCKS_MIN = 8,
+  RUNS_WIDE_COLUMNS = 256,
   /* Of batch-invariant calls: keys of a split, and, of few rows, thread blocks as SPLIT_WAVES_MAX. */
   FIXED_SPLIT_KEYS = 512,
   FIXED_SPLIT_WAVES_MAX = 128,
@@ -41,6 +45,7 @@ enum {
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
+#define RUNS_FILL        1.5  /* likewise, which runs over all sequences share out */
 #define SEQUENCE_FILL    0.75 /* of the slots: row blocks that ask for all that the memory gives */
 
 int64_t ap_least_key_blocks(const ap_tile *tile) {
@@ -711,6 +716,43 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
   return (int32_t)more;
 }
 
+/* ---- Runs ------------------------------------------------------------------------------------ */
+
+int ap_may_have_runs(const ap_variant *variant) {
+  ap_variant runs = *variant;
+  runs.axis[AP_ATTENTION_SPLIT] = 1;
+  runs.axis[AP_ATTENTION_RUNS] = 1;
+  return variant->axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE &&
+         ap_variant_is_legal(&runs);
+}
+
+attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, ap_plan *plan) {
+  plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
+  plan->variant.axis[AP_ATTENTION_RUNS] = 1;
+  plan->variant_key = ap_variant_key(&plan->variant);
+  FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
+  const int32_t heads = heads_q / plan->heads_per_tile;
+  const int32_t slots = device->sm_count * ap_blocks_per_sm(&plan->tile, device);
+  plan->runs = slots > heads ? slots / heads : 1;
+  plan->num_splits = plan->runs;
+  plan->key_blocks_per_split = 1; /* it means nothing there */
+  return ATTNPRESS_OK;
+}
+
+/** 1 where runs over all sequences take less time than splits of each: where there is much to do, of
+ * batches whose lengths a thread block finds room for. Costs are counted in 32 bits. */
+static int pays_in_runs(const ap_problem *problem, const ap_device *device, const ap_plan *plan) {
+  const int64_t tiles = (int64_t)problem->batch * (problem->heads_q / plan->heads_per_tile);
+  const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
+  const int64_t most = problem->hdim_v >= RUNS_WIDE_COLUMNS
+                           ? INT64_MAX
+                           : SEQUENCE_WAVES_WHOLE * (int64_t)device->sm_count;
+  return problem->num_splits == 0 && tiles < most && ap_may_have_runs(&plan->variant) &&
+         ap_count_row_blocks(problem, &plan->tile, plan->heads_per_tile) == 1 &&
+         problem->batch <= ATTNPRESS_RUNS_SEQUENCES_MAX && key_blocks >= RUNS_KEY_BLOCKS_MIN &&
+         (double)tiles >= RUNS_FILL * (double)device->sm_count;
+}
+
 /** Fills num_splits, the variant's split, the tile that goes with it, and the keys of a split. */
 static attnpress_status choose_splits(const ap_problem *problem, const ap_device *device,
                                       ap_plan *plan) {
@@ -718,6 +760,8 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   ap_tile tile;
   int32_t count = problem->num_splits;
   int64_t least = 1; /* key blocks of a split of a sequence */
+  if (pays_in_runs(problem, device, plan))
+    return ap_take_runs(device, problem->heads_q, plan);
   const ap_tile four = plan->tile;
   const int narrow = has_four_consumers(plan);
   if (narrow) { /* until the number of splits is known */

@@ -36,6 +36,7 @@ typedef struct forward_run {
   attnpress_fwd_mod_args with_mod; /* sm80's, with a snippet */
   /* sm80's and sm90's, of sequences; those without a snippet take the first part. */
   attnpress_fwd_ragged_mod_args ragged;
+  attnpress_fwd_runs_args runs;
   attnpress_fwd_sm90_ragged_mod_args main_ragged;
   attnpress_fwd_schedule_args schedule;
   attnpress_fwd_map_args map;
@@ -201,7 +202,7 @@ static void fill_combine(const attnpress_fwd_args *a, const ap_plan *how,
       .out_head_stride = a->out_head_stride,
       .lse_batch_stride = a->lse_batch_stride,
       .lse_head_stride = a->lse_head_stride,
-      .rows = (int64_t)a->batch * a->heads_q * a->seqlen_q,
+      .rows = (int64_t)(how->runs > 0 ? how->runs : a->batch) * a->heads_q * a->seqlen_q,
       .heads_q = a->heads_q,
       .seqlen_q = a->seqlen_q,
       .num_splits = a->num_splits,
@@ -308,6 +309,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
       fill_combine(fwd, how, &run->combine.combine);
       run->combine.ragged = run->main_ragged.batch.ragged;
       run->combine.sequence_splits = run->schedule.sequence_splits;
+      run->combine.cuts = NULL;
       *block = &run->combine;
       return ATTNPRESS_OK;
     }
@@ -325,6 +327,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     if (run->call.args.ragged != NULL)
       run->combine.ragged = run->ragged.batch.ragged;
     run->combine.sequence_splits = NULL;
+    run->combine.cuts = how->runs > 0 ? run->runs.cuts : NULL;
     *block = &run->combine;
     return ATTNPRESS_OK;
   }
@@ -343,6 +346,17 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     if (base->has_snippet)
       ap_score_mod_fill(&run->call.args, NULL, &run->ragged.mod);
     *block = &run->ragged;
+    if (how->runs > 0) {
+      run->runs = (attnpress_fwd_runs_args){
+          .batch = run->ragged.batch,
+          .cuts = (int32_t *)((char *)run->call.args.workspace + how->cuts_offset_bytes),
+          .runs = how->runs,
+          .sequence_cost = AP_RUNS_SEQUENCE_COST,
+          .least_cost = AP_RUNS_COST_MIN,
+          .least_blocks = AP_RUNS_PART_BLOCKS_MIN,
+      };
+      *block = &run->runs;
+    }
     return ATTNPRESS_OK;
   }
   if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {

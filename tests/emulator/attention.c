@@ -277,16 +277,21 @@ static void print_failure(FILE *out, const kernel *k, const shape *s, const verd
   fprintf(out, "FAILED %s\n  shape: %s\n  %s\n", k->stem, text, v->report);
 }
 
-/* A split kernel whose parts a combine kernel adds up; of short queries, `decode`. */
-static int open_split(kernel *split, const kernel *combine, int decode, int arch, char *report) {
+/* A split kernel whose parts a combine kernel adds up; of short queries, `decode`, by runs. */
+static int open_split(kernel *split, const kernel *combine, int decode, int runs, int arch,
+                      char *report) {
   ap_variant variant = combine->variant;
   char stem[AP_STEM_MAX];
   variant.axis[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD;
   variant.axis[AP_ATTENTION_SPLIT] = 1;
   variant.axis[AP_ATTENTION_DECODE] = decode;
+  variant.axis[AP_ATTENTION_RUNS] = runs;
   variant.axis[AP_ATTENTION_ARCH] = arch;
   return ap_variant_print(&variant, stem) == ATTNPRESS_OK ? kernel_find(split, stem, report) : -1;
 }
+
+/* Head dims of which there are kernels of runs. */
+static int has_runs(int hdim) { return hdim == 64 || hdim == 128 || hdim == 256; }
 
 /* Of sequences of their own lengths. A combine kernel runs behind a split one. */
 static int run_ragged(const kernel *k, const companions *others, FILE *out, int *shapes) {
@@ -297,12 +302,15 @@ static int run_ragged(const kernel *k, const companions *others, FILE *out, int 
     scores[i] = make_scores(k, i);
   if (k->variant.axis[AP_ATTENTION_PASS] != AP_ATTENTION_PASS_FWD_COMBINE)
     return run_ragged_shapes(k, others, scores, out, shapes);
-  const struct { int decode, arch; } splits[] = {{1, 80}, {0, 80}, {0, 90}};
+  const struct { int decode, runs, arch; } splits[] = {
+      {1, 0, 80}, {1, 1, 80}, {0, 0, 80}, {0, 0, 90}};
   for (int i = 0, failed; i < COUNT(splits); ++i) {
     companions others = {0};
     if (splits[i].arch == 90 && k->variant.axis[AP_ATTENTION_HDIM] > AP_ATTENTION_SM90_HDIM_MAX)
       continue;
-    failed = open_split(&split, k, splits[i].decode, splits[i].arch, report) != 0 ||
+    if (splits[i].runs && !has_runs(k->variant.axis[AP_ATTENTION_HDIM]))
+      continue;
+    failed = open_split(&split, k, splits[i].decode, splits[i].runs, splits[i].arch, report) != 0 ||
              (needs_schedule(&split.variant) &&
               kernel_find(&others.schedule, schedule_stem(&split.variant), report) != 0);
     const companions adds = {.combine = *k, .schedule = others.schedule};

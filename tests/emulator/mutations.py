@@ -55,7 +55,10 @@ BARRIER_OF_SLAB = """\
 LOAD_OF_SLAB = """\
 //% if not spread
   const int ahead = slab + STAGES - 1;
-//% if not has_map
+//% if runs and hdim <= 128
+  if (pipe->n >= pipe->block_begin) // which may be the next sequence's, and pass its end
+    load_slab(pipe, pipe->n, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), true);
+//% elif not has_map
   if (n - ahead / SLABS >= pipe->block_begin)
     load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);
 //% else

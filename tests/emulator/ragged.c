@@ -627,7 +627,8 @@ typedef enum role { ATTENDS, COMBINES } role;
 
 /* What a kernel may touch. */
 static void give_all(call *c, int splits, role role) {
-  const int combines = role == COMBINES, stores = splits == 0 || combines;
+  const int combines = role == COMBINES;
+  const int stores = splits == 0 || combines || c->kernel->variant.axis[AP_ATTENTION_RUNS];
   const int64_t heads = c->args.q.shape[2];
   const int whole =
       c->whole || c->unspecified >= 0 || (c->ragged.page_table && c->args.k.shape[1] < 8);
@@ -696,6 +697,10 @@ static void call_fwd(void (*function)(void), const void *args) {
 
 static void call_fwd_mod(void (*function)(void), const void *args) {
   ((void (*)(attnpress_fwd_ragged_mod_args))function)(*(const attnpress_fwd_ragged_mod_args *)args);
+}
+
+static void call_runs(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_runs_args))function)(*(const attnpress_fwd_runs_args *)args);
 }
 
 static void call_combine(void (*function)(void), const void *args) {
@@ -868,7 +873,7 @@ static size_t kept_bytes(const kernel *k, const batch_row *row) {
 
 static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_args *fwd,
                           const attnpress_ragged_args *ragged, const int32_t *sequence_splits,
-                          char *report) {
+                          const attnpress_fwd_runs_args *runs, char *report) {
   const int block_n = combine->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   const attnpress_fwd_combine_ragged_args adds = {
       .combine =
@@ -884,10 +889,11 @@ static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_ar
               .lse_batch_stride = fwd->lse_batch_stride,
               .lse_head_stride = fwd->lse_head_stride,
               .sinks_stride = fwd->score.sinks_stride,
-              .rows = (int64_t)fwd->batch * fwd->heads_q * fwd->seqlen_q,
+              .rows = (int64_t)(runs != NULL ? runs->runs : fwd->batch) * fwd->heads_q *
+                      fwd->seqlen_q,
               .heads_q = fwd->heads_q,
               .seqlen_q = fwd->seqlen_q,
-              .num_splits = fwd->num_splits,
+              .num_splits = runs != NULL ? runs->runs : fwd->num_splits,
               .sinks_dtype = fwd->score.sinks_dtype,
               .block_rows = c->fixed_blocks == 0 && c->splits % 2 == 0
                                 ? combine->tile.threads / (block_n / 4)
@@ -895,11 +901,14 @@ static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_ar
           },
       .ragged = *ragged,
       .sequence_splits = sequence_splits,
+      .cuts = runs != NULL ? runs->cuts : NULL,
   };
   const int columns = ceil_div(c->args.out.shape[3], block_n);
   give_all(c, c->splits, COMBINES);
   if (sequence_splits != NULL)
     give_written(c, "sequence_splits", SPLITS, 0);
+  if (runs != NULL)
+    give_written(c, "cuts", SPLITS, 0);
   return launch(combine, (unsigned)(ceil_div(adds.combine.rows, adds.combine.block_rows) * columns),
                 &adds, call_combine, c, report);
 }
@@ -1066,7 +1075,29 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
                             c->kernel->mod != NULL ? call_sm90_mod : call_sm90, c, report);
   if (status != 0 || !split_units)
     return status;
-  return launch_combine(&others->combine, c, fwd, &args->ragged, orders.sequence_splits, report);
+  return launch_combine(&others->combine, c, fwd, &args->ragged, orders.sequence_splits, NULL, report);
+}
+
+/* As many parts as the row's splits would be. */
+static int launch_runs(const companions *others, call *c, const attnpress_fwd_ragged_args *batch,
+                       const batch_row *row, char *report) {
+  const int most = c->splits * c->count / 2, runs = c->splits == 2 && most > 2 ? 2 : most;
+  const int least = row->split_blocks > 0 ? row->split_blocks : 1;
+  const attnpress_fwd_runs_args args = {
+      .batch = *batch,
+      .cuts = add_array(c, SPLITS, 2 * runs),
+      .runs = runs,
+      .sequence_cost = 1 + row->split_blocks % 2,
+      .least_cost = least,
+      .least_blocks = least,
+  };
+  const attnpress_fwd_args *fwd = &batch->fwd;
+  give_all(c, c->splits, ATTENDS);
+  give_written(c, "cuts", SPLITS, 1);
+  const unsigned blocks = (unsigned)(fwd->row_blocks * (fwd->heads_q / fwd->heads_per_tile) * runs);
+  if (blocks == 0 || launch(c->kernel, blocks, &args, call_runs, c, report) != 0)
+    return blocks == 0 ? 0 : -1;
+  return launch_combine(&others->combine, c, fwd, &batch->ragged, NULL, &args, report);
 }
 
 static int launch_all(const companions *others, call *c, const batch_row *row, char *report) {
@@ -1076,6 +1107,8 @@ static int launch_all(const companions *others, call *c, const batch_row *row, c
   const attnpress_fwd_args *fwd = &args.batch.fwd;
   if (c->kernel->mod != NULL)
     ap_score_mod_fill(&c->args, NULL, &args.mod);
+  if (c->kernel->variant.axis[AP_ATTENTION_RUNS])
+    return launch_runs(others, c, &args.batch, row, report);
   give_all(c, c->splits, ATTENDS);
   const unsigned blocks = (unsigned)(fwd->row_blocks * fwd->num_splits * fwd->batch *
                                      (fwd->heads_q / fwd->heads_per_tile));
@@ -1084,7 +1117,7 @@ static int launch_all(const companions *others, call *c, const batch_row *row, c
     return blocks == 0 ? 0 : -1;
   if (c->splits == 0)
     return 0;
-  return launch_combine(&others->combine, c, fwd, &args.batch.ragged, NULL, report);
+  return launch_combine(&others->combine, c, fwd, &args.batch.ragged, NULL, NULL, report);
 }
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */

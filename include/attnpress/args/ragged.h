@@ -50,13 +50,36 @@ typedef struct attnpress_fwd_ragged_args {
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 520,
                         "layout of attnpress_fwd_ragged_args");
 
+/* The arguments of the kernels that have `runs` in their names. The grid is row block
+ * (fastest), tile head, run. A sequence costs its key blocks and some more; a run is a range of the cost of all sequences,
+ * one after the other, the same of all heads. */
+typedef struct attnpress_fwd_runs_args {
+  attnpress_fwd_ragged_args batch; /* fwd.num_splits and fwd.key_blocks_per_split mean nothing;
+                                      out_partial and lse_partial have (2, runs, heads_q, seqlen_q)
+                                      rows: the first of a sequence of several parts is at (1, its
+                                      run), the others are at (0, theirs) */
+  int32_t *cuts; /* (runs, 2): the sequence that begins in a run and goes on in others, and the last
+                    of these; -1: there is none */
+  int32_t runs;
+  int32_t sequence_cost; /* in key blocks, beside its own; at least 1 */
+  int32_t least_cost;    /* of a run: where that is not there, runs are fewer */
+  int32_t least_blocks;  /* of a part */
+} attnpress_fwd_runs_args;
+
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_runs_args) == 544,
+                        "layout of attnpress_fwd_runs_args");
+
+enum { ATTNPRESS_RUNS_SEQUENCES_MAX = 1024 };
+
 typedef struct attnpress_fwd_combine_ragged_args {
   attnpress_fwd_combine_args combine;
   attnpress_ragged_args ragged;
   const int32_t *sequence_splits; /* (batch): parts of each sequence; NULL: num_splits of all */
+  const int32_t *cuts; /* as in attnpress_fwd_runs_args: rows are those of runs, not of sequences, and
+                          parts those of num_splits runs; or NULL */
 } attnpress_fwd_combine_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 280,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 288,
                         "layout of attnpress_fwd_combine_ragged_args");
 
 /* A sequence as the schedule kernel hands it on. */

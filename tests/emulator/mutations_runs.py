@@ -1,0 +1,104 @@
+"""Faults in kernels whose thread blocks have runs over all sequences, for mutate.py."""
+
+from __future__ import annotations
+
+from mutations import COMBINE, Mutation
+
+RUNS = "templates/attention/flash_fwd_runs_sm80.cu.j2"
+
+KERNELS = [
+    ("flash_fwd_split_hdim64_bf16_causal_paged_decode_runs_sm80", ""),
+    ("flash_fwd_split_hdim64_fp16_ragged_decode_runs_sm80", ""),
+    ("flash_fwd_split_hdim256_bf16_paged_decode_runs_sm80", ""),
+    ("flash_fwd_combine_hdim64_bf16_ragged_sm80", ""),
+]
+"""Keys in pages, and in a row; rings that go on over the end of a sequence, and that do not."""
+
+MUTATIONS = [
+    Mutation(
+        "runs: lengths are not handed over",
+        RUNS,
+        "  // All threads arrive and wait: hands over key_counts.\n  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "runs: what is left over is nobody's",
+        RUNS,
+        "run * each + min(run, cost - runs * each)",
+        "run * each",
+    ),
+    Mutation(
+        "runs: sequences without keys are passed by",
+        RUNS,
+        "begin < end || (blocks == 0 && begins)",
+        "begin < end",
+    ),
+    Mutation(
+        "runs: a warp's keys are counted from the first warp's",
+        RUNS,
+        "pipe->seqlen_k = part.keys - pipe->key_begin;",
+        "pipe->seqlen_k = part.keys;",
+    ),
+    Mutation(
+        "runs: sequences without keys have the ring's next key block",
+        RUNS,
+        "while (part.sequence >= 0 && part.blocks.begin >= part.blocks.end)",
+        "while (false)",
+    ),
+    Mutation(
+        "runs: parts take the place of a slab to come",
+        RUNS,
+        "pipe.slot == 0 ? STAGES - 1 : pipe.slot - 1",
+        "pipe.slot == STAGES - 1 ? 0 : pipe.slot + 1",
+    ),
+    Mutation(
+        "runs: a warp's part is stored before its slab was read",
+        RUNS,
+        "//% endif\n  ring_barrier();\n",
+        "//% endif\n",
+    ),
+    Mutation(
+        "runs: parts are added up before they are there",
+        RUNS,
+        "  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a "
+        "row.\n  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "runs: rings are filled before the parts were read",
+        RUNS,
+        "  // All threads arrive and wait: the parts have been read, and the ring may be filled.\n"
+        "  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "runs: the sink of a sequence of one part is forgotten",
+        RUNS,
+        "DROPOUT, !whole)",
+        "DROPOUT, true)",
+    ),
+    Mutation(
+        "runs: two parts of a run in one place",
+        RUNS,
+        "(begins ? given.runs : 0) + run",
+        "run",
+    ),
+    Mutation(
+        "runs: a sequence that is not cut is added up",
+        COMBINE,
+        "    if (sequence < 0) // none begins there and goes on in others\n      return;\n",
+        "",
+    ),
+    Mutation(
+        "runs: the last part is left out",
+        COMBINE,
+        "batch_args.cuts[run * 2 + 1] - run + 1",
+        "batch_args.cuts[run * 2 + 1] - run",
+    ),
+    Mutation(
+        "runs: rows of Q past the end",
+        RUNS,
+        "const bool there = m * 16 + half * 8 + lane / 4 < rows;",
+        "const bool there = true;",
+    ),
+]
