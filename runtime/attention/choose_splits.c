@@ -32,6 +32,7 @@ enum {
    * blocks as SEQUENCE_WAVES_WHOLE says are better off with them, too. */
   RUNS_KEY_BLOCKS_MIN = 8,
   RUNS_WIDE_COLUMNS = 256,
+  RUNS_ROUNDS_MAX = 8, /* of all slots */
   /* Of batch-invariant calls: keys of a split, and, of few rows, thread blocks as SPLIT_WAVES_MAX. */
   FIXED_SPLIT_KEYS = 512,
   FIXED_SPLIT_WAVES_MAX = 128,
@@ -46,6 +47,7 @@ enum {
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
 #define RUNS_FILL        1.5  /* likewise, which runs over all sequences share out */
+#define RUNS_ROUND_FILL  0.96 /* of the slots, in each round */
 #define SEQUENCE_FILL    0.75 /* of the slots: row blocks that ask for all that the memory gives */
 
 int64_t ap_least_key_blocks(const ap_tile *tile) {
@@ -726,21 +728,35 @@ int ap_may_have_runs(const ap_variant *variant) {
          ap_variant_is_legal(&runs);
 }
 
+/** Runs of so many heads: as many as fill all slots once or, where heads do not divide them, a few times. */
+static int32_t count_runs(int64_t slots, int32_t heads) {
+  int64_t best = 1, best_rounds = ceil_div(heads, slots);
+  for (int64_t rounds = 1; rounds <= RUNS_ROUNDS_MAX; ++rounds) {
+    const int64_t runs = rounds * slots / heads;
+    if (runs * best_rounds <= best * rounds)
+      continue;
+    best = runs;
+    best_rounds = rounds;
+    if ((double)(runs * heads) >= RUNS_ROUND_FILL * (double)(rounds * slots))
+      break;
+  }
+  return (int32_t)best;
+}
+
 attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, ap_plan *plan) {
   plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
   plan->variant.axis[AP_ATTENTION_RUNS] = 1;
   plan->variant_key = ap_variant_key(&plan->variant);
   FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
   const int32_t heads = heads_q / plan->heads_per_tile;
-  const int32_t slots = device->sm_count * ap_blocks_per_sm(&plan->tile, device);
-  plan->runs = slots > heads ? slots / heads : 1;
+  plan->runs = count_runs((int64_t)device->sm_count * ap_blocks_per_sm(&plan->tile, device), heads);
   plan->num_splits = plan->runs;
   plan->key_blocks_per_split = 1; /* it means nothing there */
   return ATTNPRESS_OK;
 }
 
 /** 1 where runs over all sequences take less time than splits of each: where there is much to do, of
- * batches whose lengths a thread block finds room for. Costs are counted in 32 bits. */
+ * batches whose lengths a thread block finds room for. */
 static int pays_in_runs(const ap_problem *problem, const ap_device *device, const ap_plan *plan) {
   const int64_t tiles = (int64_t)problem->batch * (problem->heads_q / plan->heads_per_tile);
   const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
