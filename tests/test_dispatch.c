@@ -1526,6 +1526,9 @@ static void test_splits_of_sequences(void **state) {
     assert_int_equal(plan.key_blocks_per_split, 1);
     problem.batch = 256;
     assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_true(plan.runs > 0);
+    problem.seqlen_k = 2900; /* lengths are more alike */
+    assert_ok(ap_choose(&problem, &h200, &plan));
     assert_in_range(plan.num_splits, 2, 4); /* many sequences: no more than their longest need */
     problem.heads_q = 64;                   /* whose parts would cost more than that saves */
     assert_ok(ap_choose(&problem, &h200, &plan));
