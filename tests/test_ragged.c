@@ -1170,6 +1170,19 @@ static void test_hopper_batch_invariant(void **state) {
                       "flash_fwd_split_hdim72_bf16_causal_paged_ready_decode_sm90");
   assert_int_equal(cuda->launch[5].overlaps, 1);
 
+  /* Keys that come in boxes of pages, and those that have none. */
+  memcpy(&given, cuda->launch[5].args, sizeof given);
+  assert_int_equal(given.box_rows, 16);
+  args.k.shape[1] = args.v.shape[1] = 15;
+  assert_ok(attnpress_forward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 7);
+  assert_string_equal(cuda->launch[6].symbol, cuda->launch[5].symbol);
+  memcpy(&given, cuda->launch[6].args, sizeof given);
+  assert_int_equal(given.box_rows, 0);
+  assert_ptr_equal(given.sm90.fwd.k, args.k.data);
+  args.k.shape[1] = args.v.shape[1] = 16;
+  cuda->launches = 6;
+
   /* Few sequences are looked through, however many splits there are. */
   ragged.batch = 32;
   ragged.page_table_pages = 4000;
@@ -1239,8 +1252,9 @@ static void test_hopper_batch_invariant_choices(void **state) {
   RUNS_INVARIANT(args.softcap = 30.0f, "flash_fwd_split_hdim72_bf16_causal_softcap_paged_few_sm80");
   RUNS_INVARIANT(args.alibi = &alibi, "flash_fwd_split_hdim72_bf16_causal_alibi_paged_few_sm80");
   RUNS_INVARIANT(args.k.shape[1] = args.v.shape[1] = 12,
-                 "flash_fwd_split_hdim72_bf16_causal_paged_few_sm80");
-  RUNS_INVARIANT(ragged.leftpad_k = some, "flash_fwd_split_hdim72_bf16_causal_paged_few_sm80");
+                 "flash_fwd_split_hdim72_bf16_causal_paged_ready_decode_sm90");
+  RUNS_INVARIANT(ragged.leftpad_k = some,
+                 "flash_fwd_split_hdim72_bf16_causal_paged_ready_decode_sm90");
   attnpress_destroy(handle);
 }
 

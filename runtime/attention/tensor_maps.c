@@ -67,14 +67,21 @@ static int pages_fit(const attnpress_tensor *t) {
           head_step(t) <= INT32_MAX / t->shape[HEADS]);
 }
 
-int ap_ragged_maps_fit(const attnpress_forward_args *args) {
-  /* A box lies in one page, and whole swizzled tiles of 8 rows, from the first key on. */
-  const attnpress_ragged *r = args->ragged;
-  if (r->page_table != NULL && (args->k.shape[SEQLEN] % GROUP_ROWS != 0 || r->leftpad_k != NULL ||
-                                !pages_fit(&args->k) || !pages_fit(&args->v)))
-    return 0;
-  return fits(&args->q, args->q.shape[BATCH], args->q.shape[SEQLEN]) &&
+/** Whether keys in pages come in boxes: a box lies in one page, and whole swizzled tiles of 8 rows, from
+ * the first key on. */
+static int has_boxes(const attnpress_forward_args *args) {
+  return args->k.shape[SEQLEN] % GROUP_ROWS == 0 && args->ragged->leftpad_k == NULL &&
+         pages_fit(&args->k) && pages_fit(&args->v) &&
          fits(&args->k, args->k.shape[BATCH], args->k.shape[SEQLEN]) &&
+         fits(&args->v, args->v.shape[BATCH], args->v.shape[SEQLEN]);
+}
+
+int ap_ragged_maps_fit(const attnpress_forward_args *args) {
+  if (!fits(&args->q, args->q.shape[BATCH], args->q.shape[SEQLEN]))
+    return 0;
+  if (args->ragged->page_table != NULL) /* batch-invariant calls gather those that have no boxes */
+    return args->batch_invariant || has_boxes(args);
+  return fits(&args->k, args->k.shape[BATCH], args->k.shape[SEQLEN]) &&
          fits(&args->v, args->v.shape[BATCH], args->v.shape[SEQLEN]);
 }
 
@@ -97,7 +104,9 @@ static ap_view view_queries(const attnpress_tensor *q, const ap_tile *tile,
 }
 
 int32_t ap_page_box_rows(const attnpress_forward_args *args, const ap_tile *tile) {
-  return (int32_t)common_divisor(tile->field[AP_ATTENTION_TILE_BLOCK_N], args->k.shape[SEQLEN]);
+  return has_boxes(args) ? (int32_t)common_divisor(tile->field[AP_ATTENTION_TILE_BLOCK_N],
+                                                   args->k.shape[SEQLEN])
+                         : 0;
 }
 
 /** (batch, heads, seqlen, head dim). Without keys a map is only prefetched: it then describes one
@@ -141,8 +150,8 @@ attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_
   ap_view k, v;
   if (args->ragged != NULL && args->ragged->page_table != NULL) {
     const int32_t rows = ap_page_box_rows(args, &plan->tile);
-    k = view_pages(&args->k, &args->q, rows);
-    v = view_pages(&args->v, &args->q, rows);
+    k = rows > 0 ? view_pages(&args->k, &args->q, rows) : q; /* which is only prefetched */
+    v = rows > 0 ? view_pages(&args->v, &args->q, rows) : q;
   } else {
     const int32_t keys = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
     k = view_keys(&args->k, &args->q, keys);

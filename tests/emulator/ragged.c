@@ -224,7 +224,10 @@ static const batch_row batch_rows[] = {
 
 /* Page sizes of these batches where pages are copied in boxes. */
 static const int box_pages[] = {16, 8, 64, 256, 1000, 24, 128};
+/* And where they may be gathered as well. */
+static const int gathered_pages[] = {1, 3, 1, 20, 1001, 1, 6};
 _Static_assert(COUNT(box_pages) == COUNT(batch_rows), "a size for each batch");
+_Static_assert(COUNT(gathered_pages) == COUNT(batch_rows), "a size for each batch");
 
 /* One call and all of its memory. */
 enum {
@@ -424,7 +427,8 @@ static void append_keys(call *c, int appended) {
 static void add_keys(call *c, const batch_row *row, const int *lengths) {
   const int picked = row->keys == KEYS_PICKED || row->keys == KEYS_PAGED_CACHE;
   const int paged = row->keys >= KEYS_PAGED;
-  const int by_boxes = paged && c->kernel->variant.axis[AP_ATTENTION_ARCH] == 90;
+  const int by_boxes =
+      paged && c->kernel->variant.axis[AP_ATTENTION_ARCH] == 90 && row->page_size % 8 == 0;
   const int pad = picked && !by_boxes ? 3 : 0;
   int64_t batch = c->count + 2 * picked, rows = longest(lengths, c->count) + pad + 1;
   int end;
@@ -1026,8 +1030,11 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
   if (shares) {
     fwd->row_blocks = ceil_div(fwd->seqlen_q, positions);
   } else {
-    fwd->q = fwd->k = fwd->v = NULL;
+    fwd->q = NULL;
     fwd->q_batch_stride = fwd->q_row_stride = fwd->q_head_stride = -1;
+  }
+  if (!shares && (c->ragged.page_table == NULL || args->box_rows > 0)) { /* else they are gathered */
+    fwd->k = fwd->v = NULL;
     fwd->k_batch_stride = fwd->k_row_stride = fwd->k_head_stride = -1;
     fwd->v_batch_stride = fwd->v_row_stride = fwd->v_head_stride = -1;
   }
@@ -1346,7 +1353,7 @@ static void run_chunks(const kernel *k, const companions *others, const score_sh
                                            AP_ATTENTION_SEQUENCES_PAGED
                                        ? KEYS_PAGED
                                        : KEYS_PACKED,
-                           .page_size = 64,
+                           .page_size = i % 2 ? 1 : 64, /* gathered, and in boxes */
                            .heads_kv = 1,
                            .group = CHUNK_HEADS,
                            .packed = calls[i].packed && may_pack(k, CHUNK_HEADS),
@@ -1423,7 +1430,7 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
     const batch_row row = {.count = calls[i].count,
                            .queries_packed = -1,
                            .keys = paged ? KEYS_PAGED_USED : KEYS_CACHED,
-                           .page_size = 16,
+                           .page_size = i % 2 && has_fixed_splits_alone(k) ? 5 : 16,
                            .heads_kv = 2,
                            .group = 4,
                            .packed = may_pack(k, 4),
@@ -1467,6 +1474,10 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
       run_batch(k, others, &row, queries, keys, NULL, NULL, &scores[i], 1000u * (unsigned)i, &v);
     if (v.passed && may_fix_splits(k))
       run_fixed(k, others, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+    if (v.passed && paged && has_fixed_splits_alone(k)) {
+      row.page_size = gathered_pages[i];
+      run_fixed(k, others, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+    }
     if (v.passed && has_fixed_splits_alone(k) && i == 0)
       run_chunks(k, others, &scores[i], 77, &v);
     if (v.passed && k->variant.axis[AP_ATTENTION_READY] && i == 0)

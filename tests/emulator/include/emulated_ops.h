@@ -53,6 +53,7 @@ void emulated_mbarrier_arrive(uint32_t barrier);
 void emulated_mbarrier_arrive_expect(uint32_t barrier, int bytes);
 /* 1: the phase of `parity` has completed */
 int emulated_mbarrier_try_wait(uint32_t barrier, int parity);
+int emulated_mbarrier_test_wait(uint32_t barrier, int parity);
 
 void emulated_prefetch_tensor_map(const void *map);
 /* coordinates: (rank) */
