@@ -13,6 +13,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_map(ap_text *out, const ap_render_input *in);
+void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in);
@@ -56,74 +57,77 @@ static const int32_t values_31[] = {7};
 static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
 static const int32_t values_33[] = {2, 3, 4};
 static const ap_set where_34[] = {{0, 0, 0, 1, values_33, 3}};
-static const ap_set where_35[] = {{0, 0, 0, 1, values_33, 3}, {6, 0, 0, 1, values_12, 1}, {19, 0, 0, 1, values_22, 1}};
-static const ap_set where_36[] = {{0, 0, 0, 1, values_33, 3}, {19, 0, 0, 1, values_22, 1}};
+static const ap_set where_35[] = {{0, 0, 0, 1, values_33, 3}, {6, 0, 0, 1, values_12, 1}, {20, 0, 0, 1, values_22, 1}};
+static const ap_set where_36[] = {{0, 0, 0, 1, values_33, 3}, {20, 0, 0, 1, values_22, 1}};
 static const int32_t values_37[] = {10};
 static const ap_set where_38[] = {{0, 0, 0, 1, values_37, 1}};
 static const int32_t values_39[] = {2, 3, 4, 5, 6, 7};
 static const ap_set where_40[] = {{0, 0, 0, 1, values_39, 6}};
 static const int32_t values_41[] = {2, 6};
 static const ap_set where_42[] = {{0, 0, 0, 1, values_41, 2}};
-static const ap_set where_43[] = {{19, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_43[] = {{20, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
 static const ap_set where_44[] = {{16, 0, 0, 1, values_12, 1}};
 static const int32_t values_45[] = {64, 128};
 static const ap_set where_46[] = {{17, 0, 0, 1, values_12, 1}};
 static const int32_t values_47[] = {86};
-static const ap_set where_48[] = {{17, 0, 0, 1, values_12, 1}, {19, 0, 0, 1, values_47, 1}};
+static const ap_set where_48[] = {{17, 0, 0, 1, values_12, 1}, {20, 0, 0, 1, values_47, 1}};
 static const ap_set where_49[] = {{18, 0, 0, 1, values_12, 1}};
-static const int32_t values_50[] = {64};
-static const ap_set where_51[] = {{18, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_50, 1}};
-static const ap_set where_52[] = {{18, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
-static const ap_set where_53[] = {{18, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
-static const ap_set where_54[] = {{0, 0, 0, 1, values_26, 2}, {19, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
-static const ap_set where_55[] = {{19, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_56[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
-static const int32_t values_57[] = {0, 2, 3};
-static const ap_set where_58[] = {{19, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
-static const ap_set where_59[] = {{19, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
-static const ap_set where_60[] = {{19, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
-static const int32_t pairs_61[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_62[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
-static const ap_tile_part parts_63[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_64[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_65[] = {6};
-static const ap_set where_66[] = {{0, 0, 0, 1, values_65, 1}};
-static const int32_t values_67[] = {5};
+static const int32_t values_50[] = {64, 128, 256};
+static const ap_set where_51[] = {{19, 0, 0, 1, values_12, 1}};
+static const int32_t values_52[] = {64};
+static const ap_set where_53[] = {{19, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_52, 1}};
+static const ap_set where_54[] = {{19, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
+static const ap_set where_55[] = {{19, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
+static const ap_set where_56[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
+static const ap_set where_57[] = {{20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_58[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
+static const int32_t values_59[] = {0, 2, 3};
+static const ap_set where_60[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
+static const ap_set where_61[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
+static const ap_set where_62[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
+static const int32_t pairs_63[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_64[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
+static const ap_tile_part parts_65[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_66[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_67[] = {6};
 static const ap_set where_68[] = {{0, 0, 0, 1, values_67, 1}};
-static const int32_t values_69[] = {4};
-static const ap_set where_70[] = {{0, 0, 0, 1, values_69, 1}, {19, 0, 0, 1, values_22, 1}};
-static const ap_set where_71[] = {{0, 0, 0, 1, values_26, 2}, {19, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}};
-static const ap_set where_72[] = {{0, 0, 0, 1, values_33, 3}, {19, 0, 0, 1, values_28, 2}};
-static const ap_set where_73[] = {{0, 0, 0, 1, values_26, 2}, {19, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_74[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_75[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
-static const ap_set where_76[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
-static const ap_set where_77[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}};
-static const ap_set where_78[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_79[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_80[] = {{0, 0, 0, 1, values_79, 7}};
-static const int32_t values_81[] = {1, 2, 3};
-static const ap_set where_82[] = {{8, 0, 0, 1, values_81, 3}, {13, 0, 0, 1, values_4, 2}};
-static const int32_t values_83[] = {3};
-static const ap_set where_84[] = {{8, 0, 0, 1, values_83, 1}};
-static const ap_set where_85[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_86[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_87[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_88[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_89[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_90[] = {{13, 0, 0, 1, values_17, 1}};
-static const int32_t values_91[] = {128};
-static const ap_set where_92[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_91, 1}, {3, 72, 120, 8, 0, 0}};
-static const ap_set where_93[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_91, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
-static const ap_set where_94[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
-static const ap_set where_95[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
-static const ap_set where_96[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_28, 2}};
-static const ap_set where_97[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_98[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_91, 1}, {3, 8, 120, 8, 0, 0}};
-static const ap_set where_99[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_91, 1}};
-static const ap_set where_100[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_101[] = {{0, 0, 0, 1, values_17, 1}, {19, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
-static const ap_set where_102[] = {{0, 0, 0, 1, values_17, 1}, {19, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
+static const int32_t values_69[] = {5};
+static const ap_set where_70[] = {{0, 0, 0, 1, values_69, 1}};
+static const int32_t values_71[] = {4};
+static const ap_set where_72[] = {{0, 0, 0, 1, values_71, 1}, {20, 0, 0, 1, values_22, 1}};
+static const ap_set where_73[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}};
+static const ap_set where_74[] = {{0, 0, 0, 1, values_33, 3}, {20, 0, 0, 1, values_28, 2}};
+static const ap_set where_75[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_76[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_11, 1}};
+static const ap_set where_77[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_14, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_78[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
+static const ap_set where_79[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
+static const ap_set where_80[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}};
+static const ap_set where_81[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_82[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_83[] = {{0, 0, 0, 1, values_82, 7}};
+static const int32_t values_84[] = {1, 2, 3};
+static const ap_set where_85[] = {{8, 0, 0, 1, values_84, 3}, {13, 0, 0, 1, values_4, 2}};
+static const int32_t values_86[] = {3};
+static const ap_set where_87[] = {{8, 0, 0, 1, values_86, 1}};
+static const ap_set where_88[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_89[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_90[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_91[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_92[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_93[] = {{13, 0, 0, 1, values_17, 1}};
+static const int32_t values_94[] = {128};
+static const ap_set where_95[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_94, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_96[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_94, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
+static const ap_set where_97[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_98[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_99[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}};
+static const ap_set where_100[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_101[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_94, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_102[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_94, 1}};
+static const ap_set where_103[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_104[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_105[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -163,10 +167,12 @@ static const ap_axis axes[] = {
      -1, {16, 0, 0, 1, values_2, 2}, 0},
     {"few", "few rows", AP_AXIS_FLAG, "_few", "", "with few rows ", "",
      -1, {17, 0, 0, 1, values_2, 2}, 0},
-    {"long_rows", "a row block for long sequences", AP_AXIS_FLAG, "_long", "", "with a row block for long sequences ", "",
+    {"runs", "runs over all sequences", AP_AXIS_FLAG, "_runs", "", "with runs over all sequences ", "",
      -1, {18, 0, 0, 1, values_2, 2}, 0},
+    {"long_rows", "a row block for long sequences", AP_AXIS_FLAG, "_long", "", "with a row block for long sequences ", "",
+     -1, {19, 0, 0, 1, values_2, 2}, 0},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
-     -1, {19, 0, 0, 1, values_10, 3}, 0},
+     -1, {20, 0, 0, 1, values_10, 3}, 0},
 };
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
@@ -178,7 +184,7 @@ static const ap_rule rules[] = {
     {where_13, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_13, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_13, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {19, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_13, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_13, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_13, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_13, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -195,7 +201,7 @@ static const ap_rule rules[] = {
     {where_16, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_16, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_16, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {19, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_16, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_19, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {2, 0, 0, 1, values_15, 1}, -1, 0, 0},
     {where_19, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
@@ -209,9 +215,9 @@ static const ap_rule rules[] = {
     {where_19, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {19, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_19, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_21, 1, {0, 0, 0, 1, values_20, 2}, -1, 0, 0},
-    {where_23, 2, {19, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_23, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
     {where_23, 2, {13, 0, 0, 1, values_4, 2}, -1, 0, 0},
     {where_23, 2, {16, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_24, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -220,7 +226,7 @@ static const ap_rule rules[] = {
     {where_25, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_27, 1, {0, 0, 0, 1, values_26, 2}, -1, 0, 0},
     {where_27, 1, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_27, 1, {19, 0, 0, 1, values_28, 2}, -1, 0, 0},
+    {where_27, 1, {20, 0, 0, 1, values_28, 2}, -1, 0, 0},
     {where_30, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_30, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_30, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -228,7 +234,7 @@ static const ap_rule rules[] = {
     {where_30, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_30, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_30, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 1, {19, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_30, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_30, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_32, 1, {2, 8, 8, 8, 0, 0}, -1, 0, 0},
     {where_32, 1, {4, 0, 0, 1, values_12, 1}, -1, 0, 0},
@@ -241,7 +247,7 @@ static const ap_rule rules[] = {
     {where_36, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_38, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_38, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_38, 1, {19, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_38, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_38, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_38, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_38, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
@@ -263,56 +269,70 @@ static const ap_rule rules[] = {
     {where_43, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_44, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_44, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_44, 1, {19, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_44, 1, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
     {where_44, 1, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
     {where_44, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_36, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_36, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_46, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_46, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_46, 1, {19, 0, 0, 1, values_28, 2}, -1, 0, 0},
+    {where_46, 1, {20, 0, 0, 1, values_28, 2}, -1, 0, 0},
     {where_46, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_46, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_46, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_48, 2, {2, 8, 192, 8, 0, 0}, -1, 0, 0},
     {where_48, 2, {3, 8, 192, 8, 0, 0}, -1, 0, 0},
     {where_49, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
+    {where_49, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_49, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_49, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_49, 1, {2, 0, 0, 1, values_50, 3}, -1, 0, 0},
     {where_49, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_49, 1, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_49, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_49, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_49, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_49, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_49, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_49, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {19, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_51, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_52, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_52, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_52, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_53, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_53, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_54, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
-    {where_55, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_56, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_56, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_56, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_56, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_56, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_56, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_56, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_56, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 2, {0, 0, 0, 1, values_57, 3}, -1, 0, 0},
-    {where_59, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_59, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_61, 6},
+    {where_49, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_51, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_51, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_51, 1, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
+    {where_51, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_51, 1, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_51, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_51, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_51, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_51, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_51, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_51, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_51, 1, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_53, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_54, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_54, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_54, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_55, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_55, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_56, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
+    {where_57, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_58, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_58, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_60, 2, {0, 0, 0, 1, values_59, 3}, -1, 0, 0},
+    {where_61, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_61, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_62, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_62, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_62, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_62, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_63, 6},
 };
 static const char *const fields[] = {
     "block_m",
@@ -335,37 +355,37 @@ static const char *const fields[] = {
     "v_in_regs",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_62, 7},
-    {13, 0, parts_63, 12},
-    {-1, 0, parts_64, 11},
+    {11, 1, parts_64, 7},
+    {13, 0, parts_65, 12},
+    {-1, 0, parts_66, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_82, 2, 6},
-    {where_84, 1, 5},
+    {where_85, 2, 6},
+    {where_87, 1, 5},
     {where_27, 1, 5},
-    {where_85, 2, 4},
-    {where_86, 1, 3},
-    {where_87, 1, 2},
+    {where_88, 2, 4},
+    {where_89, 1, 3},
+    {where_90, 1, 2},
     {where_24, 1, 2},
     {where_25, 1, 2},
-    {where_88, 1, 1},
-    {where_89, 1, 1},
-    {where_90, 1, 1},
+    {where_91, 1, 1},
+    {where_92, 1, 1},
+    {where_93, 1, 1},
 };
 static const ap_stand_in stand_ins[] = {
-    {where_92, 5, 2, 3, 136, 136},
-    {where_93, 9, 2, 3, 64, 128},
-    {where_94, 5, 2, 3, 168, 168},
-    {where_95, 5, 2, 3, 264, 264},
-    {where_96, 2, 2, 3, 0, 0},
-    {where_97, 3, 2, 3, 0, 0},
-    {where_98, 5, 2, 3, 136, 136},
-    {where_99, 5, 2, 3, 136, 136},
-    {where_100, 4, 2, 3, 0, 0},
-    {where_56, 3, 2, 3, 0, 0},
-    {where_101, 3, 2, 3, 240, 240},
-    {where_102, 3, 2, 3, 240, 240},
-    {where_72, 2, 2, 3, 0, 0},
+    {where_95, 5, 2, 3, 136, 136},
+    {where_96, 9, 2, 3, 64, 128},
+    {where_97, 5, 2, 3, 168, 168},
+    {where_98, 5, 2, 3, 264, 264},
+    {where_99, 2, 2, 3, 0, 0},
+    {where_100, 3, 2, 3, 0, 0},
+    {where_101, 5, 2, 3, 136, 136},
+    {where_102, 5, 2, 3, 136, 136},
+    {where_103, 4, 2, 3, 0, 0},
+    {where_58, 3, 2, 3, 0, 0},
+    {where_104, 3, 2, 3, 240, 240},
+    {where_105, 3, 2, 3, 240, 240},
+    {where_74, 2, 2, 3, 0, 0},
     {where_38, 1, 2, 3, 0, 0},
 };
 static const ap_snippet_rule snippets[] = {
@@ -376,34 +396,35 @@ static const ap_snippet_rule snippets[] = {
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_66, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_convert.cu.j2", where_68, 1, ap_render_flash_bwd_convert},
     {"attention/flash_bwd_dbias.cu.j2", where_38, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_68, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_70, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_71, 3, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_delta.cu.j2", where_70, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_72, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_73, 3, ap_render_flash_bwd_exchange_sm90},
     {"attention/flash_bwd_sinks.cu.j2", where_32, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_72, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_73, 3, ap_render_flash_bwd_sm90},
+    {"attention/flash_bwd_sm80.cu.j2", where_74, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_75, 3, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_74, 3, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_76, 4, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
+    {"attention/flash_fwd_runs_sm80.cu.j2", where_77, 3, ap_render_flash_fwd_runs_sm80},
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_shared_sm90.cu.j2", where_75, 3, ap_render_flash_fwd_shared_sm90},
-    {"attention/flash_fwd_sm80.cu.j2", where_76, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_77, 4, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_56, 3, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_shared_sm90.cu.j2", where_78, 3, ap_render_flash_fwd_shared_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_79, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_80, 4, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_58, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_78, 1, 9, 80, 80, 80, "sm_80"},
-    {where_78, 1, 8, 86, 86, 86, "sm_86"},
-    {where_78, 1, 7, 87, 87, 80, "sm_80"},
-    {where_78, 1, 6, 88, 89, 86, "sm_86"},
-    {where_78, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_78, 1, 4, 90, 90, 80, "sm_90"},
-    {where_78, 1, 3, 100, 109, 80, "sm_100"},
-    {where_78, 1, 2, 110, 119, 80, "sm_110"},
-    {where_78, 1, 1, 120, 129, 86, "sm_120"},
+    {where_81, 1, 9, 80, 80, 80, "sm_80"},
+    {where_81, 1, 8, 86, 86, 86, "sm_86"},
+    {where_81, 1, 7, 87, 87, 80, "sm_80"},
+    {where_81, 1, 6, 88, 89, 86, "sm_86"},
+    {where_81, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_81, 1, 4, 90, 90, 80, "sm_90"},
+    {where_81, 1, 3, 100, 109, 80, "sm_100"},
+    {where_81, 1, 2, 110, 119, 80, "sm_110"},
+    {where_81, 1, 1, 120, 129, 86, "sm_120"},
     {where_34, 1, 9, 80, 80, 80, "sm_80"},
     {where_34, 1, 8, 86, 86, 86, "sm_86"},
     {where_34, 1, 7, 87, 87, 80, "sm_80"},
@@ -413,27 +434,27 @@ static const ap_route routes[] = {
     {where_34, 1, 3, 100, 109, 80, "sm_100"},
     {where_34, 1, 2, 110, 119, 80, "sm_110"},
     {where_34, 1, 1, 120, 129, 86, "sm_120"},
-    {where_80, 1, 8, 80, 80, 80, "sm_80"},
-    {where_80, 1, 7, 86, 86, 80, "sm_86"},
-    {where_80, 1, 6, 87, 87, 80, "sm_80"},
-    {where_80, 1, 5, 88, 89, 80, "sm_86"},
-    {where_80, 1, 4, 90, 90, 80, "sm_90"},
-    {where_80, 1, 3, 100, 109, 80, "sm_100"},
-    {where_80, 1, 2, 110, 119, 80, "sm_110"},
-    {where_80, 1, 1, 120, 129, 80, "sm_120"},
+    {where_83, 1, 8, 80, 80, 80, "sm_80"},
+    {where_83, 1, 7, 86, 86, 80, "sm_86"},
+    {where_83, 1, 6, 87, 87, 80, "sm_80"},
+    {where_83, 1, 5, 88, 89, 80, "sm_86"},
+    {where_83, 1, 4, 90, 90, 80, "sm_90"},
+    {where_83, 1, 3, 100, 109, 80, "sm_100"},
+    {where_83, 1, 2, 110, 119, 80, "sm_110"},
+    {where_83, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
 const ap_family ap_family_attention = {
     "attention", "flash",
-    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_few][_long]_sm<80|86|90>",
-    axes, 20, 19,
-    0x8000000000000,
-    {0x800000000000, 0x400000000000, 0x1000000000, 0x4000000, 0x1000000, 0x400000, 0x200000, 0x100000, 0x40000, 0x20000, 0x10000, 0x8000, 0x4000, 0x1000, 0x800, 0x400, 0x200, 0x100, 0x80, 0x1},
-    {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu},
-    rules, 143,
+    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_few][_runs][_long]_sm<80|86|90>",
+    axes, 21, 20,
+    0x10000000000000,
+    {0x1000000000000, 0x800000000000, 0x2000000000, 0x8000000, 0x2000000, 0x800000, 0x400000, 0x200000, 0x80000, 0x40000, 0x20000, 0x10000, 0x8000, 0x2000, 0x1000, 0x800, 0x400, 0x200, 0x100, 0x80, 0x1},
+    {~0xfu, ~0x1u, ~0x3ffu, ~0x3ffu, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu},
+    rules, 157,
     18, fields, forms, 3,
     tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
-    templates, 16, routes, 26,
+    templates, 17, routes, 26,
     snippets, 4,
 };

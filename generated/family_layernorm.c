@@ -21,7 +21,7 @@ static const int32_t values_1[] = {0, 1, 2, 3, 4};
 static const ap_word words_2[] = {{"layer", "", 0}, {"rms", "_rms", 1}};
 static const int32_t values_3[] = {0, 1};
 static const ap_word words_4[] = {{"aligned", "", 0}, {"odd", "_odd", 1}, {"packed", "_packed", 2}, {"bulk", "_bulk", 3}, {"cut", "_cut", 4}};
-static const int32_t values_5[] = {32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536, 131072};
+static const int32_t values_5[] = {32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536, 131072};
 static const ap_word words_6[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}, {"fp32", "_fp32", 3}};
 static const int32_t values_7[] = {1, 2, 3};
 static const ap_word words_8[] = {{"fp16", "_wfp16", 1}, {"bf16", "_wbf16", 2}, {"fp32", "_wfp32", 3}};
@@ -81,7 +81,7 @@ static const ap_set where_61[] = {{2, 0, 0, 1, values_18, 1}, {4, 0, 0, 1, value
 static const int32_t values_62[] = {1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
 static const int32_t values_63[] = {4};
 static const ap_set where_64[] = {{2, 0, 0, 1, values_63, 1}, {4, 0, 0, 1, values_18, 1}};
-static const int32_t values_65[] = {96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
+static const int32_t values_65[] = {96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
 static const ap_set where_66[] = {{2, 0, 0, 1, values_63, 1}, {4, 0, 0, 1, values_15, 2}};
 static const ap_set where_67[] = {{0, 0, 0, 1, values_18, 1}};
 static const ap_set where_68[] = {{0, 0, 0, 1, values_63, 1}};
@@ -115,7 +115,7 @@ static const ap_axis axes[] = {
     {"rows", "rows", AP_AXIS_WORD, "", "", "of ", " rows",
      -1, {2, 0, 0, 1, values_1, 5}, words_4},
     {"cols", "columns", AP_AXIS_NUMBER, "_cols", "", "with columns ", "",
-     -1, {3, 0, 0, 1, values_5, 41}, 0},
+     -1, {3, 0, 0, 1, values_5, 43}, 0},
     {"dtype", "dtype", AP_AXIS_WORD, "", "", "with dtype ", "",
      -1, {4, 0, 0, 1, values_7, 3}, words_6},
     {"params", "params", AP_AXIS_WORD, "", "", "with params ", "",
@@ -155,7 +155,7 @@ static const ap_rule rules[] = {
     {where_59, 2, {3, 0, 0, 1, values_58, 37}, -1, 0, 0},
     {where_61, 2, {3, 0, 0, 1, values_60, 32}, -1, 0, 0},
     {where_64, 2, {3, 0, 0, 1, values_62, 23}, -1, 0, 0},
-    {where_66, 2, {3, 0, 0, 1, values_65, 38}, -1, 0, 0},
+    {where_66, 2, {3, 0, 0, 1, values_65, 40}, -1, 0, 0},
     {where_67, 1, {5, 0, 0, 1, values_18, 1}, -1, 0, 0},
     {where_68, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_68, 1, {4, 0, 0, 1, values_18, 1}, -1, 0, 0},
@@ -214,11 +214,11 @@ static const ap_route routes[] = {
 extern const ap_family ap_family_layernorm;
 const ap_family ap_family_layernorm = {
     "layernorm", "layernorm",
-    "layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut]_cols<32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|2048|2560|3072|3584|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90>",
+    "layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut]_cols<32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90>",
     axes, 7, 6,
     0x1000000000,
     {0x200000000, 0x100000000, 0x20000000, 0x800, 0x200, 0x80, 0x1},
-    {~0x7u, ~0x1u, ~0x7u, ~0x3ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    {~0x7u, ~0x1u, ~0x7u, ~0x3ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 34,
     13, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,

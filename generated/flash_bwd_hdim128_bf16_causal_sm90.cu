@@ -126,9 +126,37 @@ constexpr int TAKE_READERS = NUM_THREADS / 32 - 1; // warps that read what the f
 struct Work {
   int batch, kv_head, key_begin, first_head;
   int row_begin, row_end, steps;
-  int part; // of the group
+  int part; // of the group's walk; -1: it is whole, where other key blocks have parts
+  int walk_begin; // where the walk begins in the first head; in others, at row_begin
   Progress before; // of the thread block
 };
+
+// Which of a head's key blocks a thread block has, of which key head of all batches, and which part
+// of its walk.
+struct KeyPart {
+  int key_block, head, part, parts;
+};
+
+__device__ __forceinline__ KeyPart find_part(const attnpress_bwd_args *args, int block) {
+  if (!shares_by_steps(args)) {
+    const int number = block / args->blocks;
+    return {block % args->blocks, number / args->group_parts, number % args->group_parts,
+            args->group_parts};
+  }
+  const int heads = args->batch * args->heads_kv, whole = whole_blocks_of(args);
+  const bool is_whole = block < whole * heads;
+  // The longest walks come first.
+  if (is_whole)
+    return {block / heads, block % heads, 0, 1};
+  block -= whole * heads;
+  const int number = block / args->group_parts;
+  return {whole + number / heads, number % heads, block % args->group_parts, args->group_parts};
+}
+
+// Whether thread blocks share the walk of a key block, whose dK and dV are added up later.
+__device__ __forceinline__ bool is_shared(const attnpress_bwd_args *args, const Work *work) {
+  return args->dk_sum != nullptr && work->part >= 0;
+}
 
 // The thread blocks that have the same query heads as this one are unit_of() of all.
 __device__ __forceinline__ int unit_of(const attnpress_bwd_args *args, const Work *work) {
@@ -139,15 +167,17 @@ __device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int in
   const int block = block_in_turn(args, index, blocks_of_call(args));
   Work work;
   // Causal: the first keys are seen by the most rows, and the longest key blocks come first.
-  work.key_begin = block % args->blocks * BLOCK_N;
-  const int number = block / args->blocks, head = number / args->group_parts;
+  const KeyPart at = find_part(args, block);
+  const int head = at.head;
+  work.key_begin = at.key_block * BLOCK_N;
   work.kv_head = head % args->heads_kv;
   work.batch = head / args->heads_kv;
   // Its part of the query heads that share the key head.
   const int all = args->heads_q / args->heads_kv;
-  work.part = number % args->group_parts;
-  const int first = work.part * all / args->group_parts;
-  const int group = (work.part + 1) * all / args->group_parts - first;
+  const bool by_steps = shares_by_steps(args);
+  work.part = by_steps && at.parts == 1 ? -1 : at.part;
+  const int first = by_steps ? 0 : at.part * all / at.parts;
+  const int group = by_steps ? all : (at.part + 1) * all / at.parts - first;
   work.first_head = work.kv_head * all + first;
   // Rows before the first that sees one of the keys are skipped.
   const int first_block =
@@ -156,6 +186,13 @@ __device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int in
   work.row_begin = first_block * BLOCK_M;
   work.row_end = work.row_begin + blocks * BLOCK_M;
   work.steps = blocks * group;
+  work.walk_begin = work.row_begin;
+  if (by_steps && work.steps > 0) {
+    const int begin = at.part * work.steps / at.parts;
+    work.steps = (at.part + 1) * work.steps / at.parts - begin;
+    work.first_head += begin / blocks;
+    work.walk_begin += begin % blocks * BLOCK_M;
+  }
   return work;
 }
 
@@ -255,7 +292,7 @@ __device__ __forceinline__ void store_rows(unsigned char *smem, uint32_t shared,
 // One thread: K and V of the block's keys, and Q and dO of each step.
 __device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,
                                         const Work *work) {
-  Step step = {work->first_head, work->row_begin};
+  Step step = {work->first_head, work->walk_begin};
   Stage stage = progress_stage(work->before, STAGES);
   for (int n = 0; n < work->steps; ++n) {
     load_step(args, shared, work, n, step, stage);
@@ -267,7 +304,7 @@ __device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uin
 // One warp: lse and delta of each step, four rows a lane.
 __device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,
                                              uint32_t shared, const Work *work) {
-  Step step = {work->first_head, work->row_begin};
+  Step step = {work->first_head, work->walk_begin};
   Stage stage = progress_stage(work->before, STAGES);
   for (int n = 0; n < work->steps; ++n) {
     store_rows(smem, shared, fetch_rows(args, work, step), stage);
@@ -355,9 +392,9 @@ __device__ __forceinline__ void add_up(const attnpress_bwd_args *args, uint32_t 
   wait_for_zeros(args, unit_of(args, work), 2);
   float *sum =
       args->dq_sum +
-      sum_offset(args, work->batch, work->first_head, work->row_begin / 16,
+      sum_offset(args, work->batch, work->first_head, work->walk_begin / 16,
                  HEAD_DIM);
-  for (int n = 0, row = row_begin; n < steps; ++n) {
+  for (int n = 0, row = work->walk_begin; n < steps; ++n) {
     // The warps arrived: hands over their dQ. The fence is here, as they would wait at it.
     wait_for_phase(dq_full(shared, place), (before + n) % 2);
     fence_proxy_async();
@@ -419,7 +456,7 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
   // chunk's differs by ^.
   const int ds_place = DS_OFFSET + (consumer * 64 + warp * 16 + lane / 4) * DS_ROW_BYTES +
                        lane / 4 * 16 + lane % 4 * 4;
-  Step step = {work->first_head, work->row_begin};
+  Step step = {work->first_head, work->walk_begin};
   const int before = work->before.steps;
   Stage stage = progress_stage(work->before, STAGES);
   if (work->steps > 0) // the copy engine hands over K
@@ -507,7 +544,7 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
     if (threadIdx.x == 128) // hands over the place of K and V
       mbarrier_arrive(keys_empty());
   }
-  if (args->dk_sum != nullptr) { // other blocks have other heads of the group
+  if (is_shared(args, work)) { // other blocks have other parts of the walk
     const int tile = (work->key_begin + consumer * 64) / 16 + warp;
     store_for_sum(args->dk_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,
                                                 HEAD_DIM),
@@ -525,9 +562,9 @@ __device__ __forceinline__ void consume(const attnpress_bwd_args *args, unsigned
   uint16_t *const dv_rows = (uint16_t *)args->dv + key_batch * args->dv_batch_stride +
                             work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;
   // From registers: the places of K, V and the steps are those of the next keys by now.
-  store_rows_of_warp(dk_rows, args->dk_row_stride, dk, K_TILES, valid, DTYPE, args->scale,
-                     args->accumulate, lane);
-  store_rows_of_warp(dv_rows, args->dv_row_stride, dv, V_TILES, valid, DTYPE, 1.0f,
+  store_rows_of_warp(dk_rows, args->dk_row_stride, dk, K_TILES, K_TILES, valid, DTYPE,
+                     args->scale, args->accumulate, lane);
+  store_rows_of_warp(dv_rows, args->dv_row_stride, dv, V_TILES, V_TILES, valid, DTYPE, 1.0f,
                      args->accumulate, lane);
 }
 

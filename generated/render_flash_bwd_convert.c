@@ -103,14 +103,12 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
          "\n"
          "  const int rows = args.seqlen_q - first_row; // that are there\n");
   }
-  TEXT("#pragma unroll 2\n"
-       "  for (int index = threadIdx.x; index < BLOCK_M / 16 * CHUNKS * 8; index += NUM_THREADS) {\n"
-       "    const int quad = index % 8, chunk = index / 8 % CHUNKS, row = index / (8 * CHUNKS) * 16 + quad;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("    if (row / 16 * 16 >= rows) // another sequence's tile\n"
-         "      break;\n");
-  }
-  TEXT("    const float4 *tile = (const float4 *)(sum + (row / 16 * CHUNKS + chunk) * 128);\n"
+  TEXT("  // Behind them are the tiles of another head or sequence.\n"
+       "  const int tiles = min(BLOCK_M / 16, ceil_div(rows, 16));\n"
+       "#pragma unroll 2\n"
+       "  for (int index = threadIdx.x; index < tiles * CHUNKS * 8; index += NUM_THREADS) {\n"
+       "    const int quad = index % 8, chunk = index / 8 % CHUNKS, row = index / (8 * CHUNKS) * 16 + quad;\n"
+       "    const float4 *tile = (const float4 *)(sum + (row / 16 * CHUNKS + chunk) * 128);\n"
        "    float4 four[4];\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < 4; ++j)\n"

@@ -203,8 +203,11 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
       TEXT("  const bool zeroes =\n"
            "      args.zero_ahead == 0 || head_index < first_head_of_unit(&args, args.zero_ahead);\n");
     }
-    TEXT("  const int quads = zeroes ? args.dq_sum_quads / row_blocks : 0;\n"
-         "  float4 *dq_sum = (float4 *)args.dq_sum + (int64_t)blockIdx.x * quads;\n");
+    TEXT("  const int tile = first_row / 16;\n"
+         "  const int tiles = zeroes ? min(BLOCK_M / 16, args.sum_tiles - tile) : 0;\n"
+         "  const int quads = max(tiles, 0) * args.dq_sum_quads;\n"
+         "  float4 *dq_sum = (float4 *)args.dq_sum +\n"
+         "                ((int64_t)head_index * args.sum_tiles + tile) * args.dq_sum_quads;\n");
   }
   TEXT("  for (int i = threadIdx.x; i < quads; i += NUM_THREADS)\n"
        "    dq_sum[i] = {0.0f, 0.0f, 0.0f, 0.0f};\n"

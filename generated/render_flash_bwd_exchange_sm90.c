@@ -102,7 +102,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       if (((mask == AP_ATTENTION_MASK_WINDOW) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
         TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
       }
-      if ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+      if (parts || ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE))) {
         TEXT("#include \"attnpress/device/gradient_order.cuh\"\n");
       }
       TEXT("#include \"attnpress/device/gradient_store.cuh\"\n"
@@ -245,12 +245,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  int batch, kv_head, key_begin, first_head;\n"
            "  int row_begin, row_end, steps;\n");
       if (parts) {
-        TEXT("  int part; // of the group\n");
+        TEXT("  int part; // of the group's walk; -1: it is whole, where other key blocks have parts\n"
+             "  int walk_begin; // where the walk begins in the first head; in others, at row_begin\n");
       }
       if (passes) {
-        TEXT("  // Where a head's walk begins; it goes on at row_begin. Rows before `taken_end` are left by the\n"
-             "  // block of the keys before, those from `passed_begin` on are for that of the keys behind.\n"
-             "  int walk_begin, taken_end, passed_begin;\n");
+        TEXT("  // Each head's walk begins at walk_begin, and goes on at row_begin. Rows before `taken_end` are\n"
+             "  // left by the block of the keys before, those from `passed_begin` on are for that of the keys\n"
+             "  // behind.\n"
+             "  int taken_end, passed_begin;\n");
       }
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         if (chains) {
@@ -278,7 +280,44 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  work.batch = unit->sequence;\n");
       } else {
         if (parts) {
-          TEXT("// The thread blocks that have the same query heads as this one are unit_of() of all.\n"
+          TEXT("// Which of a head's key blocks a thread block has, of which key head of all batches, and which part\n"
+               "// of its walk.\n"
+               "struct KeyPart {\n"
+               "  int key_block, head, part, parts;\n"
+               "};\n"
+               "\n"
+               "__device__ __forceinline__ KeyPart find_part(const attnpress_bwd_args *args, int block) {\n"
+               "  if (!shares_by_steps(args)) {\n"
+               "    const int number = block / args->blocks;\n"
+               "    return {block % args->blocks, number / args->group_parts, number % args->group_parts,\n"
+               "            args->group_parts};\n"
+               "  }\n"
+               "  const int heads = args->batch * args->heads_kv, whole = whole_blocks_of(args);\n"
+               "  const bool is_whole = block < whole * heads;\n");
+          if (mask == AP_ATTENTION_MASK_CAUSAL) {
+            TEXT("  // The longest walks come first.\n"
+                 "  if (is_whole)\n"
+                 "    return {block / heads, block % heads, 0, 1};\n"
+                 "  block -= whole * heads;\n"
+                 "  const int number = block / args->group_parts;\n"
+                 "  return {whole + number / heads, number % heads, block % args->group_parts, args->group_parts};\n");
+          } else {
+            TEXT("  // Those that walk over the same rows are side by side.\n"
+                 "  if (is_whole)\n"
+                 "    return {block % whole, block / whole, 0, 1};\n"
+                 "  block -= whole * heads;\n"
+                 "  const int number = block / (args->blocks - whole);\n"
+                 "  return {whole + block % (args->blocks - whole), number / args->group_parts,\n"
+                 "          number % args->group_parts, args->group_parts};\n");
+          }
+          TEXT("}\n"
+               "\n"
+               "// Whether thread blocks share the walk of a key block, whose dK and dV are added up later.\n"
+               "__device__ __forceinline__ bool is_shared(const attnpress_bwd_args *args, const Work *work) {\n"
+               "  return args->dk_sum != nullptr && work->part >= 0;\n"
+               "}\n"
+               "\n"
+               "// The thread blocks that have the same query heads as this one are unit_of() of all.\n"
                "__device__ __forceinline__ int unit_of(const attnpress_bwd_args *args, const Work *work) {\n"
                "  return (work->batch * args->heads_kv + work->kv_head) * args->group_parts + work->part;\n"
                "}\n"
@@ -295,12 +334,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
           TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
         }
         TEXT("  Work work;\n"
-             "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-             "  work.key_begin = block % args->blocks * BLOCK_N;\n");
+             "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n");
         if (parts) {
-          TEXT("  const int number = block / args->blocks, head = number / args->group_parts;\n");
+          TEXT("  const KeyPart at = find_part(args, block);\n"
+               "  const int head = at.head;\n"
+               "  work.key_begin = at.key_block * BLOCK_N;\n");
         } else {
-          TEXT("  const int head = block / args->blocks;\n");
+          TEXT("  const int head = block / args->blocks;\n"
+               "  work.key_begin = block % args->blocks * BLOCK_N;\n");
         }
         TEXT("  work.kv_head = head % args->heads_kv;\n"
              "  work.batch = head / args->heads_kv;\n");
@@ -308,9 +349,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       if (parts) {
         TEXT("  // Its part of the query heads that share the key head.\n"
              "  const int all = args->heads_q / args->heads_kv;\n"
-             "  work.part = number % args->group_parts;\n"
-             "  const int first = work.part * all / args->group_parts;\n"
-             "  const int group = (work.part + 1) * all / args->group_parts - first;\n"
+             "  const bool by_steps = shares_by_steps(args);\n"
+             "  work.part = by_steps && at.parts == 1 ? -1 : at.part;\n"
+             "  const int first = by_steps ? 0 : at.part * all / at.parts;\n"
+             "  const int group = by_steps ? all : (at.part + 1) * all / at.parts - first;\n"
              "  work.first_head = work.kv_head * all + first;\n");
       } else {
         TEXT("  const int group = args->heads_q / args->heads_kv;\n"
@@ -337,6 +379,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("  work.row_begin = first_block * BLOCK_M;\n"
            "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
            "  work.steps = blocks * group;\n");
+      if (parts) {
+        TEXT("  work.walk_begin = work.row_begin;\n"
+             "  if (by_steps && work.steps > 0) {\n"
+             "    const int begin = at.part * work.steps / at.parts;\n"
+             "    work.steps = (at.part + 1) * work.steps / at.parts - begin;\n"
+             "    work.first_head += begin / blocks;\n"
+             "    work.walk_begin += begin % blocks * BLOCK_M;\n"
+             "  }\n");
+      }
       if (passes) {
         TEXT("  work.taken_end = 0;\n"
              "  work.passed_begin = work.row_end;\n"
@@ -683,7 +734,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
           TEXT("  load_keys(args, shared, work);\n");
         }
         TEXT("  Step step = {work->first_head, work->");
-        STRING(passes ? "walk_begin" : "row_begin");
+        STRING(parts ? "walk_begin" : "row_begin");
         TEXT("};\n"
              "  Stage stage = ");
         STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
@@ -701,7 +752,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         STRING((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? ",\n                                             uint32_t *parities" : "");
         TEXT(") {\n"
              "  Step step = {work->first_head, work->");
-        STRING(passes ? "walk_begin" : "row_begin");
+        STRING(parts ? "walk_begin" : "row_begin");
         TEXT("};\n"
              "  Stage stage = ");
         STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
@@ -731,7 +782,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "__device__ __forceinline__ void produce(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
            "                                        const Work *work) {\n"
            "  load_keys(args, shared, work);\n"
-           "  Step step = {work->first_head, work->row_begin};\n"
+           "  Step step = {work->first_head, work->walk_begin};\n"
            "  Stage stage = {0, 0}, dout = {0, 0};\n"
            "  for (int n = 0; n < work->steps; ++n) {\n"
            "    const uint32_t q_place = shared + Q_OFFSET + stage.index * Q_BYTES;\n"
@@ -767,7 +818,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "__device__ __forceinline__ void produce_rows(const attnpress_bwd_args *args, unsigned char *smem,\n"
            "                                             uint32_t shared, const Work *work) {\n"
            "  const int lane = threadIdx.x % 32;\n"
-           "  Step step = {work->first_head, work->row_begin};\n"
+           "  Step step = {work->first_head, work->walk_begin};\n"
            "  Stage stage = {0, 0}, dout = {0, 0};\n"
            "  for (int n = 0; n < work->steps; ++n) {\n"
            "    const float4 four = fetch_rows(args, work, step);\n"
@@ -1049,7 +1100,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "                                                const Work *work, int consumer,\n"
            "                                                const float dk[BLOCK_N / 2],\n"
            "                                                const float dv[BLOCK_N / 2]) {\n"
-           "  if (args->dk_sum != nullptr) { // other blocks have other heads of the group\n"
+           "  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
            "    const int tile = work->key_begin / 16, keys = args->seqlen_k - work->key_begin;\n"
            "    store_columns(args->dk_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,\n"
            "                                                HEAD_DIM),\n"
@@ -1098,7 +1149,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "__device__ __forceinline__ void consume_scores(const attnpress_bwd_args *args, unsigned char *smem,\n"
              "                                               uint32_t shared, const Work *work, int consumer) {\n"
              "  float dk[BLOCK_N / 2] = {}, dv[BLOCK_N / 2] = {};\n"
-             "  Step step = {work->first_head, work->row_begin};\n"
+             "  Step step = {work->first_head, work->walk_begin};\n"
              "  Stage stage = {0, 0}; // of Q\n"
              "  if (work->steps > 0) {\n"
              "    float score[S_TILES * 4], dp[S_TILES * 4], lse_log2[2], delta[2];\n"
@@ -1205,7 +1256,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "                                               int consumer) {\n"
              "  float dk[BLOCK_N / 2] = {}, dv[BLOCK_N / 2] = {};\n"
              "  if (work->steps > 0) {\n"
-             "    Step step = {work->first_head, work->row_begin};\n"
+             "    Step step = {work->first_head, work->walk_begin};\n"
              "    Stage stage = {0, 0}; // of Q\n"
              "    {\n"
              "      const float none[S_TILES * 4] = {};\n"
@@ -1296,7 +1347,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       if (has_v) {
         TEXT("  float dv[BLOCK_N / 2] = {};\n");
       }
-      TEXT("  Step step = {work->first_head, work->row_begin};\n"
+      TEXT("  Step step = {work->first_head, work->walk_begin};\n"
            "  Stage stage = {0, 0};\n"
            "  if (threadIdx.x % 32 == 0)\n"
            "    wait_for_zeros(args, unit_of(args, work), 2);\n"
@@ -1392,22 +1443,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "      mbarrier_init(do_empty(shared, stage), 4 * V_SLABS);\n"
            "    }\n"
            "    fence_mbarrier_init();\n"
-           "  }\n");
-      if (serial) {
-        TEXT("  __shared__ Work found; // read again at the end: registers\n"
-             "  if (threadIdx.x == 32)\n"
-             "    found = find_work(&args.bwd, blockIdx.x);\n");
-      }
-      TEXT("  // All threads arrive and wait: hands over the barriers");
-      if (serial) {
-        TEXT(", and the work");
-      }
-      TEXT(".\n"
+           "  }\n"
+           "  __shared__ Work found; // some read it again: registers\n"
+           "  if (threadIdx.x == 32)\n"
+           "    found = find_work(&args.bwd, blockIdx.x);\n"
+           "  // All threads arrive and wait: hands over the barriers, and the work.\n"
            "  __syncthreads();\n"
            "\n"
-           "  const Work work = ");
-      STRING(serial ? "found" : "find_work(&args.bwd, blockIdx.x)");
-      TEXT(";\n"
+           "  const Work work = found;\n"
            "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
            "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
            "  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
@@ -1417,9 +1460,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  if (warp < 4) {\n"
            "    decrease_registers(PRODUCER_REGISTERS);\n"
            "    if (threadIdx.x == 0 && work.steps > 0)\n"
-           "      produce(&args, shared, &work);\n"
+           "      produce(&args, shared, &found);\n"
            "    if (warp == 1)\n"
-           "      produce_rows(&args.bwd, smem, shared, &work);\n"
+           "      produce_rows(&args.bwd, smem, shared, &found);\n"
            "    if (warp >= 2)\n"
            "      zero_ahead(&args.bwd, unit_of(&args.bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM,\n"
            "                 warp - 2, 2);\n"
@@ -1526,13 +1569,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
       TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
     }
-    if ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+    if (parts || ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE))) {
       TEXT("#include \"attnpress/device/gradient_order.cuh\"\n");
     }
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
     }
-    TEXT("#include \"attnpress/device/gradient_store.cuh\"\n");
+    TEXT("#include \"attnpress/device/gradient_rows.cuh\"\n"
+         "#include \"attnpress/device/gradient_store.cuh\"\n");
     if (parts) {
       TEXT("#include \"attnpress/device/gradient_zero.cuh\"\n");
     }
@@ -1617,9 +1661,6 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "constexpr int NUM_THREADS = 128 + CONSUMER_THREADS");
     STRING((sums && !merged) ? " + 128" : "");
     TEXT(";\n"
-         "constexpr int READERS = CONSUMER_THREADS");
-    STRING(sums ? " + 128" : "");
-    TEXT("; // threads that read what the producer brings\n"
          "constexpr int S_TILES = S_ROWS / 8; // of 8 queries\n"
          "constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of K Q^T\n"
          "constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of V dO^T\n"
@@ -1648,13 +1689,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     if (bulk) {
       TEXT("// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps | dQ, two\n"
            "// parts | ring of lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128\n"
-           "// bytes in the 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in\n"
-           "// padded rows, take the place of all before dQ.\n");
+           "// bytes in the 128-byte swizzle; columns past the head dim are zeros.\n");
     } else {
       TEXT("// Shared memory: K | V | ring of Q | ring of dO | P^T of two steps | dS^T of two steps | ring of\n"
            "// lse and delta | barriers. Matrices are stored as slabs of 64 columns, rows of 128 bytes in the\n"
-           "// 128-byte swizzle; columns past the head dim are zeros. At the end dK and dV, in padded rows, take\n"
-           "// the place of all but the barriers.\n");
+           "// 128-byte swizzle; columns past the head dim are zeros.\n");
     }
     TEXT("constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
          "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
@@ -1678,12 +1717,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     }
     TEXT("constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step\n"
          "constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;\n"
-         "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
-         "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
          "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), \"shared memory\");\n"
-         "static_assert(");
-    STRING(bulk ? "DQ" : "BARRIER");
-    TEXT("_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
          "static_assert(BLOCK_M == 64 && BLOCK_N == ");
     INTEGER(wide ? 64 : 128);
     TEXT(", \"P and dS are slabs\");\n"
@@ -1731,12 +1765,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "  int batch, kv_head, key_begin, first_head;\n"
          "  int row_begin, row_end, steps;\n");
     if (parts) {
-      TEXT("  int part; // of the group\n");
+      TEXT("  int part; // of the group's walk; -1: it is whole, where other key blocks have parts\n"
+           "  int walk_begin; // where the walk begins in the first head; in others, at row_begin\n");
     }
     if (passes) {
-      TEXT("  // Where a head's walk begins; it goes on at row_begin. Rows before `taken_end` are left by the\n"
-           "  // block of the keys before, those from `passed_begin` on are for that of the keys behind.\n"
-           "  int walk_begin, taken_end, passed_begin;\n");
+      TEXT("  // Each head's walk begins at walk_begin, and goes on at row_begin. Rows before `taken_end` are\n"
+           "  // left by the block of the keys before, those from `passed_begin` on are for that of the keys\n"
+           "  // behind.\n"
+           "  int taken_end, passed_begin;\n");
     }
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       if (chains) {
@@ -1764,7 +1800,44 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  work.batch = unit->sequence;\n");
     } else {
       if (parts) {
-        TEXT("// The thread blocks that have the same query heads as this one are unit_of() of all.\n"
+        TEXT("// Which of a head's key blocks a thread block has, of which key head of all batches, and which part\n"
+             "// of its walk.\n"
+             "struct KeyPart {\n"
+             "  int key_block, head, part, parts;\n"
+             "};\n"
+             "\n"
+             "__device__ __forceinline__ KeyPart find_part(const attnpress_bwd_args *args, int block) {\n"
+             "  if (!shares_by_steps(args)) {\n"
+             "    const int number = block / args->blocks;\n"
+             "    return {block % args->blocks, number / args->group_parts, number % args->group_parts,\n"
+             "            args->group_parts};\n"
+             "  }\n"
+             "  const int heads = args->batch * args->heads_kv, whole = whole_blocks_of(args);\n"
+             "  const bool is_whole = block < whole * heads;\n");
+        if (mask == AP_ATTENTION_MASK_CAUSAL) {
+          TEXT("  // The longest walks come first.\n"
+               "  if (is_whole)\n"
+               "    return {block / heads, block % heads, 0, 1};\n"
+               "  block -= whole * heads;\n"
+               "  const int number = block / args->group_parts;\n"
+               "  return {whole + number / heads, number % heads, block % args->group_parts, args->group_parts};\n");
+        } else {
+          TEXT("  // Those that walk over the same rows are side by side.\n"
+               "  if (is_whole)\n"
+               "    return {block % whole, block / whole, 0, 1};\n"
+               "  block -= whole * heads;\n"
+               "  const int number = block / (args->blocks - whole);\n"
+               "  return {whole + block % (args->blocks - whole), number / args->group_parts,\n"
+               "          number % args->group_parts, args->group_parts};\n");
+        }
+        TEXT("}\n"
+             "\n"
+             "// Whether thread blocks share the walk of a key block, whose dK and dV are added up later.\n"
+             "__device__ __forceinline__ bool is_shared(const attnpress_bwd_args *args, const Work *work) {\n"
+             "  return args->dk_sum != nullptr && work->part >= 0;\n"
+             "}\n"
+             "\n"
+             "// The thread blocks that have the same query heads as this one are unit_of() of all.\n"
              "__device__ __forceinline__ int unit_of(const attnpress_bwd_args *args, const Work *work) {\n"
              "  return (work->batch * args->heads_kv + work->kv_head) * args->group_parts + work->part;\n"
              "}\n"
@@ -1781,12 +1854,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
       }
       TEXT("  Work work;\n"
-           "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-           "  work.key_begin = block % args->blocks * BLOCK_N;\n");
+           "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n");
       if (parts) {
-        TEXT("  const int number = block / args->blocks, head = number / args->group_parts;\n");
+        TEXT("  const KeyPart at = find_part(args, block);\n"
+             "  const int head = at.head;\n"
+             "  work.key_begin = at.key_block * BLOCK_N;\n");
       } else {
-        TEXT("  const int head = block / args->blocks;\n");
+        TEXT("  const int head = block / args->blocks;\n"
+             "  work.key_begin = block % args->blocks * BLOCK_N;\n");
       }
       TEXT("  work.kv_head = head % args->heads_kv;\n"
            "  work.batch = head / args->heads_kv;\n");
@@ -1794,9 +1869,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     if (parts) {
       TEXT("  // Its part of the query heads that share the key head.\n"
            "  const int all = args->heads_q / args->heads_kv;\n"
-           "  work.part = number % args->group_parts;\n"
-           "  const int first = work.part * all / args->group_parts;\n"
-           "  const int group = (work.part + 1) * all / args->group_parts - first;\n"
+           "  const bool by_steps = shares_by_steps(args);\n"
+           "  work.part = by_steps && at.parts == 1 ? -1 : at.part;\n"
+           "  const int first = by_steps ? 0 : at.part * all / at.parts;\n"
+           "  const int group = by_steps ? all : (at.part + 1) * all / at.parts - first;\n"
            "  work.first_head = work.kv_head * all + first;\n");
     } else {
       TEXT("  const int group = args->heads_q / args->heads_kv;\n"
@@ -1823,6 +1899,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("  work.row_begin = first_block * BLOCK_M;\n"
          "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
          "  work.steps = blocks * group;\n");
+    if (parts) {
+      TEXT("  work.walk_begin = work.row_begin;\n"
+           "  if (by_steps && work.steps > 0) {\n"
+           "    const int begin = at.part * work.steps / at.parts;\n"
+           "    work.steps = (at.part + 1) * work.steps / at.parts - begin;\n"
+           "    work.first_head += begin / blocks;\n"
+           "    work.walk_begin += begin % blocks * BLOCK_M;\n"
+           "  }\n");
+    }
     if (passes) {
       TEXT("  work.taken_end = 0;\n"
            "  work.passed_begin = work.row_end;\n"
@@ -2169,7 +2254,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         TEXT("  load_keys(args, shared, work);\n");
       }
       TEXT("  Step step = {work->first_head, work->");
-      STRING(passes ? "walk_begin" : "row_begin");
+      STRING(parts ? "walk_begin" : "row_begin");
       TEXT("};\n"
            "  Stage stage = ");
       STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
@@ -2187,7 +2272,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       STRING((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? ",\n                                             uint32_t *parities" : "");
       TEXT(") {\n"
            "  Step step = {work->first_head, work->");
-      STRING(passes ? "walk_begin" : "row_begin");
+      STRING(parts ? "walk_begin" : "row_begin");
       TEXT("};\n"
            "  Stage stage = ");
       STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
@@ -2505,7 +2590,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
              "  if (work->steps > 0 && threadIdx.x == 0)\n"
              "    load_keys(maps, shared, work);\n"
-             "  Step step = {work->first_head, work->row_begin}, ahead = step;\n"
+             "  Step step = {work->first_head, work->");
+        STRING(parts ? "walk_begin" : "row_begin");
+        TEXT("}, ahead = step;\n"
              "  Stage stage = {0, 0}; // of step `ahead`\n"
              "  float4 rows = {};\n");
         if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -2555,7 +2642,6 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         TEXT("    add_dq(args, shared, work, n, step);\n"
              "    step = step_after(step, work);\n"
              "  }\n"
-             "  named_barrier_arrive(2, READERS); // K and dS have been read\n"
              "}\n");
       } else {
         TEXT("// dQ of each step.\n");
@@ -2573,7 +2659,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
                "    wait_for_zeros(args, unit_of(args, work), 2);\n"
                "  __syncwarp();\n");
         }
-        TEXT("  Step step = {work->first_head, work->row_begin};\n"
+        TEXT("  Step step = {work->first_head, work->");
+        STRING(parts ? "walk_begin" : "row_begin");
+        TEXT("};\n"
              "  if (work->steps > 0) // the copy engine hands over K\n"
              "    wait_for_phase(k_full(shared), 0);\n"
              "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
@@ -2584,8 +2672,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         } else {
           TEXT("    add_dq(args, shared, work, n, step);\n");
         }
-        TEXT("  }\n"
-             "  named_barrier_arrive(2, READERS); // K and dS have been read\n");
+        TEXT("  }\n");
         if (bulk) {
           TEXT("  wait_for_additions(0);\n");
         }
@@ -2739,15 +2826,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     }
     TEXT("}\n"
          "\n"
-         "// Rounds the columns of a gradient from `column` on, 8 `tiles`, into a tile.\n"
-         "__device__ __forceinline__ void round_columns(unsigned char *rows, int row_bytes, const float *d,\n"
-         "                                              int tiles, int column, int columns, float scale,\n"
-         "                                              bool accumulate, int lane) {\n"
-         "#pragma unroll\n"
-         "  for (int tile = 0; tile < tiles; ++tile)\n"
-         "    if (column + tile * 8 < columns)\n"
-         "      round_gradient(rows + (column + tile * 8) * 2, row_bytes, d + tile * 4, 1, 0, 1, DTYPE, scale,\n"
-         "                     accumulate, lane);\n"
+         "// Stores a warp's columns of a gradient from `column` on, 8 `tiles`, in the rows from `rows` on, of\n"
+         "// which `valid` are there.\n"
+         "__device__ __forceinline__ void store_gradient_columns(uint16_t *rows, int64_t row_stride,\n"
+         "                                                       const float *d, int tiles, int column,\n"
+         "                                                       int columns, int valid, float scale,\n"
+         "                                                       bool accumulate, int lane) {\n"
+         "  store_rows_of_warp(rows + column, row_stride, d, tiles, (columns - column) / 8, valid, DTYPE,\n"
+         "                     scale, accumulate, lane);\n"
          "}\n"
          "\n");
     if (parts) {
@@ -2818,7 +2904,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     if (dropout) {
       TEXT("  keep_nothing(&dropout_kept[consumer * 4 + warp], lane);\n");
     }
-    TEXT("  Step step = {work->first_head, work->row_begin};\n"
+    TEXT("  Step step = {work->first_head, work->");
+    STRING(parts ? "walk_begin" : "row_begin");
+    TEXT("};\n"
          "  Stage stage = {0, 0};\n"
          "  if (work->steps > 0) {\n"
          "    // The copy engine, and the producer, hand over K, V, Q, dO, lse and delta.\n"
@@ -2891,15 +2979,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "    order_dv(dv);\n"
          "    order_dk(dk);\n"
          "  }\n"
-         "\n"
-         "  // All consumers arrive and wait");
-    if (sums) {
-      TEXT(", and the warps of dQ arrive");
-    }
-    TEXT(": K, V and all steps have been read.\n"
-         "  named_barrier_sync(2, READERS);\n");
+         "\n");
     if (parts) {
-      TEXT("  if (args->dk_sum != nullptr) { // other blocks have other heads of the group\n"
+      TEXT("  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
            "    const int tile = (work->key_begin");
       if (!wide) {
         TEXT(" + consumer * 64");
@@ -2934,71 +3016,60 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("    return;\n"
            "  }\n");
     }
-    TEXT("  const int thread = threadIdx.x - 128;\n"
-         "  const int valid = args->seqlen_k - work->key_begin;\n"
-         "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n");
+    TEXT("  // From registers: the warps of dQ may still read K.\n"
+         "  const int row = ");
+    if (!wide) {
+      TEXT("consumer * 64 + ");
+    }
+    TEXT("warp * 16;\n"
+         "  const int valid = args->seqlen_k - work->key_begin - row;\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      TEXT("  const int key_batch = work->at->k_batch, key_row = work->at->k_row + work->key_begin;\n");
+      TEXT("  const int key_batch = work->at->k_batch, key_row = work->at->k_row + work->key_begin + row;\n");
     } else {
-      TEXT("  const int key_batch = work->batch, key_row = work->key_begin;\n");
+      TEXT("  const int key_batch = work->batch, key_row = work->key_begin + row;\n");
     }
     TEXT("  uint16_t *const dk_rows = (uint16_t *)args->dk + key_batch * args->dk_batch_stride +\n"
          "                            work->kv_head * args->dk_head_stride + key_row * args->dk_row_stride;\n"
          "  uint16_t *const dv_rows = (uint16_t *)args->dv + key_batch * args->dv_batch_stride +\n"
-         "                            work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;\n"
-         "  if (args->accumulate) {\n"
-         "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
-         "                  CONSUMER_THREADS);\n"
-         "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
-         "                  CONSUMER_THREADS);\n"
-         "    // All consumers arrive and wait: hands over what dK and dV are added to.\n"
-         "    named_barrier_sync(1, CONSUMER_THREADS);\n"
-         "  }\n"
-         "  const int row = ");
-    STRING(wide ? "" : "consumer * 64 + ");
-    TEXT("warp * 16;\n");
+         "                            work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;\n");
     if (dropout) {
       TEXT("  const float dv_scale = args->score.dropout_scale;\n");
     } else {
       TEXT("  const float dv_scale = 1.0f;\n");
     }
     if (k_half) {
-      TEXT("  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, 8, consumer * 128, HEAD_DIM,\n"
-           "                args->scale, args->accumulate, lane);\n"
-           "  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk + 32, 4, 64 + consumer * 32, HEAD_DIM,\n"
-           "                args->scale, args->accumulate, lane);\n");
+      TEXT("  store_gradient_columns(dk_rows, args->dk_row_stride, dk, 8, consumer * 128, HEAD_DIM, valid,\n"
+           "                         args->scale, args->accumulate, lane);\n"
+           "  store_gradient_columns(dk_rows, args->dk_row_stride, dk + 32, 4, 64 + consumer * 32, HEAD_DIM,\n"
+           "                         valid, args->scale, args->accumulate, lane);\n");
     } else {
-      TEXT("  round_columns(smem + row * DK_ROW_BYTES, DK_ROW_BYTES, dk, ");
+      TEXT("  store_gradient_columns(dk_rows, args->dk_row_stride, dk, ");
       INTEGER(k_width / 8);
       TEXT(",\n"
-           "                ");
+           "                         ");
       STRING(wide ? "consumer * K_COLUMNS" : "0");
-      TEXT(", HEAD_DIM, args->scale, args->accumulate, lane);\n");
+      TEXT(", HEAD_DIM, valid, args->scale,\n"
+           "                         args->accumulate, lane);\n");
     }
     if (v_half) {
-      TEXT("  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, 8, consumer * 128, HEAD_DIM_V,\n"
-           "                dv_scale, args->accumulate, lane);\n"
-           "  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv + 32, 4, 64 + consumer * 32,\n"
-           "                HEAD_DIM_V, dv_scale, args->accumulate, lane);\n");
+      TEXT("  store_gradient_columns(dv_rows, args->dv_row_stride, dv, 8, consumer * 128, HEAD_DIM_V, valid,\n"
+           "                         dv_scale, args->accumulate, lane);\n"
+           "  store_gradient_columns(dv_rows, args->dv_row_stride, dv + 32, 4, 64 + consumer * 32, HEAD_DIM_V,\n"
+           "                         valid, dv_scale, args->accumulate, lane);\n");
     } else {
-      TEXT("  round_columns(dv_tile + row * DV_ROW_BYTES, DV_ROW_BYTES, dv, ");
+      TEXT("  store_gradient_columns(dv_rows, args->dv_row_stride, dv, ");
       INTEGER(v_width / 8);
       TEXT(",\n"
-           "                ");
+           "                         ");
       STRING(wide ? "consumer * V_COLUMNS" : "0");
-      TEXT(", HEAD_DIM_V, dv_scale, args->accumulate, lane);\n");
+      TEXT(", HEAD_DIM_V, valid, dv_scale,\n"
+           "                         args->accumulate, lane);\n");
     }
-    TEXT("  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
-         "  named_barrier_sync(1, CONSUMER_THREADS);\n"
-         "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
-         "                 CONSUMER_THREADS);\n"
-         "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
-         "                 CONSUMER_THREADS);\n");
     if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
       TEXT("  if (is_direct(args))\n"
            "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head,\n"
            "                      args->heads_q / args->heads_kv, work->row_begin, work->row_end, HEAD_DIM,\n"
-           "                      thread, CONSUMER_THREADS);\n");
+           "                      threadIdx.x - 128, CONSUMER_THREADS);\n");
     }
     TEXT("}\n"
          "\n"

@@ -139,7 +139,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (((((mask == AP_ATTENTION_MASK_WINDOW) || softcap) || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) || dropout) {
     TEXT("#include \"attnpress/device/gradient_modify.cuh\"\n");
   }
-  if ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+  if (parts || ((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences == AP_ATTENTION_SEQUENCES_DENSE))) {
     TEXT("#include \"attnpress/device/gradient_order.cuh\"\n");
   }
   if (passes) {
@@ -408,12 +408,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "  int batch, kv_head, key_begin, first_head;\n"
        "  int row_begin, row_end, steps;\n");
   if (parts) {
-    TEXT("  int part; // of the group\n");
+    TEXT("  int part; // of the group's walk; -1: it is whole, where other key blocks have parts\n"
+         "  int walk_begin; // where the walk begins in the first head; in others, at row_begin\n");
   }
   if (passes) {
-    TEXT("  // Where a head's walk begins; it goes on at row_begin. Rows before `taken_end` are left by the\n"
-         "  // block of the keys before, those from `passed_begin` on are for that of the keys behind.\n"
-         "  int walk_begin, taken_end, passed_begin;\n");
+    TEXT("  // Each head's walk begins at walk_begin, and goes on at row_begin. Rows before `taken_end` are\n"
+         "  // left by the block of the keys before, those from `passed_begin` on are for that of the keys\n"
+         "  // behind.\n"
+         "  int taken_end, passed_begin;\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     if (chains) {
@@ -441,7 +443,44 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  work.batch = unit->sequence;\n");
   } else {
     if (parts) {
-      TEXT("// The thread blocks that have the same query heads as this one are unit_of() of all.\n"
+      TEXT("// Which of a head's key blocks a thread block has, of which key head of all batches, and which part\n"
+           "// of its walk.\n"
+           "struct KeyPart {\n"
+           "  int key_block, head, part, parts;\n"
+           "};\n"
+           "\n"
+           "__device__ __forceinline__ KeyPart find_part(const attnpress_bwd_args *args, int block) {\n"
+           "  if (!shares_by_steps(args)) {\n"
+           "    const int number = block / args->blocks;\n"
+           "    return {block % args->blocks, number / args->group_parts, number % args->group_parts,\n"
+           "            args->group_parts};\n"
+           "  }\n"
+           "  const int heads = args->batch * args->heads_kv, whole = whole_blocks_of(args);\n"
+           "  const bool is_whole = block < whole * heads;\n");
+      if (mask == AP_ATTENTION_MASK_CAUSAL) {
+        TEXT("  // The longest walks come first.\n"
+             "  if (is_whole)\n"
+             "    return {block / heads, block % heads, 0, 1};\n"
+             "  block -= whole * heads;\n"
+             "  const int number = block / args->group_parts;\n"
+             "  return {whole + number / heads, number % heads, block % args->group_parts, args->group_parts};\n");
+      } else {
+        TEXT("  // Those that walk over the same rows are side by side.\n"
+             "  if (is_whole)\n"
+             "    return {block % whole, block / whole, 0, 1};\n"
+             "  block -= whole * heads;\n"
+             "  const int number = block / (args->blocks - whole);\n"
+             "  return {whole + block % (args->blocks - whole), number / args->group_parts,\n"
+             "          number % args->group_parts, args->group_parts};\n");
+      }
+      TEXT("}\n"
+           "\n"
+           "// Whether thread blocks share the walk of a key block, whose dK and dV are added up later.\n"
+           "__device__ __forceinline__ bool is_shared(const attnpress_bwd_args *args, const Work *work) {\n"
+           "  return args->dk_sum != nullptr && work->part >= 0;\n"
+           "}\n"
+           "\n"
+           "// The thread blocks that have the same query heads as this one are unit_of() of all.\n"
            "__device__ __forceinline__ int unit_of(const attnpress_bwd_args *args, const Work *work) {\n"
            "  return (work->batch * args->heads_kv + work->kv_head) * args->group_parts + work->part;\n"
            "}\n"
@@ -458,12 +497,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, int block) {\n");
     }
     TEXT("  Work work;\n"
-         "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
-         "  work.key_begin = block % args->blocks * BLOCK_N;\n");
+         "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n");
     if (parts) {
-      TEXT("  const int number = block / args->blocks, head = number / args->group_parts;\n");
+      TEXT("  const KeyPart at = find_part(args, block);\n"
+           "  const int head = at.head;\n"
+           "  work.key_begin = at.key_block * BLOCK_N;\n");
     } else {
-      TEXT("  const int head = block / args->blocks;\n");
+      TEXT("  const int head = block / args->blocks;\n"
+           "  work.key_begin = block % args->blocks * BLOCK_N;\n");
     }
     TEXT("  work.kv_head = head % args->heads_kv;\n"
          "  work.batch = head / args->heads_kv;\n");
@@ -471,9 +512,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (parts) {
     TEXT("  // Its part of the query heads that share the key head.\n"
          "  const int all = args->heads_q / args->heads_kv;\n"
-         "  work.part = number % args->group_parts;\n"
-         "  const int first = work.part * all / args->group_parts;\n"
-         "  const int group = (work.part + 1) * all / args->group_parts - first;\n"
+         "  const bool by_steps = shares_by_steps(args);\n"
+         "  work.part = by_steps && at.parts == 1 ? -1 : at.part;\n"
+         "  const int first = by_steps ? 0 : at.part * all / at.parts;\n"
+         "  const int group = by_steps ? all : (at.part + 1) * all / at.parts - first;\n"
          "  work.first_head = work.kv_head * all + first;\n");
   } else {
     TEXT("  const int group = args->heads_q / args->heads_kv;\n"
@@ -500,6 +542,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  work.row_begin = first_block * BLOCK_M;\n"
        "  work.row_end = work.row_begin + blocks * BLOCK_M;\n"
        "  work.steps = blocks * group;\n");
+  if (parts) {
+    TEXT("  work.walk_begin = work.row_begin;\n"
+         "  if (by_steps && work.steps > 0) {\n"
+         "    const int begin = at.part * work.steps / at.parts;\n"
+         "    work.steps = (at.part + 1) * work.steps / at.parts - begin;\n"
+         "    work.first_head += begin / blocks;\n"
+         "    work.walk_begin += begin % blocks * BLOCK_M;\n"
+         "  }\n");
+  }
   if (passes) {
     TEXT("  work.taken_end = 0;\n"
          "  work.passed_begin = work.row_end;\n"
@@ -846,7 +897,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("  load_keys(args, shared, work);\n");
     }
     TEXT("  Step step = {work->first_head, work->");
-    STRING(passes ? "walk_begin" : "row_begin");
+    STRING(parts ? "walk_begin" : "row_begin");
     TEXT("};\n"
          "  Stage stage = ");
     STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
@@ -864,7 +915,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? ",\n                                             uint32_t *parities" : "");
     TEXT(") {\n"
          "  Step step = {work->first_head, work->");
-    STRING(passes ? "walk_begin" : "row_begin");
+    STRING(parts ? "walk_begin" : "row_begin");
     TEXT("};\n"
          "  Stage stage = ");
     STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
@@ -1116,10 +1167,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  float *sum =\n"
          "      args->dq_sum +\n"
          "      sum_offset(args, ");
-    STRING(chains ? "0, work->sum_head, work->at->sum_tile + work->row_begin / 16" : ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, work->first_head, work->at->sum_tile + work->row_begin / 16" : "work->batch, work->first_head, work->row_begin / 16"));
+    STRING(chains ? "0, work->sum_head, work->at->sum_tile + work->row_begin / 16" : ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "0, work->first_head, work->at->sum_tile + work->row_begin / 16" : "work->batch, work->first_head, work->walk_begin / 16"));
     TEXT(",\n"
          "                 HEAD_DIM);\n"
-         "  for (int n = 0, row = row_begin; n < steps; ++n) {\n");
+         "  for (int n = 0, row = ");
+    STRING(parts ? "work->walk_begin" : "row_begin");
+    TEXT("; n < steps; ++n) {\n");
     if (chains) {
       TEXT("    if (n == 0 && work->key_begin > 0)\n"
            "      bulk_wait_written(); // of the key block before\n"
@@ -1203,7 +1256,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int place = DQ_OFFSET + warp * DQ_WARP_BYTES;\n"
          "  const uint64_t k = wgmma_descriptor(shared, 1024, KEY_SLAB_BYTES);\n"
          "  Step step = {work->first_head, work->");
-    STRING(passes ? "walk_begin" : "row_begin");
+    STRING(parts ? "walk_begin" : "row_begin");
     TEXT("};\n");
     if (parts && takes) {
       TEXT("  // A warp that has waited for the zeros of the sum arrives.\n"
@@ -1556,7 +1609,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  __syncwarp();\n");
   }
   TEXT("  Step step = {work->first_head, work->");
-  STRING(passes ? "walk_begin" : "row_begin");
+  STRING(parts ? "walk_begin" : "row_begin");
   TEXT("};\n");
   if (takes) {
     TEXT("  const int before = work->before.steps;\n"
@@ -1916,7 +1969,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  named_barrier_sync(2, NUM_THREADS - 128);\n");
   }
   if (parts) {
-    TEXT("  if (args->dk_sum != nullptr) { // other blocks have other heads of the group\n"
+    TEXT("  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
          "    const int tile = (work->key_begin + consumer * 64) / 16 + warp;\n"
          "    store_for_sum(args->dk_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,\n"
          "                                                HEAD_DIM),\n"
@@ -1950,9 +2003,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "                            work->kv_head * args->dv_head_stride + key_row * args->dv_row_stride;\n");
   if (takes) {
     TEXT("  // From registers: the places of K, V and the steps are those of the next keys by now.\n"
-         "  store_rows_of_warp(dk_rows, args->dk_row_stride, dk, K_TILES, valid, DTYPE, args->scale,\n"
-         "                     args->accumulate, lane);\n"
-         "  store_rows_of_warp(dv_rows, args->dv_row_stride, dv, V_TILES, valid, DTYPE, 1.0f,\n"
+         "  store_rows_of_warp(dk_rows, args->dk_row_stride, dk, K_TILES, K_TILES, valid, DTYPE,\n"
+         "                     args->scale, args->accumulate, lane);\n"
+         "  store_rows_of_warp(dv_rows, args->dv_row_stride, dv, V_TILES, V_TILES, valid, DTYPE, 1.0f,\n"
          "                     args->accumulate, lane);\n");
   } else {
     TEXT("  if (args->accumulate) {\n"

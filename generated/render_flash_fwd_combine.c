@@ -126,19 +126,37 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  a.out = exchange_columns(a.out, lanes);\n"
        "  return a;\n"
        "}\n"
-       "\n"
-       "// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on.\n"
-       "__device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, int row,\n"
-       "                                          int num_splits, int first, int stride, int column) {\n"
-       "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
+       "\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("// Where the parts of a row lie in lse_partial: that of split 0, and the others, `step` behind each\n"
+         "// other, that of split 0 being counted.\n"
+         "struct PartRows {\n"
+         "  int64_t first, base, step;\n"
+         "};\n"
+         "\n"
+         "__device__ __forceinline__ int64_t part_row(PartRows rows, int split) {\n"
+         "  return split == 0 ? rows.first : rows.base + split * rows.step;\n"
+         "}\n"
+         "\n"
+         "// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on.\n"
+         "__device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, PartRows rows,\n"
+         "                                          int num_splits, int first, int stride, int column) {\n");
+  } else {
+    TEXT("// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on.\n"
+         "__device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, int row,\n"
+         "                                          int num_splits, int first, int stride, int column) {\n");
+  }
+  TEXT("  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
        "  for (; first < num_splits; first += STEP * stride) {\n"
        "    float lse[STEP];\n"
        "    float4 out[STEP];\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < STEP; ++i) {\n"
-       "      const int split = first + i * stride;\n"
-       "      const int64_t partial = split * args->rows + row;\n"
-       "      const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+       "      const int split = first + i * stride;\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("      const int64_t partial = split * args->rows + row;\n");
+  }
+  TEXT("      const float4 zero = {0.0f, 0.0f, 0.0f, 0.0f};\n"
        "      lse[i] = -INF;\n"
        "      out[i] = zero;\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
@@ -148,7 +166,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "      }\n");
   } else {
     TEXT("      if (split < num_splits)\n"
-         "        lse[i] = args->lse_partial[partial] * LOG2_E;\n");
+         "        lse[i] = args->lse_partial[part_row(rows, split)] * LOG2_E;\n");
   }
   TEXT("    }\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
@@ -157,7 +175,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "    for (int i = 0; i < STEP; ++i)\n"
          "      if (lse[i] > -INF)\n"
          "        out[i] = *(const float4 *)(args->out_partial +\n"
-         "                                   ((first + i * stride) * args->rows + row) * HEAD_DIM_V + column);\n");
+         "                                   part_row(rows, first + i * stride) * HEAD_DIM_V + column);\n");
   }
   TEXT("    float max = sum.max;\n"
        "#pragma unroll\n"
@@ -504,8 +522,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,\n"
          "                                            const attnpress_ragged_args *ragged,\n"
          "                                            const int32_t *splits, Rows rows, int row,\n"
-         "                                            RowPlace place, int column_block, bool together,\n"
-         "                                            Shared *shared) {\n"
+         "                                            PartRows parts, bool of_runs, RowPlace place,\n"
+         "                                            int column_block, bool together, Shared *shared) {\n"
          "  const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;\n"
          "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
          "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
@@ -513,10 +531,10 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "      together && args->num_splits <= GROUPS && args->rows * args->num_splits <= FEW_PARTS;\n"
          "  if (ragged->fixed_split_blocks != 0) {\n"
          "    sum = add_in_order(args, splits, row, valid ? column : 0, &shared->ordered);\n"
-         "  } else if (few) {\n"
+         "  } else if (few && !of_runs) {\n"
          "    sum = add_few_splits(args, row, args->num_splits, valid ? column : 0, &shared->sums);\n"
          "  } else {\n"
-         "    sum = add_splits(args, row, args->num_splits, together ? threadIdx.x / GROUP_THREADS : 0,\n"
+         "    sum = add_splits(args, parts, args->num_splits, together ? threadIdx.x / GROUP_THREADS : 0,\n"
          "                     together ? GROUPS : 1, valid ? column : 0);\n"
          "    if (together)\n"
          "      sum = add_groups(sum, &shared->sums);\n"
@@ -533,7 +551,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  return args->block_rows == 1 && args->num_splits <= GROUPS &&\n"
          "         args->rows * args->num_splits <= FEW_PARTS && batch->ragged.fixed_split_blocks == 0 &&\n"
          "         batch->ragged.cu_seqlens_q == nullptr && batch->ragged.seqused_q == nullptr &&\n"
-         "         batch->sequence_splits == nullptr;\n"
+         "         batch->sequence_splits == nullptr && batch->cuts == nullptr;\n"
          "}\n"
          "\n"
          "// combine_row() of such calls.\n"
@@ -573,7 +591,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  if (own_row >= args.rows)\n"
          "    return;\n"
          "  const int row = (int)own_row; // of (batch, heads_q, seqlen_q)\n"
-         "  const RowPlace place = find_row(&args, row);\n"
+         "  RowPlace place = find_row(&args, row);\n"
          "  const bool few = adds_few_parts(&batch_args);\n"
          "  // The parts are there when the split kernel has ended; what comes next may begin to wait too. The\n"
          "  // place, whose divisions take a while, is found before: the compiler would wait at once.\n"
@@ -585,6 +603,17 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "    combine_few(&batch_args, row, place, blockIdx.x % COLUMN_BLOCKS, &shared);\n"
          "    return;\n"
          "  }\n"
+         "  const bool of_runs = batch_args.cuts != nullptr;\n"
+         "  PartRows parts = {row, row, args.rows};\n"
+         "  if (of_runs) {\n"
+         "    const int run = place.batch, sequence = batch_args.cuts[run * 2];\n"
+         "    if (sequence < 0) // none begins there and goes on in others\n"
+         "      return;\n"
+         "    parts.step = (int64_t)args.heads_q * args.seqlen_q;\n"
+         "    parts.first = row + args.num_splits * parts.step;\n"
+         "    args.num_splits = batch_args.cuts[run * 2 + 1] - run + 1;\n"
+         "    place.batch = sequence;\n"
+         "  }\n"
          "  const Rows rows = query_rows(&batch_args.ragged, place.batch, args.seqlen_q);\n"
          "  if (place.position >= rows.count) // no split has written it\n"
          "    return;\n"
@@ -594,8 +623,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "    if (args.rows * args.num_splits > FEW_PARTS)\n"
          "      args.num_splits = *splits;\n"
          "  }\n"
-         "  combine_row(&args, &batch_args.ragged, splits, rows, row, place, blockIdx.x % COLUMN_BLOCKS,\n"
-         "              together, &shared);\n");
+         "  combine_row(&args, &batch_args.ragged, splits, rows, row, parts, of_runs, place,\n"
+         "              blockIdx.x % COLUMN_BLOCKS, together, &shared);\n");
   } else {
     TEXT("  // The first rows have no parts.\n"
          "  const int64_t first_row =\n"

@@ -27,6 +27,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
+  const int32_t runs = in->axis[AP_ATTENTION_RUNS];
   const int32_t long_rows = in->axis[AP_ATTENTION_LONG_ROWS];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -116,6 +117,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   if (decode) {
     TEXT(" --decode");
   }
+  if (runs) {
+    TEXT(" --runs");
+  }
   if (long_rows) {
     TEXT(" --long-rows");
   }
@@ -166,13 +170,15 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     STRING((mask == AP_ATTENTION_MASK_CAUSAL) ? "true" : "false");
     TEXT(";\n");
   }
-  TEXT("constexpr bool LAST_FIRST = ");
-  STRING((mask == AP_ATTENTION_MASK_FULL) ? "false" : "true");
-  TEXT("; // later rows see more keys, or no fewer\n"
-       "constexpr bool SPLIT = ");
-  STRING(split ? "true" : "false");
-  TEXT(";\n"
-       "constexpr bool DROPOUT = ");
+  if (!runs) {
+    TEXT("constexpr bool LAST_FIRST = ");
+    STRING((mask == AP_ATTENTION_MASK_FULL) ? "false" : "true");
+    TEXT("; // later rows see more keys, or no fewer\n"
+         "constexpr bool SPLIT = ");
+    STRING(split ? "true" : "false");
+    TEXT(";\n");
+  }
+  TEXT("constexpr bool DROPOUT = ");
   STRING(dropout ? "true" : "false");
   TEXT(";\n");
   if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
@@ -414,16 +420,29 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  int64_t k_row_stride, v_row_stride;\n");
   }
   TEXT("  int seqlen_k;    // less the first key of a key block that passes through this ring\n"
-       "  int block_begin; // the last key block that is walked over\n"
-       "  uint32_t ring;   // shared address of slot 0\n"
+       "  int block_begin; // the last key block that is walked over\n");
+  if (runs && (hdim <= 128)) {
+    TEXT("  int n;           // the key block whose slabs are loaded next; below block_begin: none\n"
+         "  Walk walk;       // on to what is loaded behind those\n"
+         "  const attnpress_fwd_runs_args *given;\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("  int kv_head, key_begin;\n");
+    }
+  }
+  TEXT("  uint32_t ring;   // shared address of slot 0\n"
        "  int slot;        // of the slab in use, where a key block is not a whole number of rounds\n");
   if (has_map) {
     TEXT("  const uint32_t *map; // of the row block\n"
          "  int k_block, v_block; // whose K, and whose V, is loaded next\n");
   }
   TEXT("};\n"
-       "\n"
-       "// This thread among those that fill the ring. A macro, because the compiler finds fewer registers\n"
+       "\n");
+  if (runs && (hdim <= 128)) {
+    TEXT("// Moves a pipeline on to the next sequence of the run, if there is one.\n"
+         "__device__ __forceinline__ void load_next_part(KeyPipeline *pipe);\n"
+         "\n");
+  }
+  TEXT("// This thread among those that fill the ring. A macro, because the compiler finds fewer registers\n"
        "// for a function of the same text.\n");
   if (warps_k > 1) {
     TEXT("#define RING_THREAD (threadIdx.x % RING_THREADS)\n");
@@ -513,11 +532,21 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "  } else {\n"
            "    const int key = (slab - K_SLABS) * V_SLAB;\n"
            "    load_rows(slot, HEAD_DIM_V, pipe, pipe->v, args->v_batch_stride, args->v_row_stride, key,\n"
-           "              V_SLAB, HEAD_DIM_V, keys - key);\n"
-           "    // and the next key block.\n"
-           "    if (slab == SLABS - 1 && n > pipe->block_begin)\n"
-           "      ask_for_pages(pipe, n - 1, 0);\n"
-           "  }\n"
+           "              V_SLAB, HEAD_DIM_V, keys - key);\n");
+      if (runs && (hdim <= 128)) {
+        TEXT("    // and the next key block, or that of the next sequence.\n"
+             "    if (slab == SLABS - 1) {\n"
+             "      if (--pipe->n < pipe->block_begin)\n"
+             "        load_next_part(pipe);\n"
+             "      if (pipe->n >= pipe->block_begin)\n"
+             "        ask_for_pages(pipe, pipe->n, 0);\n"
+             "    }\n");
+      } else {
+        TEXT("    // and the next key block.\n"
+             "    if (slab == SLABS - 1 && n > pipe->block_begin)\n"
+             "      ask_for_pages(pipe, n - 1, 0);\n");
+      }
+      TEXT("  }\n"
            "}\n"
            "\n");
     } else {
@@ -618,6 +647,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "    pipe->k -= BLOCK_N * pipe->k_row_stride;\n"
            "  if (slab == SLABS - 1)\n"
            "    pipe->v -= BLOCK_N * pipe->v_row_stride;\n");
+      if (runs && (hdim <= 128)) {
+        TEXT("  if (slab == SLABS - 1 && --pipe->n < pipe->block_begin)\n"
+             "    load_next_part(pipe);\n");
+      }
     } else {
       TEXT("  // On to the next key block of which the mask leaves something.\n"
            "  const int next = block_before(pipe->map, n, pipe->block_begin);\n"
@@ -650,7 +683,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Starts the load of slab `slab` of the walk, which begins at key block `n`, into its slot.\n"
        "__device__ __forceinline__ void fill_slot(KeyPipeline *pipe, int n, int slab) {\n");
-  if (!has_map) {
+  if (runs && (hdim <= 128)) {
+    TEXT("  if (pipe->n >= pipe->block_begin)\n"
+         "    load_slab(pipe, pipe->n, slab % SLABS, pipe->ring + slab * SLOT_BYTES, true);\n");
+  } else if (!has_map) {
     TEXT("  if (n - slab / SLABS >= pipe->block_begin)\n"
          "    load_slab(pipe, n - slab / SLABS, slab % SLABS, pipe->ring + slab * SLOT_BYTES,\n"
          "              true);\n");
@@ -679,7 +715,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
        "  ring_barrier();\n");
   if (!spread) {
     TEXT("  const int ahead = slab + STAGES - 1;\n");
-    if (!has_map) {
+    if (runs && (hdim <= 128)) {
+      TEXT("  if (pipe->n >= pipe->block_begin) // which may be the next sequence's, and pass its end\n"
+           "    load_slab(pipe, pipe->n, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), true);\n");
+    } else if (!has_map) {
       TEXT("  if (n - ahead / SLABS >= pipe->block_begin)\n"
            "    load_slab(pipe, n - ahead / SLABS, ahead % SLABS, ring_slot(pipe, slab, STAGES - 1), masked);\n");
     } else {

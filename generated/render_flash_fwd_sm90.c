@@ -27,6 +27,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
+  const int32_t runs = in->axis[AP_ATTENTION_RUNS];
   const int32_t long_rows = in->axis[AP_ATTENTION_LONG_ROWS];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -54,6 +55,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t skips_rows = (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && !split) && ((long_rows && (hdim == 128)) || (block_m == 256))) ? 1 : 0;
   int32_t q_ahead = (skips_rows && (block_m == 256)) ? 1 : 0;
   int32_t values_apart = (((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && split)) || skips_rows) ? 1 : 0;
+  int32_t gathers = (fixed_splits && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -133,6 +135,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (decode) {
     TEXT(" --decode");
   }
+  if (runs) {
+    TEXT(" --runs");
+  }
   if (long_rows) {
     TEXT(" --long-rows");
   }
@@ -157,6 +162,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/ptx_address.cuh\"\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n");
+    if (gathers) {
+      TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n");
+    }
     if (fixed_splits) {
       TEXT("#include \"attnpress/device/ptx_global.cuh\"\n");
     }
@@ -244,7 +252,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER(decode ? 56 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24)));
+  INTEGER((decode && gathers) ? 96 : (decode ? 56 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24))));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
   INTEGER(decode ? 240 : ((block_m == 256) ? 112 : ((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240))));
@@ -943,6 +951,102 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                head, box.row / 8, box.page);\n"
          "}\n"
          "\n");
+    if (gathers) {
+      TEXT("// Keys in pages that have no boxes, of other sizes or behind padding: a warp gathers them, 16 bytes a\n"
+           "// lane, four keys at a time. A lane looks up its keys of a key block, every 32nd, one block ahead.\n"
+           "constexpr int LOOKUPS = ceil_div(BLOCK_N, 32);\n"
+           "constexpr int UNDER_WAY = 1; // key blocks, before one more is asked for\n"
+           "\n"
+           "// What a warp that gathers has begun: entries of the table for the next key block, and the barriers\n"
+           "// that hand over what is under way, the oldest first.\n"
+           "struct Gathering {\n"
+           "  int entries[LOOKUPS];\n"
+           "  uint32_t full[UNDER_WAY];\n"
+           "  int count;\n"
+           "};\n"
+           "\n"
+           "// The lane's entry for a key, as it is in the table, so that nothing waits for it here.\n"
+           "__device__ __forceinline__ int look_up(const attnpress_ragged_args *ragged, const Pages *pages,\n"
+           "                                       int key, int64_t table) {\n"
+           "  return pages->table[table + place_of_key(pages, ragged, key).page];\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ void look_up_block(Gathering *gathering,\n"
+           "                                              const attnpress_ragged_args *ragged,\n"
+           "                                              const Pages *pages, int n, int64_t table) {\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < LOOKUPS; ++i)\n"
+           "    gathering->entries[i] =\n"
+           "        look_up(ragged, pages, n * BLOCK_N + i * 32 + threadIdx.x % 32, table);\n"
+           "}\n"
+           "\n"
+           "// Hands over the oldest key block that is under way; `behind`: copies that were begun after it. All\n"
+           "// lanes arrive.\n"
+           "__device__ __forceinline__ void hand_over_oldest(Gathering *gathering, int behind) {\n"
+           "  cp_async_wait(behind);\n"
+           "  fence_proxy_async(); // products see what the lane has copied\n"
+           "  __syncwarp();\n"
+           "  arrive_once(gathering->full[0]);\n"
+           "#pragma unroll\n"
+           "  for (int i = 1; i < UNDER_WAY; ++i)\n"
+           "    gathering->full[i - 1] = gathering->full[i];\n"
+           "  --gathering->count;\n"
+           "}\n"
+           "\n"
+           "// Waits for a phase; while that takes time, key blocks that are under way are handed over. All lanes\n"
+           "// arrive.\n"
+           "__device__ __forceinline__ void wait_gathering(Gathering *gathering, uint32_t barrier, int parity) {\n"
+           "  while (gathering->count > 0 && __any_sync(0xffffffff, !mbarrier_test_wait(barrier, parity)))\n"
+           "    hand_over_oldest(gathering, gathering->count - 1);\n"
+           "  wait_for_phase(barrier, parity);\n"
+           "}\n"
+           "\n"
+           "// Gathers key block `n` of K or V, `slabs` slabs, into `target`, once `empty` is in `parity`. Their\n"
+           "// first column in all rows is `from`. Columns past the head dim become zeros; keys past the last one\n"
+           "// are that one. All lanes arrive.\n"
+           "__device__ __forceinline__ void gather_keys(Gathering *gathering,\n"
+           "                                            const attnpress_ragged_args *ragged,\n"
+           "                                            const Unit *unit, int n, int64_t table, uint32_t target,\n"
+           "                                            const uint16_t *from, int64_t page_stride,\n"
+           "                                            int64_t row_stride, int slabs, int group_bytes,\n"
+           "                                            int slab_step, int columns, uint32_t full,\n"
+           "                                            uint32_t empty, int parity) {\n"
+           "  const int lane = threadIdx.x % 32, chunk = lane % 8, row = lane / 8;\n"
+           "  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
+           "  wait_gathering(gathering, empty, parity);\n"
+           "  target += row * 128 + (chunk ^ row) * 16;\n"
+           "  from += chunk * 8;\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < LOOKUPS; ++i) {\n"
+           "    const int key = n * BLOCK_N + i * 32 + lane;\n"
+           "    const int64_t offset = clamped_page(ragged, gathering->entries[i]) * page_stride +\n"
+           "                           place_of_key(&unit->pages, ragged, key).row * row_stride;\n"
+           "    gathering->entries[i] = look_up(ragged, &unit->pages, max(key - BLOCK_N, 0), table);\n"
+           "#pragma unroll ");
+      INTEGER(decode ? 2 : 1);
+      TEXT(" // registers are few\n"
+           "    for (int group = 0; group < min(BLOCK_N / 8 - i * 4, 4); ++group) {\n"
+           "      const uint32_t to = target + (i * 4 + group) * group_bytes;\n"
+           "#pragma unroll\n"
+           "      for (int half = 0; half < 2; ++half) {\n"
+           "        const uint16_t *at = from + __shfl_sync(0xffffffff, offset, group * 8 + half * 4 + row);\n"
+           "#pragma unroll\n"
+           "        for (int slab = 0; slab < slabs; ++slab)\n"
+           "          cp_async_16((to ^ half * 64) + half * 512 + slab * slab_step, at + slab * 64,\n"
+           "                      slab * 64 + 64 <= columns || slab * 64 + chunk * 8 < columns ? 16 : 0);\n"
+           "      }\n"
+           "    }\n"
+           "  }\n"
+           "  cp_async_commit();\n"
+           "  if (gathering->count == UNDER_WAY)\n"
+           "    hand_over_oldest(gathering, UNDER_WAY);\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < UNDER_WAY; ++i)\n"
+           "    gathering->full[i] = i == gathering->count ? full : gathering->full[i];\n"
+           "  ++gathering->count;\n"
+           "}\n"
+           "\n");
+    }
   } else {
     TEXT("// Loads the key block of K or V that begins at `row`, `slabs` slabs, into `target`, once `empty` is\n"
          "// in `parity`.\n"
@@ -974,23 +1078,57 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  return page_of_key(&unit->pages, &ragged->ragged,\n"
            "                     n * BLOCK_N + threadIdx.x % 32 * ragged->box_rows, table);\n"
            "}\n"
-           "\n"
-           "__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-           "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
-           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
-           "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
+           "\n");
+      if (gathers) {
+        TEXT("__device__ __forceinline__ bool has_boxes(const attnpress_fwd_sm90_args *args) {\n"
+             "  return ragged_args(args)->box_rows > 0;\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n");
+      if (gathers) {
+        TEXT("                                       bool boxes, Gathering *gathering,\n");
+      }
+      TEXT("                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n");
+      if (gathers) {
+        TEXT("  if (!boxes) {\n"
+             "    gather_keys(gathering, &ragged->ragged, unit, n, 0, shared + K_OFFSET + stage->index * K_BYTES,\n"
+             "                (const uint16_t *)args->fwd.k + kv_head * args->fwd.k_head_stride,\n"
+             "                args->fwd.k_batch_stride, args->fwd.k_row_stride, K_SLABS, K_GROUP_BYTES,\n"
+             "                K_SLAB_STEP, HEAD_DIM, k_full(shared, stage->index), k_empty(shared, stage->index),\n"
+             "                stage->parity ^ 1);\n"
+             "    *stage = next_stage(*stage, STAGES);\n"
+             "    return;\n"
+             "  }\n");
+      }
+      TEXT("  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
            "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, K_BOX_SLABS,\n"
            "            ragged->box_rows, find_box(args, unit, n, 0), kv_head * ragged->k_head_step);\n"
            "  *stage = next_stage(*stage, STAGES);\n"
            "}\n"
            "\n"
            "// V of a block that is not whole comes by way of clear_tails().\n"
-           "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
-           "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
+           "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n");
+      if (gathers) {
+        TEXT("                                       bool boxes, Gathering *gathering,\n");
+      }
+      TEXT("                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
            "  const bool whole = n < unit->blocks.end - 1 || tail_keys(unit) >= BLOCK_N;\n"
-           "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v,\n"
-           "            whole ? v_full(shared, stage->index) : v_loaded(stage->index),\n"
+           "  const uint32_t full = whole ? v_full(shared, stage->index) : v_loaded(stage->index);\n");
+      if (gathers) {
+        TEXT("  if (!boxes) {\n"
+             "    gather_keys(gathering, &ragged->ragged, unit, n, ragged->ragged.page_table_v,\n"
+             "                shared + V_OFFSET + stage->index * V_BYTES,\n"
+             "                (const uint16_t *)args->fwd.v + kv_head * args->fwd.v_head_stride,\n"
+             "                args->fwd.v_batch_stride, args->fwd.v_row_stride, V_SLABS, V_GROUP_BYTES,\n"
+             "                V_SLAB_STEP, HEAD_DIM_V, full, v_empty(shared, stage->index), stage->parity ^ 1);\n"
+             "    *stage = next_stage(*stage, STAGES);\n"
+             "    return;\n"
+             "  }\n");
+      }
+      TEXT("  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, full,\n"
            "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, V_BOX_SLABS,\n"
            "            ragged->box_rows, find_box(args, unit, n, ragged->ragged.page_table_v),\n"
            "            kv_head * ragged->v_head_step);\n"
@@ -1095,8 +1233,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (values_apart) {
       TEXT("// The producer's first ");
       STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "warp" : "thread");
-      TEXT(": loads each unit's Q, and K of its key blocks.\n"
-           "__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared) {\n"
+      TEXT(": loads each unit's Q, and K of its key blocks.\n");
+      if (gathers) {
+        TEXT("// `boxes`: keys come in boxes of the tensor maps, else they are gathered; known to the compiler.\n");
+      }
+      TEXT("__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared");
+      STRING(gathers ? ", bool boxes" : "");
+      TEXT(") {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
            "  Stage k_stage = {0, 0}, place = {0, 0};\n");
@@ -1105,17 +1248,45 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       } else {
         TEXT("  int q_parity = 0;\n");
       }
+      if (gathers) {
+        TEXT("  Gathering gathering;\n"
+             "  gathering.count = 0;\n");
+      }
       TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
-           "    // Hands over the unit.\n"
-           "    wait_for_phase(unit_full(place.index), place.parity);\n"
-           "    const Unit *unit = &units[place.index];\n"
-           "    if (unit->position_begin < 0)\n"
-           "      return;\n"
-           "    if (unit->blocks.end > unit->blocks.begin) {\n"
+           "    // Hands over the unit.\n");
+      if (gathers) {
+        TEXT("    if (!boxes)\n"
+             "      wait_gathering(&gathering, unit_full(place.index), place.parity);\n"
+             "    else\n"
+             "      wait_for_phase(unit_full(place.index), place.parity);\n"
+             "    const Unit *unit = &units[place.index];\n"
+             "    if (unit->position_begin < 0) {\n"
+             "      while (!boxes && gathering.count > 0)\n"
+             "        hand_over_oldest(&gathering, gathering.count - 1);\n"
+             "      return;\n"
+             "    }\n");
+      } else {
+        TEXT("    wait_for_phase(unit_full(place.index), place.parity);\n"
+             "    const Unit *unit = &units[place.index];\n"
+             "    if (unit->position_begin < 0)\n"
+             "      return;\n");
+      }
+      TEXT("    if (unit->blocks.end > unit->blocks.begin) {\n"
            "      const int kv_head = unit->tile_head / group;\n"
-           "      int n = unit->blocks.end - 1;\n"
-           "      load_k(args, shared, &k_stage, unit, n, kv_head);\n");
+           "      int n = unit->blocks.end - 1;\n");
+      if (gathers) {
+        TEXT("      if (!boxes)\n"
+             "        look_up_block(&gathering, &ragged_args(args)->ragged, &unit->pages, n, 0);\n");
+      }
+      TEXT("      load_k(args, shared, ");
+      STRING(gathers ? "boxes, &gathering, " : "");
+      TEXT("&k_stage, unit, n, kv_head);\n");
       if (split) {
+        if (gathers) {
+          TEXT("      // Who hands back Q may wait for keys of the unit before that are under way.\n"
+               "      for (int consumer = 0; !boxes && unit->ends & FIRST_SPLIT && consumer < CONSUMERS; ++consumer)\n"
+               "        wait_gathering(&gathering, q_empty(shared, consumer), q_parity ^ 1);\n");
+        }
         TEXT("      if (");
         STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "threadIdx.x % 32 == 0 && " : "");
         TEXT("unit->ends & FIRST_SPLIT)\n"
@@ -1125,7 +1296,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
         if (!q_ahead) {
           TEXT("      // The place of Q is free later than that of the second key block.\n"
                "      if (--n >= unit->blocks.begin)\n"
-               "        load_k(args, shared, &k_stage, unit, n, kv_head);\n");
+               "        load_k(args, shared, ");
+          STRING(gathers ? "boxes, &gathering, " : "");
+          TEXT("&k_stage, unit, n, kv_head);\n");
         }
         if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
           TEXT("      if (threadIdx.x % 32 == 0)\n"
@@ -1142,7 +1315,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
         }
       }
       TEXT("      while (--n >= unit->blocks.begin)\n"
-           "        load_k(args, shared, &k_stage, unit, n, kv_head);\n"
+           "        load_k(args, shared, ");
+      STRING(gathers ? "boxes, &gathering, " : "");
+      TEXT("&k_stage, unit, n, kv_head);\n"
            "    }\n");
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("    // All lanes arrive and wait: they have read the unit.\n"
@@ -1163,19 +1338,45 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
         TEXT("// A thread of the fourth warp: V of the key blocks of each unit. It waits for neither K nor Q.\n");
       }
       TEXT("__device__ __forceinline__ void produce_values(const attnpress_fwd_sm90_args *args,\n"
-           "                                               uint32_t shared) {\n"
+           "                                               uint32_t shared");
+      STRING(gathers ? ", bool boxes" : "");
+      TEXT(") {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
-           "  Stage v_stage = {0, 0}, place = {0, 0};\n"
-           "  for (;; place = next_stage(place, UNITS)) {\n"
-           "    // Hands over the unit.\n"
-           "    wait_for_phase(unit_full(place.index), place.parity);\n"
-           "    const Unit *unit = &units[place.index];\n"
-           "    if (unit->position_begin < 0)\n"
-           "      return;\n"
-           "    const int kv_head = unit->tile_head / group;\n"
-           "    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n"
-           "      load_v(args, shared, &v_stage, unit, n, kv_head);\n");
+           "  Stage v_stage = {0, 0}, place = {0, 0};\n");
+      if (gathers) {
+        TEXT("  Gathering gathering;\n"
+             "  gathering.count = 0;\n");
+      }
+      TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // Hands over the unit.\n");
+      if (gathers) {
+        TEXT("    if (!boxes)\n"
+             "      wait_gathering(&gathering, unit_full(place.index), place.parity);\n"
+             "    else\n"
+             "      wait_for_phase(unit_full(place.index), place.parity);\n"
+             "    const Unit *unit = &units[place.index];\n"
+             "    if (unit->position_begin < 0) {\n"
+             "      while (!boxes && gathering.count > 0)\n"
+             "        hand_over_oldest(&gathering, gathering.count - 1);\n"
+             "      return;\n"
+             "    }\n");
+      } else {
+        TEXT("    wait_for_phase(unit_full(place.index), place.parity);\n"
+             "    const Unit *unit = &units[place.index];\n"
+             "    if (unit->position_begin < 0)\n"
+             "      return;\n");
+      }
+      TEXT("    const int kv_head = unit->tile_head / group;\n");
+      if (gathers) {
+        TEXT("    if (!boxes && unit->blocks.end > unit->blocks.begin)\n"
+             "      look_up_block(&gathering, &ragged_args(args)->ragged, &unit->pages, unit->blocks.end - 1,\n"
+             "                    ragged_args(args)->ragged.page_table_v);\n");
+      }
+      TEXT("    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n"
+           "      load_v(args, shared, ");
+      STRING(gathers ? "boxes, &gathering, " : "");
+      TEXT("&v_stage, unit, n, kv_head);\n");
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("    // As above.\n"
              "    __syncwarp();\n"
@@ -3543,11 +3744,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  if (threadIdx.x < 128) {\n"
        "    decrease_registers(PRODUCER_REGISTERS);\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("    if (");
-    STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "threadIdx.x / 32" : "threadIdx.x");
-    TEXT(" == 0)\n"
-         "      produce(&args, shared);\n"
-         "    else if (threadIdx.x / 32 == 1)\n"
+    if (gathers) {
+      TEXT("    // Two loops each, as that of boxes is to have no more registers than it takes.\n"
+           "    if (threadIdx.x / 32 == 0 && has_boxes(&args))\n"
+           "      produce(&args, shared, true);\n"
+           "    else if (threadIdx.x / 32 == 0)\n"
+           "      produce(&args, shared, false);\n");
+    } else {
+      TEXT("    if (");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "threadIdx.x / 32" : "threadIdx.x");
+      TEXT(" == 0)\n"
+           "      produce(&args, shared);\n");
+    }
+    TEXT("    else if (threadIdx.x / 32 == 1)\n"
          "      clear_tails(shared, smem);\n");
     if (one_sequence) {
       TEXT("    else if (threadIdx.x / 32 == 2 && one_sequence) {\n"
@@ -3557,7 +3766,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("    else if (threadIdx.x / 32 == 2)\n"
          "      find_units(&args);\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    if (gathers) {
+      TEXT("    else if (has_boxes(&args))\n"
+           "      produce_values(&args, shared, true);\n"
+           "    else\n"
+           "      produce_values(&args, shared, false);\n");
+    } else if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("    else\n"
            "      produce_values(&args, shared);\n");
     } else if (values_apart) {

@@ -279,8 +279,10 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "  // All lanes arrive and wait: it is there.\n"
          "  __syncwarp();\n"
          "}\n"
-         "\n"
-         "// Of a vector the bits of its first `count` elements.\n"
+         "\n");
+  }
+  if (cut) {
+    TEXT("// Of a vector the bits of its first `count` elements.\n"
          "__device__ __forceinline__ uint4 mask_elements(int count) {\n"
          "  uint32_t word[4];\n"
          "#pragma unroll\n"

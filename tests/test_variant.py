@@ -143,6 +143,7 @@ def test_every_variant_is_there_once() -> None:
     # Of few rows on sm80 up to 256, on sm86 up to 192: dtypes and masks.
     for most in (256, 192):
         forward += (most // 8 + sum(max(pair) <= most for pair in PAIRS)) * 2 * 3
+    forward += 3 * 2 * 2  # runs over all sequences: head dims, dtypes and masks
     # dtypes and masks; bwd up to 256, bwd_dkv and bwd_dq up to 512, on sm80 and sm86; on sm90 all
     # three up to 256, bwd and bwd_dkv where K is as wide as V if V is wide; bwd_delta and
     # bwd_convert have no mask, and bwd_sinks is one, as are fwd_map and fwd_schedule; bwd_dbias has
@@ -278,7 +279,7 @@ def test_axes_by_name() -> None:
     variant = make_any_variant(ATTENTION, hdim=64, mask="causal")
     assert (variant["hdim"], variant.hdim_v, variant.arch, variant["pass"]) == (64, 64, 80, "fwd")
     assert variant.replace(arch=86).stem == "flash_fwd_hdim64_bf16_causal_sm86"
-    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 80)
+    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 80)
     with pytest.raises(AttributeError):
         variant.stages  # noqa: B018
     with pytest.raises(VariantError, match="hdim is missing"):
@@ -362,7 +363,7 @@ def test_c_prints_what_python_allows_and_nothing_else(grammar_cli: Path) -> None
             *fields[:6],
             *random_features(random_),
             fields[6],
-            *(int(random_.random() < 0.1) for _ in range(3)),
+            *(int(random_.random() < 0.1) for _ in range(4)),
             fields[7],
         )
         for fields in itertools.product(

@@ -242,6 +242,10 @@ enum {
   PAIR_GROUP_KEYS = 80,  /* and so many of causal groups */
   PAIR_BLOCK_KEYS = 64,
   PAIR_BLOCK_ROWS = 128, /* of bwd_dq, which take as long where some are past the end */
+  PAIR_FEW_ROWS = 256,   /* at wide head dims, full mask, no groups, whose key blocks walk so little
+                            that to begin and to end is most of what they do: */
+  PAIR_FEW_KEYS = 2048,  /* so many keys, */
+  PAIR_FEW_PERCENT = 140 /* where rows, with those past the end, are at most that of the call's */
 };
 
 /** Keys from which on a call may run the pair. */
@@ -262,7 +266,11 @@ static int64_t most_pair_keys(const ap_problem *p, int64_t blocks, int64_t slots
   int64_t most = 192;
   if (p->hdim < PAIR_HDIM_MIN || p->hdim_v < PAIR_HDIM_MIN)
     return blocks * 5 >= slots * 12 ? 320 : 0;
-  if (is_wide)
+  const int64_t rows = ceil_div(p->seqlen_q, PAIR_BLOCK_ROWS) * PAIR_BLOCK_ROWS;
+  if (is_wide && p->mask == AP_ATTENTION_MASK_FULL && group == 1 && p->seqlen_q <= PAIR_FEW_ROWS &&
+      rows * 100 <= p->seqlen_q * PAIR_FEW_PERCENT)
+    most = PAIR_FEW_KEYS;
+  else if (is_wide)
     most = 768;
   else if (p->mask == AP_ATTENTION_MASK_FULL)
     most = group < PAIR_GROUP || p->hdim < 176 ? 192 : 256;

@@ -223,7 +223,11 @@ static int has_room(const walks *w, int32_t parts, int64_t whole_blocks) {
 /** The division that takes less time than `least`, of parts of equal steps; else `best`. Whole key blocks
  * are those of so many rounds. */
 static ap_parts choose_by_steps(const walks *w, double least, ap_parts best) {
-  if (w->slots > SLOTS_MAX || w->units * w->key_blocks > w->slots * FEW_ROUNDS)
+  const ap_problem *p = w->problem;
+  /* Parts of one walk are at several heads at once: L2 has to hold more than one. */
+  const int64_t head_bytes = p->seqlen_q * (6 * p->hdim + 2 * p->hdim_v);
+  if (w->slots > SLOTS_MAX || w->units * w->key_blocks > w->slots * FEW_ROUNDS ||
+      2 * head_bytes > KEPT_BYTES)
     return best;
   least *= (100 - STEPS_GAIN_PERCENT) * 0.01;
   for (int64_t rounds = 0; rounds < FEW_ROUNDS; ++rounds) {

@@ -1164,7 +1164,10 @@ MUTATIONS = [
         "the last rows in rings are not waited for", RING_FEW, "    bulk_wait_read(0);\n", "    ;\n"
     ),
     Mutation(
-        "rows are taken back as one piece", RING_PLACES, "args->y_row_stride == args->columns", "true"
+        "rows are taken back as one piece",
+        RING_PLACES,
+        "args->y_row_stride == args->columns",
+        "true",
     ),
     Mutation(
         "the end of cut rows is not brought", RING_PLACES, "begin + bytes <= sent || ", "true || "
@@ -1178,9 +1181,14 @@ MUTATIONS = [
         "masks[i == own.last ? own.end : ELEMENTS]",
         "masks[ELEMENTS]",
     ),
-    Mutation("elements before a cut row are written", RING_SUMS, "i == 0 && own.head != 0", "false"),
     Mutation(
-        "elements behind a cut row are written", RING_SUMS, "i >= FULL - 1 && i == own.last", "false"
+        "elements before a cut row are written", RING_SUMS, "i == 0 && own.head != 0", "false"
+    ),
+    Mutation(
+        "elements behind a cut row are written",
+        RING_SUMS,
+        "i >= FULL - 1 && i == own.last",
+        "false",
     ),
     Mutation(
         "parameters of rows that begin with a vector",
