@@ -12,7 +12,8 @@ KERNELS = [
     ("flash_fwd_split_hdim72_bf16_causal_paged_ready_decode_sm90", "m8n48s3"),
     ("flash_fwd_split_hdim128_fp16_paged_ready_sm90", "m128n80s2"),
 ]
-"""Slabs apart, the last one not whole, and slabs together; lanes that look up as many keys or not."""
+"""Slabs apart, the last one not whole, and slabs together; lanes that look up as many keys, or
+not."""
 
 MUTATIONS = [
     Mutation(

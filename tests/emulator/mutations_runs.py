@@ -60,8 +60,8 @@ MUTATIONS = [
     Mutation(
         "runs: parts are added up before they are there",
         RUNS,
-        "  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns "
-        "of a row.\n  __syncthreads();\n",
+        "  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 "
+        "columns of a row.\n  __syncthreads();\n",
         "",
     ),
     Mutation(
