@@ -95,8 +95,14 @@ class Axis:
 
     @cached_property
     def bits(self) -> int:
-        """Of a variant's key: they hold every value."""
+        """They hold every value."""
         return max(1, max(map(self.code, self.domain)).bit_length())
+
+    @cached_property
+    def zero_bits(self) -> int:
+        """The lowest of these that are 0 in every value of a number, as in multiples of 8."""
+        step = self.domain.step if isinstance(self.domain, range) else 1
+        return (step & -step).bit_length() - 1
 
     @property
     def grammar(self) -> str:
@@ -198,6 +204,16 @@ class Run:
     target: str
 
 
+@dataclass(frozen=True)
+class KeyBits:
+    """The bits of an axis in a variant's key, from `place` on: of its value without the lowest
+    `zeros`, which are 0 in all."""
+
+    place: int
+    count: int
+    zeros: int
+
+
 @dataclass(frozen=True, eq=False)
 class Family:
     """family.toml. Variants and tiles of a family point to it; there is one object a family."""
@@ -226,6 +242,17 @@ class Family:
     def index(self) -> dict[str, int]:
         """The place of each axis."""
         return {axis.name: place for place, axis in enumerate(self.axes)}
+
+    @cached_property
+    def key_bits(self) -> tuple[KeyBits, ...]:
+        """Of each axis, in a variant's key, whose lowest are those of the last."""
+        found: list[KeyBits] = []
+        place = 0
+        for axis in reversed(self.axes):
+            zeros = axis.zero_bits if axis.zero_bits <= place else 0
+            found.append(KeyBits(place, axis.bits - zeros, zeros))
+            place += axis.bits - zeros
+        return tuple(reversed(found))
 
     @cached_property
     def field_index(self) -> dict[str, int]:
@@ -508,7 +535,7 @@ def _check_sizes(label: str, family: Family) -> None:
     if len(family.fields) > TILE_FIELDS_MAX:
         count = len(family.fields)
         raise GeneratorError(f"{label}: {count} fields are more than {TILE_FIELDS_MAX}")
-    bits = FAMILY_BITS + sum(axis.bits for axis in family.axes)
+    bits = FAMILY_BITS + sum(bits.count for bits in family.key_bits)
     if bits > KEY_BITS:
         raise GeneratorError(f"{label}: a variant takes {bits} bits, more than {KEY_BITS}")
     same = (axis.same_as for axis in family.axes if axis.same_as)

@@ -195,7 +195,10 @@ def family_c(family: Family) -> str:
                 f"{run.capability_max}, {run.arch}, {c_literal(run.target)}}},\n"
             )
     fields = [f"    {c_literal(field.name)},\n" for field in family.fields]
-    no_bits = [f"~{(1 << axis.bits) - 1:#x}u" for axis in family.axes]
+    no_bits = [
+        f"~{(1 << axis.bits) - (1 << bits.zeros):#x}u"
+        for axis, bits in zip(family.axes, family.key_bits, strict=True)
+    ]
     no_bits += ["~0u"] * (AXES_MAX - len(no_bits))
     classes = [
         f"    {{{arrays.where(family, where)}, {number}}},\n"
@@ -240,8 +243,8 @@ def family_c(family: Family) -> str:
         + f"    {c_literal(family.name)}, {c_literal(family.prefix)},\n"
         + f"    {c_literal(family.grammar)},\n"
         + f"    {axis_use}, {family.index['arch']},\n"
-        + f"    {1 << sum(axis.bits for axis in family.axes):#x},\n"
-        + f"    {{{commas(f'{unit:#x}' for unit in _key_units(family))}}},\n"
+        + f"    {1 << sum(bits.count for bits in family.key_bits):#x},\n"
+        + f"    {{{commas(f'{1 << bits.place >> bits.zeros:#x}' for bits in family.key_bits)}}},\n"
         + f"    {{{commas(no_bits)}}},\n"
         + f"    {rule_use},\n"
         + f"    {len(fields)}, {'fields' if fields else '0'}, {form_use},\n"
@@ -252,22 +255,14 @@ def family_c(family: Family) -> str:
     )
 
 
-def _key_units(family: Family) -> list[int]:
-    """What a value of 1 adds to ap_variant_key(), of each axis."""
-    units, unit = [], 1
-    for axis in reversed(family.axes):
-        units.append(unit)
-        unit <<= axis.bits
-    return units[::-1]
-
-
 def _tile_key(family: Family, codes: Sequence[int | None]) -> tuple[int, int]:
     """ap_variant_key() of runtime/press/variant.c without the family, where the axes that are open
     (None) are 0; and a mask of the others."""
     key = mask = 0
-    for axis, code in zip(family.axes, codes, strict=True):
-        key = key << axis.bits | (code or 0)
-        mask = mask << axis.bits | (0 if code is None else (1 << axis.bits) - 1)
+    for bits, code in zip(family.key_bits, codes, strict=True):
+        if code is not None:
+            key |= code >> bits.zeros << bits.place
+            mask |= (1 << bits.count) - 1 << bits.place
     return key, mask
 
 

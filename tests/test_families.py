@@ -325,7 +325,7 @@ def test_bad_family_toml(tmp_path: Path, old: str, new: str, sentence: str) -> N
 def test_too_many_axes_and_bits(tmp_path: Path) -> None:
     for count, kind, sentence in (
         (18, 'kind = "flag"', "22 axes are more than 21"),
-        (4, 'kind = "number"\nrange = [0, 999999, 1]', "a variant takes 107 bits, more than 64"),
+        (4, 'kind = "number"\nrange = [0, 999999, 1]', "a variant takes 102 bits, more than 64"),
     ):
         more = "".join(f'[[axis]]\nname = "more{n}"\n{kind}\n' for n in range(count))
         (tmp_path / "family.toml").write_text(more + TOY[TOY.index("[[axis]]") :], encoding="utf-8")

@@ -318,7 +318,7 @@ attnpress_status ap_variant_parse(const char *stem, ap_variant *variant) {
 uint64_t ap_variant_key(const ap_variant *variant) {
   const ap_family *family = family_of(variant);
   uint64_t key = ((uint64_t)variant->family + 1) * family->key_family;
-#pragma GCC unroll 20
+#pragma GCC unroll 21
   for (int32_t i = 0; i < AP_AXES_MAX; ++i) /* that the family does not have add nothing */
     key += (uint32_t)variant->axis[i] * family->key_unit[i];
   return key;
