@@ -1373,6 +1373,12 @@ static void test_short_pair(void **state) {
       {32, 297, 466, 256, 0, 8, 8, 1},
       {32, 172, 479, 256, 0, 8, 8, 1},
       {32, 172, 700, 256, 0, 8, 8, 0} /* a third of bwd_dq's rows would be past the end */,
+      {16, 191, 1479, 256, 0, 14, 14, 1} /* few rows, so key blocks walk over little */,
+      {32, 128, 2000, 256, 0, 8, 8, 1},
+      {32, 256, 2000, 256, 0, 8, 8, 1},
+      {26, 130, 900, 256, 0, 10, 10, 0} /* half of bwd_dq's rows */,
+      {9, 90, 4000, 256, 0, 21, 21, 0},
+      {12, 260, 2600, 256, 0, 20, 20, 0},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     const int32_t mask = rows[i].causal ? AP_ATTENTION_MASK_CAUSAL : AP_ATTENTION_MASK_FULL;
@@ -1504,7 +1510,8 @@ static void test_splits_of_sequences(void **state) {
        problem.sequences <= AP_ATTENTION_SEQUENCES_PAGED; ++problem.sequences) {
     problem.seqlen_k = 16384;
     assert_ok(ap_choose(&problem, &h200, &plan));
-    assert_int_equal(plan.runs, 2 * h200.sm_count / 8); /* of all sequences: two thread blocks an SM */
+    assert_int_equal(plan.runs,
+                     2 * h200.sm_count / 8); /* of all sequences: two thread blocks an SM */
     assert_int_equal(plan.grid, plan.runs * 8);
     assert_int_equal(plan.variant.axis[AP_ATTENTION_RUNS], 1);
     assert_true(plan.cuts_offset_bytes + 2 * (size_t)plan.runs * 4 <= plan.workspace_bytes);

@@ -263,7 +263,8 @@ static void say_splits(explanation *e, const ap_variant *v, const char *cache_di
         (int)l->info.grid, (long long)slots);
   else if (v->axis[AP_ATTENTION_RUNS])
     say(e,
-        "runs: %d thread blocks a head, each with as many keys of one sequence after another; parts "
+        "runs: %d thread blocks a head, each with as many keys of one sequence after another; "
+        "parts "
         "of sequences that are cut have to be added up",
         (int)splits);
   else

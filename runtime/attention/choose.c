@@ -69,15 +69,16 @@ static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
 static attnpress_status plan_combine(const ap_problem *problem, const ap_device *device,
                                      ap_plan *plan) {
   FORWARD_IF(ap_find_combine(problem, device, plan));
-  const int64_t rows =
-      plan->runs > 0 ? (int64_t)plan->runs * problem->heads_q * problem->seqlen_q : ap_rows_of(problem);
+  const int64_t rows = plan->runs > 0 ? (int64_t)plan->runs * problem->heads_q * problem->seqlen_q
+                                      : ap_rows_of(problem);
   const int64_t split_rows = rows - ap_whole_rows(plan, problem->seqlen_q);
   /* Of runs few rows have parts, and those have few where runs are. */
   const int few_parts = plan->runs > 0 && plan->runs <= RUNS_GROUP_MAX;
   plan->combine_block_rows =
-      few_parts ? plan->combine_tile.threads / (plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_N] / 4)
-                : ap_choose_combine_rows(problem, split_rows, device, &plan->combine_tile,
-                                         plan->num_splits);
+      few_parts
+          ? plan->combine_tile.threads / (plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_N] / 4)
+          : ap_choose_combine_rows(problem, split_rows, device, &plan->combine_tile,
+                                   plan->num_splits);
   const int64_t blocks =
       ap_count_combine_blocks(problem, split_rows, &plan->combine_tile, plan->combine_block_rows);
   RETURN_IF(blocks > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,

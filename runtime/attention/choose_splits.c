@@ -764,8 +764,7 @@ static int pays_in_runs(const ap_problem *problem, const ap_device *device, cons
   const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   const int wide = problem->hdim_v >= RUNS_WIDE_COLUMNS ||
                    (problem->hdim_v >= RUNS_UNEVEN_COLUMNS && key_blocks >= RUNS_UNEVEN_KEY_BLOCKS);
-  const int64_t most = wide ? INT64_MAX
-                            : SEQUENCE_WAVES_WHOLE * (int64_t)device->sm_count;
+  const int64_t most = wide ? INT64_MAX : SEQUENCE_WAVES_WHOLE * (int64_t)device->sm_count;
   return problem->num_splits == 0 && tiles < most && ap_may_have_runs(&plan->variant) &&
          ap_count_row_blocks(problem, &plan->tile, plan->heads_per_tile) == 1 &&
          problem->batch <= ATTNPRESS_RUNS_SEQUENCES_MAX && key_blocks >= RUNS_KEY_BLOCKS_MIN &&

@@ -291,7 +291,9 @@ static int open_split(kernel *split, const kernel *combine, int decode, int runs
 }
 
 /* Head dims of which there are kernels of runs. */
-static int has_runs(int hdim) { return hdim == 64 || hdim == 128 || hdim == 256; }
+static int has_runs(int hdim) {
+  return hdim == 64 || hdim == 128 || hdim == 256;
+}
 
 /* Of sequences of their own lengths. A combine kernel runs behind a split one. */
 static int run_ragged(const kernel *k, const companions *others, FILE *out, int *shapes) {
@@ -302,8 +304,9 @@ static int run_ragged(const kernel *k, const companions *others, FILE *out, int 
     scores[i] = make_scores(k, i);
   if (k->variant.axis[AP_ATTENTION_PASS] != AP_ATTENTION_PASS_FWD_COMBINE)
     return run_ragged_shapes(k, others, scores, out, shapes);
-  const struct { int decode, runs, arch; } splits[] = {
-      {1, 0, 80}, {1, 1, 80}, {0, 0, 80}, {0, 0, 90}};
+  const struct {
+    int decode, runs, arch;
+  } splits[] = {{1, 0, 80}, {1, 1, 80}, {0, 0, 80}, {0, 0, 90}};
   for (int i = 0, failed; i < COUNT(splits); ++i) {
     companions others = {0};
     if (splits[i].arch == 90 && k->variant.axis[AP_ATTENTION_HDIM] > AP_ATTENTION_SM90_HDIM_MAX)

@@ -893,8 +893,8 @@ static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_ar
               .lse_batch_stride = fwd->lse_batch_stride,
               .lse_head_stride = fwd->lse_head_stride,
               .sinks_stride = fwd->score.sinks_stride,
-              .rows = (int64_t)(runs != NULL ? runs->runs : fwd->batch) * fwd->heads_q *
-                      fwd->seqlen_q,
+              .rows =
+                  (int64_t)(runs != NULL ? runs->runs : fwd->batch) * fwd->heads_q * fwd->seqlen_q,
               .heads_q = fwd->heads_q,
               .seqlen_q = fwd->seqlen_q,
               .num_splits = runs != NULL ? runs->runs : fwd->num_splits,
@@ -1033,7 +1033,8 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
     fwd->q = NULL;
     fwd->q_batch_stride = fwd->q_row_stride = fwd->q_head_stride = -1;
   }
-  if (!shares && (c->ragged.page_table == NULL || args->box_rows > 0)) { /* else they are gathered */
+  if (!shares &&
+      (c->ragged.page_table == NULL || args->box_rows > 0)) { /* else they are gathered */
     fwd->k = fwd->v = NULL;
     fwd->k_batch_stride = fwd->k_row_stride = fwd->k_head_stride = -1;
     fwd->v_batch_stride = fwd->v_row_stride = fwd->v_head_stride = -1;
@@ -1082,7 +1083,8 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
                             c->kernel->mod != NULL ? call_sm90_mod : call_sm90, c, report);
   if (status != 0 || !split_units)
     return status;
-  return launch_combine(&others->combine, c, fwd, &args->ragged, orders.sequence_splits, NULL, report);
+  return launch_combine(&others->combine, c, fwd, &args->ragged, orders.sequence_splits, NULL,
+                        report);
 }
 
 /* As many parts as the row's splits would be. */
