@@ -208,7 +208,7 @@ static void test_keys(void **state) {
   assert_true(keys[0] != 0);
   for (size_t i = 1; i < key_count; ++i)
     assert_true(keys[i - 1] != keys[i]);
-  assert_true(keys[key_count - 1] >> 52 == 0); /* where the number of a snippet goes */
+  assert_true(keys[key_count - 1] >> 51 == 0); /* where the number of a snippet goes */
 }
 
 /** Every variant has one tile, its own, and every template's source names it. */

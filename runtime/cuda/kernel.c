@@ -207,7 +207,7 @@ static attnpress_status load_kernel(attnpress_handle *handle, const ap_request *
 
 /** What bound kernels are found by: a variant and, in bits that no variant has, a snippet. */
 static uint64_t bound_key(uint64_t variant_key, const ap_snippet *snippet) {
-  enum { SNIPPET_BIT = 52 };
+  enum { SNIPPET_BIT = 51 };
   _Static_assert(AP_SNIPPETS_MAX < 1 << (64 - SNIPPET_BIT), "numbers of snippets");
   return snippet == NULL ? variant_key : variant_key ^ (uint64_t)snippet->number << SNIPPET_BIT;
 }

@@ -7,7 +7,7 @@
 
 #include "core/text.h"
 
-enum { AP_SNIPPET_KEY_BYTES = 16, AP_SNIPPET_NAME_MAX = 64, AP_SNIPPETS_MAX = 4095 };
+enum { AP_SNIPPET_KEY_BYTES = 16, AP_SNIPPET_NAME_MAX = 64, AP_SNIPPETS_MAX = 8191 };
 
 /** Immutable once it is kept. */
 typedef struct ap_snippet {
