@@ -778,9 +778,9 @@ const ap_device_header ap_device_headers[] = {
      "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 520,\n"
      "                        \"layout of attnpress_fwd_ragged_args\");\n"
      "\n"
-     "/* The arguments of the kernels that have `runs` in their names. The grid is row block\n"
-     " * (fastest), tile head, run. A sequence costs its key blocks and some more; a run is a range of the cost of all sequences,\n"
-     " * one after the other, the same of all heads. */\n"
+     "/* The arguments of the kernels that have `runs` in their names. The grid is row block (fastest), tile\n"
+     " * head, run. A sequence costs its key blocks and some more; a run is a range of the cost of all\n"
+     " * sequences, one after the other, the same of all heads. */\n"
      "typedef struct attnpress_fwd_runs_args {\n"
      "  attnpress_fwd_ragged_args batch; /* fwd.num_splits and fwd.key_blocks_per_split mean nothing;\n"
      "                                      out_partial and lse_partial have (2, runs, heads_q, seqlen_q)\n"
@@ -803,8 +803,9 @@ const ap_device_header ap_device_headers[] = {
      "  attnpress_fwd_combine_args combine;\n"
      "  attnpress_ragged_args ragged;\n"
      "  const int32_t *sequence_splits; /* (batch): parts of each sequence; NULL: num_splits of all */\n"
-     "  const int32_t *cuts; /* as in attnpress_fwd_runs_args: rows are those of runs, not of sequences, and\n"
-     "                          parts those of num_splits runs; or NULL */\n"
+     "  /* As in attnpress_fwd_runs_args: rows are those of runs, not of sequences, and parts those of\n"
+     "   * num_splits runs; or NULL. */\n"
+     "  const int32_t *cuts;\n"
      "} attnpress_fwd_combine_ragged_args;\n"
      "\n"
      "ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 288,\n"
@@ -16502,4 +16503,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "7040519a13b67154cf4a15035ecbf5bb512a95a158df99fc45feae9ace246dfd";
+    "57de8c8c0f87f1356203abc331c5bbdbe9a66148c28ae4c8f95587c2d1ac69e8";

@@ -955,14 +955,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("// Keys in pages that have no boxes, of other sizes or behind padding: a warp gathers them, 16 bytes a\n"
            "// lane, four keys at a time. A lane looks up its keys of a key block, every 32nd, one block ahead.\n"
            "constexpr int LOOKUPS = ceil_div(BLOCK_N, 32);\n"
-           "constexpr int UNDER_WAY = 1; // key blocks, before one more is asked for\n"
            "\n"
-           "// What a warp that gathers has begun: entries of the table for the next key block, and the barriers\n"
-           "// that hand over what is under way, the oldest first.\n"
+           "// What a warp that gathers has begun: entries of the table for the next key block, and the barrier\n"
+           "// that hands over the key block under way; 0: there is none.\n"
            "struct Gathering {\n"
            "  int entries[LOOKUPS];\n"
-           "  uint32_t full[UNDER_WAY];\n"
-           "  int count;\n"
+           "  uint32_t full;\n"
            "};\n"
            "\n"
            "// The lane's entry for a key, as it is in the table, so that nothing waits for it here.\n"
@@ -980,24 +978,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "        look_up(ragged, pages, n * BLOCK_N + i * 32 + threadIdx.x % 32, table);\n"
            "}\n"
            "\n"
-           "// Hands over the oldest key block that is under way; `behind`: copies that were begun after it. All\n"
-           "// lanes arrive.\n"
-           "__device__ __forceinline__ void hand_over_oldest(Gathering *gathering, int behind) {\n"
+           "// Hands over the key block that is under way, if there is one; `behind`: copies that were begun after\n"
+           "// it. All lanes arrive.\n"
+           "__device__ __forceinline__ void finish_gathering(Gathering *gathering, int behind) {\n"
+           "  if (gathering->full == 0)\n"
+           "    return;\n"
            "  cp_async_wait(behind);\n"
            "  fence_proxy_async(); // products see what the lane has copied\n"
            "  __syncwarp();\n"
-           "  arrive_once(gathering->full[0]);\n"
-           "#pragma unroll\n"
-           "  for (int i = 1; i < UNDER_WAY; ++i)\n"
-           "    gathering->full[i - 1] = gathering->full[i];\n"
-           "  --gathering->count;\n"
+           "  arrive_once(gathering->full);\n"
+           "  gathering->full = 0;\n"
            "}\n"
            "\n"
-           "// Waits for a phase; while that takes time, key blocks that are under way are handed over. All lanes\n"
+           "// Waits for a phase; if that takes time, the key block that is under way is handed over. All lanes\n"
            "// arrive.\n"
            "__device__ __forceinline__ void wait_gathering(Gathering *gathering, uint32_t barrier, int parity) {\n"
-           "  while (gathering->count > 0 && __any_sync(0xffffffff, !mbarrier_test_wait(barrier, parity)))\n"
-           "    hand_over_oldest(gathering, gathering->count - 1);\n"
+           "  if (gathering->full != 0 && __any_sync(0xffffffff, !mbarrier_test_wait(barrier, parity)))\n"
+           "    finish_gathering(gathering, 0);\n"
            "  wait_for_phase(barrier, parity);\n"
            "}\n"
            "\n"
@@ -1038,12 +1035,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    }\n"
            "  }\n"
            "  cp_async_commit();\n"
-           "  if (gathering->count == UNDER_WAY)\n"
-           "    hand_over_oldest(gathering, UNDER_WAY);\n"
-           "#pragma unroll\n"
-           "  for (int i = 0; i < UNDER_WAY; ++i)\n"
-           "    gathering->full[i] = i == gathering->count ? full : gathering->full[i];\n"
-           "  ++gathering->count;\n"
+           "  finish_gathering(gathering, 1); // the one before\n"
+           "  gathering->full = full;\n"
            "}\n"
            "\n");
     }
@@ -1250,28 +1243,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       if (gathers) {
         TEXT("  Gathering gathering;\n"
-             "  gathering.count = 0;\n");
+             "  gathering.full = 0;\n");
       }
       TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
            "    // Hands over the unit.\n");
       if (gathers) {
-        TEXT("    if (!boxes)\n"
-             "      wait_gathering(&gathering, unit_full(place.index), place.parity);\n"
-             "    else\n"
-             "      wait_for_phase(unit_full(place.index), place.parity);\n"
-             "    const Unit *unit = &units[place.index];\n"
-             "    if (unit->position_begin < 0) {\n"
-             "      while (!boxes && gathering.count > 0)\n"
-             "        hand_over_oldest(&gathering, gathering.count - 1);\n"
-             "      return;\n"
-             "    }\n");
+        TEXT("    wait_gathering(&gathering, unit_full(place.index), place.parity);\n");
       } else {
-        TEXT("    wait_for_phase(unit_full(place.index), place.parity);\n"
-             "    const Unit *unit = &units[place.index];\n"
-             "    if (unit->position_begin < 0)\n"
-             "      return;\n");
+        TEXT("    wait_for_phase(unit_full(place.index), place.parity);\n");
       }
-      TEXT("    if (unit->blocks.end > unit->blocks.begin) {\n"
+      TEXT("    const Unit *unit = &units[place.index];\n"
+           "    if (unit->position_begin < 0)\n"
+           "      ");
+      STRING(gathers ? "break" : "return");
+      TEXT(";\n"
+           "    if (unit->blocks.end > unit->blocks.begin) {\n"
            "      const int kv_head = unit->tile_head / group;\n"
            "      int n = unit->blocks.end - 1;\n");
       if (gathers) {
@@ -1328,8 +1314,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
         TEXT("    mbarrier_arrive(unit_empty(place.index));\n"
              "    mbarrier_arrive(unit_asked(place.index));\n");
       }
-      TEXT("  }\n"
-           "}\n"
+      TEXT("  }\n");
+      if (gathers) {
+        TEXT("  finish_gathering(&gathering, 0);\n");
+      }
+      TEXT("}\n"
            "\n");
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("// The fourth one: V of the key blocks of each unit. It looks up pages of its own, and waits for\n"
@@ -1346,28 +1335,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  Stage v_stage = {0, 0}, place = {0, 0};\n");
       if (gathers) {
         TEXT("  Gathering gathering;\n"
-             "  gathering.count = 0;\n");
+             "  gathering.full = 0;\n");
       }
       TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
            "    // Hands over the unit.\n");
       if (gathers) {
-        TEXT("    if (!boxes)\n"
-             "      wait_gathering(&gathering, unit_full(place.index), place.parity);\n"
-             "    else\n"
-             "      wait_for_phase(unit_full(place.index), place.parity);\n"
-             "    const Unit *unit = &units[place.index];\n"
-             "    if (unit->position_begin < 0) {\n"
-             "      while (!boxes && gathering.count > 0)\n"
-             "        hand_over_oldest(&gathering, gathering.count - 1);\n"
-             "      return;\n"
-             "    }\n");
+        TEXT("    wait_gathering(&gathering, unit_full(place.index), place.parity);\n");
       } else {
-        TEXT("    wait_for_phase(unit_full(place.index), place.parity);\n"
-             "    const Unit *unit = &units[place.index];\n"
-             "    if (unit->position_begin < 0)\n"
-             "      return;\n");
+        TEXT("    wait_for_phase(unit_full(place.index), place.parity);\n");
       }
-      TEXT("    const int kv_head = unit->tile_head / group;\n");
+      TEXT("    const Unit *unit = &units[place.index];\n"
+           "    if (unit->position_begin < 0)\n"
+           "      ");
+      STRING(gathers ? "break" : "return");
+      TEXT(";\n"
+           "    const int kv_head = unit->tile_head / group;\n");
       if (gathers) {
         TEXT("    if (!boxes && unit->blocks.end > unit->blocks.begin)\n"
              "      look_up_block(&gathering, &ragged_args(args)->ragged, &unit->pages, unit->blocks.end - 1,\n"
@@ -1384,8 +1366,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       } else {
         TEXT("    mbarrier_arrive(unit_empty(place.index));\n");
       }
-      TEXT("  }\n"
-           "}\n"
+      TEXT("  }\n");
+      if (gathers) {
+        TEXT("  finish_gathering(&gathering, 0);\n");
+      }
+      TEXT("}\n"
            "\n");
     } else {
       TEXT("// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of\n"

@@ -31,8 +31,8 @@ MUTATIONS = [
     Mutation(
         "gather: a key block is handed over before all lanes have theirs",
         SM90,
-        "  __syncwarp();\n  arrive_once(gathering->full[0]);",
-        "  arrive_once(gathering->full[0]);",
+        "  __syncwarp();\n  arrive_once(gathering->full);",
+        "  arrive_once(gathering->full);",
     ),
     Mutation(
         "gather: a key block is handed over while it is under way",
@@ -43,8 +43,8 @@ MUTATIONS = [
     Mutation(
         "gather: a wait keeps back the key block that is under way",
         SM90,
-        "  while (gathering->count > 0 && ",
-        "  while (false && ",
+        "  if (gathering->full != 0 && ",
+        "  if (false && ",
     ),
     Mutation(
         "gather: space is overwritten before it is handed back",

@@ -50,9 +50,9 @@ typedef struct attnpress_fwd_ragged_args {
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 520,
                         "layout of attnpress_fwd_ragged_args");
 
-/* The arguments of the kernels that have `runs` in their names. The grid is row block
- * (fastest), tile head, run. A sequence costs its key blocks and some more; a run is a range of the cost of all sequences,
- * one after the other, the same of all heads. */
+/* The arguments of the kernels that have `runs` in their names. The grid is row block (fastest), tile
+ * head, run. A sequence costs its key blocks and some more; a run is a range of the cost of all
+ * sequences, one after the other, the same of all heads. */
 typedef struct attnpress_fwd_runs_args {
   attnpress_fwd_ragged_args batch; /* fwd.num_splits and fwd.key_blocks_per_split mean nothing;
                                       out_partial and lse_partial have (2, runs, heads_q, seqlen_q)
@@ -75,8 +75,9 @@ typedef struct attnpress_fwd_combine_ragged_args {
   attnpress_fwd_combine_args combine;
   attnpress_ragged_args ragged;
   const int32_t *sequence_splits; /* (batch): parts of each sequence; NULL: num_splits of all */
-  const int32_t *cuts; /* as in attnpress_fwd_runs_args: rows are those of runs, not of sequences, and
-                          parts those of num_splits runs; or NULL */
+  /* As in attnpress_fwd_runs_args: rows are those of runs, not of sequences, and parts those of
+   * num_splits runs; or NULL. */
+  const int32_t *cuts;
 } attnpress_fwd_combine_ragged_args;
 
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 288,
