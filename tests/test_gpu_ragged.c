@@ -400,23 +400,48 @@ static void test_repeats(void) {
   }
 }
 
+/* A call in a graph, on a stream of its own. */
+typedef struct replay {
+  CUstream stream;
+  CUgraph graph;
+  CUgraphExec exec;
+} replay;
+
+static replay capture(const call *c) {
+  replay r = {0};
+  CHECK_CUDA(gpu.stream_create(&r.stream, CU_STREAM_NON_BLOCKING));
+  CHECK_CUDA(gpu.stream_begin_capture(r.stream, 0));
+  CHECK_OK(attnpress_forward(handle, &c->args[1], r.stream));
+  CHECK_CUDA(gpu.stream_end_capture(r.stream, &r.graph));
+  CHECK_CUDA(gpu.graph_instantiate(&r.exec, r.graph, 0));
+  return r;
+}
+
+/* Its output, in place of what the call has left, is that of `want`. */
+static void check_replay(call *c, const replay *r, const void *want) {
+  poison(c, r->stream);
+  CHECK_CUDA(gpu.graph_launch(r->exec, r->stream));
+  CHECK_CUDA(gpu.stream_synchronize(r->stream));
+  fetch(c);
+  CHECK(memcmp(want, c->host[OUT], c->bytes[OUT]) == 0);
+}
+
+static void close_replay(replay *r) {
+  CHECK_CUDA(gpu.graph_exec_destroy(r->exec));
+  CHECK_CUDA(gpu.graph_destroy(r->graph));
+  CHECK_CUDA(gpu.stream_destroy(r->stream));
+}
+
 /* Captured at one set of lengths, replayed at others: what a call at those gives. */
 static void test_graph(void) {
   int most[SEQUENCES_MAX], lengths[SEQUENCES_MAX];
   enum { COUNT = 24 };
-  CUstream stream = NULL;
-  CUgraph graph = NULL;
-  CUgraphExec exec = NULL;
   call c;
   for (int i = 0; i < COUNT; ++i)
     most[i] = 700;
   open_call(&c, &shapes[1], most, COUNT, 0);
   run(&c);
-  CHECK_CUDA(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
-  CHECK_CUDA(gpu.stream_begin_capture(stream, 0));
-  CHECK_OK(attnpress_forward(handle, &c.args[1], stream));
-  CHECK_CUDA(gpu.stream_end_capture(stream, &graph));
-  CHECK_CUDA(gpu.graph_instantiate(&exec, graph, 0));
+  replay again = capture(&c);
   void *want = malloc(c.bytes[OUT]);
   uint64_t state = 5;
   for (int n = 0; n < REPLAYS && failures == 0; ++n) {
@@ -429,11 +454,7 @@ static void test_graph(void) {
     CHECK_CUDA(gpu.memcpy_htod(c.device[CU_K], c.host[CU_K], c.bytes[CU_K]));
     run(&c);
     memcpy(want, c.host[OUT], c.bytes[OUT]);
-    poison(&c, stream);
-    CHECK_CUDA(gpu.graph_launch(exec, stream));
-    CHECK_CUDA(gpu.stream_synchronize(stream));
-    fetch(&c);
-    CHECK(memcmp(want, c.host[OUT], c.bytes[OUT]) == 0);
+    check_replay(&c, &again, want);
     if (n < 2) {
       fill(&c, 7); /* rows that had no sequence */
       CHECK_CUDA(gpu.memcpy_htod(c.device[Q], c.host[Q], c.bytes[Q]));
@@ -444,9 +465,7 @@ static void test_graph(void) {
     }
   }
   free(want);
-  CHECK_CUDA(gpu.graph_exec_destroy(exec));
-  CHECK_CUDA(gpu.graph_destroy(graph));
-  CHECK_CUDA(gpu.stream_destroy(stream));
+  close_replay(&again);
   close_call(&c);
 }
 
@@ -484,9 +503,6 @@ static void test_runs(void) {
   for (int i = 0; i < COUNT; ++i)
     lengths[i] = 1;
   for (int i = 0; i < SHAPES; ++i) {
-    CUstream stream = NULL;
-    CUgraph graph = NULL;
-    CUgraphExec exec = NULL;
     attnpress_plan *plan = NULL;
     attnpress_info info = ATTNPRESS_INFO_INIT;
     call c;
@@ -496,11 +512,7 @@ static void test_runs(void) {
     CHECK(strstr(info.stem, "_runs_") != NULL);
     attnpress_plan_destroy(plan);
     run(&c);
-    CHECK_CUDA(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
-    CHECK_CUDA(gpu.stream_begin_capture(stream, 0));
-    CHECK_OK(attnpress_forward(handle, &c.args[1], stream));
-    CHECK_CUDA(gpu.stream_end_capture(stream, &graph));
-    CHECK_CUDA(gpu.graph_instantiate(&exec, graph, 0));
+    replay again = capture(&c);
     void *want = malloc(c.bytes[OUT]);
     for (uint64_t draw = 1; draw <= DRAWS && failures == 0; ++draw) {
       memset(c.host[K], 0xff, c.bytes[K]);
@@ -512,18 +524,11 @@ static void test_runs(void) {
       run(&c);
       check_result(&c, &decoded[i], i);
       memcpy(want, c.host[OUT], c.bytes[OUT]);
-      for (int n = 0; n < REPEATS / 10; ++n) {
-        poison(&c, stream);
-        CHECK_CUDA(gpu.graph_launch(exec, stream));
-        CHECK_CUDA(gpu.stream_synchronize(stream));
-        fetch(&c);
-        CHECK(memcmp(want, c.host[OUT], c.bytes[OUT]) == 0);
-      }
+      for (int n = 0; n < REPEATS / 10; ++n)
+        check_replay(&c, &again, want);
     }
     free(want);
-    CHECK_CUDA(gpu.graph_exec_destroy(exec));
-    CHECK_CUDA(gpu.graph_destroy(graph));
-    CHECK_CUDA(gpu.stream_destroy(stream));
+    close_replay(&again);
     close_call(&c);
   }
 }

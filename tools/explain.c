@@ -264,8 +264,7 @@ static void say_splits(explanation *e, const ap_variant *v, const char *cache_di
   else if (v->axis[AP_ATTENTION_RUNS])
     say(e,
         "runs: %d thread blocks a head, each with as many keys of one sequence after another; "
-        "parts "
-        "of sequences that are cut have to be added up",
+        "parts of sequences that are cut have to be added up",
         (int)splits);
   else
     say(e, "%d splits: more thread blocks for %d SMs; their parts have to be added up", (int)splits,

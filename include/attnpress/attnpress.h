@@ -505,7 +505,8 @@ typedef struct attnpress_forward_args {
    * and however its sequence's queries are cut into calls, one row at a time included, with the keys
    * up to the last of them. The kernel, its tile and where the keys are split then follow from the
    * device, head dims, heads of a key head, dtype, mask, features, and how keys lie (in pages, strides
-   * of 2^39 elements and more); splits lie at fixed keys and are added up in their order. num_splits must be 0. Not with bias, dropout and score_mod. */
+   * of 2^39 elements and more); splits lie at fixed keys and are added up in their order. num_splits
+   * must be 0. Not with bias, dropout and score_mod. */
   int32_t batch_invariant;
   /** Device memory, 16-byte aligned, private to this call until it is done; needed for splits. */
   void *workspace;

@@ -118,15 +118,15 @@ typedef struct ap_backward_plan {
   int32_t orders;                   /* of ragged calls; 0: no schedule kernel runs */
   ap_backward_order order[ATTNPRESS_SCHEDULE_ORDERS];
   int32_t order_of[AP_LAUNCHES_MAX]; /* of each launch that has one */
-  int32_t group_parts,
-      key_tiles;    /* as in attnpress_bwd_args; of these keys alone that parts have */
-  int32_t by_steps; /* 1: parts of walks have equal steps, not query heads */
-  int32_t whole_blocks, whole_keys; /* key blocks of each head that have no parts; their keys */
-  int64_t part_rows;                /* of dk_sum and dv_sum, of all parts; or a bound */
-  size_t dk_sum_offset_bytes;       /* where group_parts > 1: behind dq_zeroed */
-  size_t dv_sum_offset_bytes;       /* behind dk_sum */
-  int32_t dk_convert, dv_convert;   /* the launches that make dk and dv of them; 0: none */
-  int32_t dbias_row_blocks;         /* of the kernel for dbias: of its rows or, where it has
+  int32_t group_parts;               /* as in attnpress_bwd_args, */
+  int32_t key_tiles;                 /* and so here, of these keys alone that parts have */
+  int32_t by_steps;                  /* 1: parts of walks have equal steps, not query heads */
+  int32_t whole_blocks, whole_keys;  /* key blocks of each head that have no parts; their keys */
+  int64_t part_rows;                 /* of dk_sum and dv_sum, of all parts; or a bound */
+  size_t dk_sum_offset_bytes;        /* where group_parts > 1: behind dq_zeroed */
+  size_t dv_sum_offset_bytes;        /* behind dk_sum */
+  int32_t dk_convert, dv_convert;    /* the launches that make dk and dv of them; 0: none */
+  int32_t dbias_row_blocks;          /* of the kernel for dbias: of its rows or, where it has
                                         one, of all that it sums up */
 } ap_backward_plan;
 

@@ -259,14 +259,13 @@ static int64_t least_pair_keys(const ap_problem *p) {
 }
 
 /** Keys of a row, on average, up to which the pair takes less time where no block has rows past the
- * end. `blocks`: of keys, for `slots` SMs. */
-static int64_t most_pair_keys(const ap_problem *p, int64_t blocks, int64_t slots) {
+ * end. `rows`: with these, `blocks`: of keys, for `slots` SMs. */
+static int64_t most_pair_keys(const ap_problem *p, int64_t rows, int64_t blocks, int64_t slots) {
   const int32_t group = ap_group_of(p);
   const int is_wide = p->hdim >= PAIR_WIDE_HDIM && p->hdim_v >= PAIR_WIDE_HDIM;
   int64_t most = 192;
   if (p->hdim < PAIR_HDIM_MIN || p->hdim_v < PAIR_HDIM_MIN)
     return blocks * 5 >= slots * 12 ? 320 : 0;
-  const int64_t rows = ceil_div(p->seqlen_q, PAIR_BLOCK_ROWS) * PAIR_BLOCK_ROWS;
   if (is_wide && p->mask == AP_ATTENTION_MASK_FULL && group == 1 && p->seqlen_q <= PAIR_FEW_ROWS &&
       rows * 100 <= p->seqlen_q * PAIR_FEW_PERCENT)
     most = PAIR_FEW_KEYS;
@@ -302,7 +301,8 @@ static int is_short(const ap_problem *p, const ap_device *device) {
   const int64_t blocks = ceil_div(p->seqlen_k, PAIR_BLOCK_KEYS) * p->heads_kv * p->batch;
   const int64_t rows = ceil_div(p->seqlen_q, PAIR_BLOCK_ROWS) * PAIR_BLOCK_ROWS;
   return may_pair(p, device) && p->seqlen_k >= least_pair_keys(p) &&
-         (p->seqlen_k - unseen) * rows <= most_pair_keys(p, blocks, device->sm_count) * p->seqlen_q;
+         (p->seqlen_k - unseen) * rows <=
+             most_pair_keys(p, rows, blocks, device->sm_count) * p->seqlen_q;
 }
 
 /* ---- Groups that thread blocks share --------------------------------------------------------- */

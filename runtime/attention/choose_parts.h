@@ -88,11 +88,13 @@ int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile);
 /** With fewer key blocks, keys are not split where the number of splits is chosen. */
 int64_t ap_least_key_blocks(const ap_tile *tile);
 
-/** 1 where the kernel of a variant that decodes splits has one beside it whose thread blocks have runs over
- * all sequences; and then the plan with that one, for so many query heads, without grid. */
-/* In key blocks: what a sequence costs beside its own, what a run costs and what a part has at least. */
+/* Runs. In key blocks: what a sequence costs beside its own, what a run costs and what a part has at
+ * least. */
 enum { AP_RUNS_SEQUENCE_COST = 1, AP_RUNS_COST_MIN = 8, AP_RUNS_PART_BLOCKS_MIN = 2 };
+/** 1 where the kernel of a variant that decodes splits has one beside it whose thread blocks have runs over
+ * all sequences. */
 int ap_may_have_runs(const ap_variant *variant);
+/** The plan with that one, for so many query heads, without grid. */
 attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, ap_plan *plan);
 
 /** Rows and splits. Kernels of sm90 have no splits of ragged sequences: where splitting pays, other
