@@ -77,6 +77,26 @@ def test_gradients():
 
 
 @pytest.mark.parametrize(
+    ("asked", "words", "stem"),
+    [
+        ({"ragged": True}, ["--ragged"], "_ragged_"),
+        ({"page_size": 8, "ready_schedule": True}, ["--page-size=8", "--ready-schedule"], "_paged"),
+        ({"batch_invariant": True}, ["--batch-invariant"], "flash_fwd_split_hdim128_fp16_ragged"),
+        ({"num_splits": 3}, ["--num-splits=3"], "flash_fwd_split_hdim128_fp16_"),
+    ],
+)
+def test_sequences(build_dir, asked, words, stem):
+    q, k = tensor(4, 100, 8, 128), tensor(4, 1000, 8, 128)
+    found = attnpress.explain(q, k, k, target="sm_90", **asked)
+    shape = "--batch=4 --seqlen-q=100 --seqlen-k=1000 --heads=8 --hdim=128 --dtype=fp16"
+    expected = told(build_dir, *shape.split(), *words, "--target=sm_90")
+    assert [launch.stem for launch in found.launches] == [
+        launch["stem"] for launch in expected["launches"]
+    ]
+    assert any(stem in launch.stem for launch in found.launches), found.text
+
+
+@pytest.mark.parametrize(
     ("features", "exception", "says"),
     [
         ({"target": "sm_75"}, ValueError, 'target "sm_75" is unknown: targets are sm_80'),
@@ -85,6 +105,9 @@ def test_gradients():
         ({"deterministic": True}, ValueError, "--deterministic is of --backward"),
         ({"tflops": -1}, ValueError, '--tflops is "-1"; it must be a positive number'),
         ({"measure": True}, ValueError, "measure is of PyTorch tensors on a GPU"),
+        ({"measure": True, "ragged": True}, ValueError, "measure is of a forward .*; ragged was"),
+        ({"num_splits": -1}, ValueError, '--num-splits is "-1"'),
+        ({"page_size": -1}, ValueError, '--page-size is "-1"'),
     ],
 )
 def test_what_is_not_allowed(features, exception, says):

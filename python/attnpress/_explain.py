@@ -162,6 +162,11 @@ def explain(
     target: str | None = None,
     backward: bool = False,
     deterministic: bool = False,
+    num_splits: int = 0,
+    ragged: bool = False,
+    page_size: int = 0,
+    ready_schedule: bool = False,
+    batch_invariant: bool = False,
     tflops: float | None = None,
     gb_s: float | None = None,
     measure: bool = False,
@@ -173,6 +178,12 @@ def explain(
     q, k, v: fp16 or bf16 as in flash_attn_func(), NumPy arrays too. The data is not read.
     target: the device, such as sm_90, which need not be there. None: the first GPU.
     backward: of the gradients instead; deterministic: of such whose bits are always the same.
+    num_splits: parts that the keys are split into; 0: the library chooses.
+    ragged: of sequences of different lengths, as in flash_attn_varlen_func: the tensors' batch is
+        their number, and their seqlen the longest.
+    page_size: the same with k and v in pages of so many rows, as in flash_attn_with_kvcache.
+    ready_schedule: of such calls that find their schedule ready.
+    batch_invariant: rows have the same bits whatever else is in the call.
     tflops, gb_s: products and memory of the device; None: those of a data sheet, where known.
     measure: runs the forward call too, on a GPU, and adds its time.
     features: further arguments of flash_attn_func and forward, by their names.
@@ -192,15 +203,26 @@ def explain(
     asked["sinks"] = _sinks_of(asked.pop("s_aux"), asked["sinks"])
     is_causal, request = _request_of(causal=causal, **asked)
     words = _words(q, k, v, is_causal, request)
-    words += ["--backward"] if backward else []
-    words += ["--deterministic"] if deterministic else []
-    for option, value in (("target", target), ("tflops", tflops), ("gb-s", gb_s)):
-        words += [f"--{option}={value}"] if value is not None else []
+    flags = {
+        "backward": backward, "deterministic": deterministic, "ragged": ragged,
+        "ready-schedule": ready_schedule, "batch-invariant": batch_invariant,
+    }  # fmt: skip
+    words += [f"--{option}" for option, wanted in flags.items() if wanted]
+    values = {
+        "target": target, "tflops": tflops, "gb-s": gb_s,
+        "num-splits": num_splits or None, "page-size": page_size or None,
+    }  # fmt: skip
+    words += [f"--{option}={value}" for option, value in values.items() if value is not None]
     found = json.loads(run_tool("explain", *words, "--json"))
     measured = None
     if measure:
-        if backward:
-            raise ValueError("measure is of the forward call; backward was asked for")
+        others = [option for option, wanted in flags.items() if wanted]
+        others += [option for option in ("num-splits", "page-size") if values[option]]
+        if others:
+            raise ValueError(
+                "measure is of a forward call of dense batches as the library chooses; "
+                f"{', '.join(others).replace('-', '_')} was asked for"
+            )
         measured = _measure(
             lambda: forward(q, k, v, softmax_scale=softmax_scale, causal=causal, **asked), q
         )
