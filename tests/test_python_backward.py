@@ -181,6 +181,11 @@ def test_what_is_refused() -> None:
         attnpress.flash_attn_backward(dout, q, k, v, out, lse, dropout_p=0.5)
     with pytest.raises(ValueError, match="out is float16; it must be float32"):
         attnpress.flash_attn_backward(dout, q, k, v, out.astype(np.float16), lse)
+    with pytest.raises(ValueError, match=r"dsoftmax_lse is \(2, 1, 40\); it must be \(2, 4, 40\)"):
+        attnpress.flash_attn_backward(dout, q, k, v, out, lse, dsoftmax_lse=lse[:, :1])
+    for name, changed in (("out", (None, lse)), ("softmax_lse", (out, None))):
+        with pytest.raises(TypeError, match=f"^{name} is NoneType; with q it must be a NumPy"):
+            attnpress.flash_attn_backward(dout, q, k, v, *changed)
 
 
 # ---- PyTorch ----------------------------------------------------------------------------------

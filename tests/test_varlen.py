@@ -303,6 +303,13 @@ CACHE = normal(2, 10, 4, DIM)
 TABLE = np.zeros((2, 1), dtype=np.int32)
 
 
+def read_only(array):
+    """A copy that may not be written."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
 def varlen(**changes):
     arguments = {
         "q": Q, "k": Q, "v": Q, "cu_seqlens_q": CU, "cu_seqlens_k": CU, "max_seqlen_q": 10,
@@ -333,6 +340,10 @@ def kvcache(**changes):
         (varlen, {"max_seqlen_q": "ten"}, TypeError, "max_seqlen_q is 'ten'"),
         (varlen, {"max_seqlen_q": 4.5}, TypeError, "max_seqlen_q is 4.5; it must be a whole"),
         (varlen, {"out": Q[:5]}, ValueError, "out is float32 of shape"),
+        (varlen, {"out": Q[None]}, ValueError, "out has 4 dimensions"),
+        (varlen, {"out": [1]}, TypeError, "out is list"),
+        (varlen, {"out": read_only(Q)}, ValueError, "out is read-only"),
+        (kvcache, {"out": Q}, ValueError, "out has 3 dimensions"),
         (varlen, {"alibi_slopes": normal(3, 4)}, ValueError, "alibi_slopes has shape"),
         (varlen, {"num_splits": 999}, ValueError, "num_splits is 999"),
         (varlen, {"num_splits": "two"}, TypeError, "num_splits is 'two'; it must be a whole"),

@@ -268,6 +268,15 @@ def test_what_is_refused() -> None:
     out, lse, _ = attnpress.flash_attn_varlen_func(q, k, v, *LENGTHS, return_attn_probs=True)
     with pytest.raises(ValueError, match="softmax_lse is"):
         attnpress.flash_attn_varlen_backward(dout, q, k, v, out, lse.t(), *LENGTHS)
+    with pytest.raises(ValueError, match="dsoftmax_lse is"):
+        attnpress.flash_attn_varlen_backward(
+            dout, q, k, v, out, lse, *LENGTHS, dsoftmax_lse=lse[:1]
+        )
+    with pytest.raises(TypeError, match="softmax_lse is NoneType; with q it must be a tensor"):
+        attnpress.flash_attn_varlen_backward(dout, q, k, v, out, None, *LENGTHS)
+    numpys = [x.detach().numpy() for x in (dout, q, k, v, out, lse, *LENGTHS[:2])]
+    with pytest.raises(TypeError, match="gradients are for PyTorch tensors"):
+        attnpress.flash_attn_varlen_backward(*numpys, *LENGTHS[2:], gradients=tuple(numpys[1:4]))
     with pytest.raises(ValueError, match="cu_seqlens_k has shape"):
         attnpress.flash_attn_varlen_backward(
             dout, q, k, v, out, lse, LENGTHS[0], LENGTHS[1][:3], *LENGTHS[2:]

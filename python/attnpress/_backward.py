@@ -193,13 +193,15 @@ def check_shapes(
     out: Sequence[int],
     dout: Sequence[int],
     lse: Sequence[int],
+    dlse: Sequence[int] | None,
     is_ragged: bool = False,
 ) -> None:
-    """ValueError where the shapes of out, dout and lse are not those of a forward call."""
+    """ValueError where the shapes of out, dout, lse and dlse are not those of a forward call."""
     expected = (*q[:3], v[3])
     for name, shape in (("out", out), ("dout", dout)):
         if tuple(shape) != expected:
             raise ValueError(f"{name} is {tuple(shape)}; it must be {expected}")
     rows = (q[2], q[1]) if is_ragged else (q[0], q[2], q[1])
-    if tuple(lse) != rows:
-        raise ValueError(f"softmax_lse is {tuple(lse)}; it must be {rows}, in fp32")
+    for name, shape in (("softmax_lse", lse), ("dsoftmax_lse", rows if dlse is None else dlse)):
+        if tuple(shape) != rows:
+            raise ValueError(f"{name} is {tuple(shape)}; it must be {rows}, in fp32")

@@ -131,16 +131,26 @@ def _layout(array: np.ndarray) -> Layout:
 
 def backward(
     dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse,
-    groups: Groups | None = None, sequences: Ragged | None = None,
+    groups: Groups | None = None, sequences: Ragged | None = None, given: object = None,
 ):  # fmt: skip
     """dq, dk and dv, and with sinks dsinks. With `sequences` arrays are those of ragged(), and lse
     is (heads_q, total_q); gradients of rows that belong to no sequence are 0."""
-    _check_type(q, k, v)
+    if given is not None:
+        raise TypeError("gradients are for PyTorch tensors; with NumPy arrays it must be None")
     dtype, _ = checked(q, k, v, softmax_scale)
+    for name, array in (
+        ("dout", dout), ("out", out), ("softmax_lse", lse),
+        ("dsoftmax_lse", lse if dlse is None else dlse),
+    ):  # fmt: skip
+        if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
+            raise TypeError(f"{name} is {type(array).__name__}; with q it must be a NumPy array")
     for name, array, wanted in (("dout", dout, q.dtype), ("out", out, q.dtype)):
         if array.dtype != wanted:
             raise ValueError(f"{name} is {array.dtype}; it must be {wanted}")
-    check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape, sequences is not None)
+    check_shapes(
+        q.shape, v.shape, out.shape, dout.shape, lse.shape, None if dlse is None else dlse.shape,
+        sequences is not None,
+    )  # fmt: skip
     q, k, v, out, dout = (_readable(array) for array in (q, k, v, out, dout))
     lse = np.ascontiguousarray(lse, dtype=np.float32)
     dlse = None if dlse is None else np.ascontiguousarray(dlse, dtype=np.float32)
@@ -266,6 +276,8 @@ def ragged(
             f"out has strides {_strides(out)}; the last dimension must be contiguous, the others "
             "multiples of 8 elements, and the data aligned to 16 bytes"
         )
+    elif not out.flags.writeable:
+        raise ValueError("out is read-only")
     lse = None if lse_shape is None else np.empty(lse_shape, dtype=np.float32)
     call = RaggedCall(
         handle_of(c.CPU), dtype, [_layout(x) for x in (q, k, v, out)],

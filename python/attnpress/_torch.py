@@ -426,14 +426,22 @@ def backward(
                 sequences, given, with_dbias, with_dbuffers=with_dbuffers,
             )  # fmt: skip
     backend, dtype, _ = checked(q, k, v, softmax_scale)
-    for name, tensor, wanted in (
+    inputs = [
         ("dout", dout, q.dtype), ("out", out, q.dtype), ("softmax_lse", lse, torch.float32),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    if dlse is not None:
+        inputs.append(("dsoftmax_lse", dlse, getattr(dlse, "dtype", None)))
+    for name, tensor, wanted in inputs:
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name} is {type(tensor).__name__}; with q it must be a tensor")
         if tensor.dtype != wanted or tensor.device != q.device:
             raise ValueError(
                 f"{name} is {tensor.dtype} on {tensor.device}; it must be {wanted} on {q.device}"
             )
-    check_shapes(q.shape, v.shape, out.shape, dout.shape, lse.shape, sequences is not None)
+    check_shapes(
+        q.shape, v.shape, out.shape, dout.shape, lse.shape, None if dlse is None else dlse.shape,
+        sequences is not None,
+    )  # fmt: skip
     if given is not None and not all(map(_is_writable, given, (q, k, v))):
         found = backward(
             dout, q, k, v, out, lse, softmax_scale, causal, deterministic, dlse, groups, sequences,

@@ -276,6 +276,8 @@ def flash_attn_varlen_func(
     wanted = "(pages, page_size, heads_kv, head_dim)" if paged else "(total_k, heads_kv, head_dim)"
     for name, value in (("k", k), ("v", v)):
         _dimensions(name, value, 4 if paged else 3, wanted)
+    if out is not None:
+        _dimensions("out", out, 3, "(total_q, heads_q, head_dim_v)")
     if cu_seqlens_q is None:
         raise ValueError("cu_seqlens_q is None; it says where the sequences of q begin and end")
     if cu_seqlens_k is None and (seqused_k is None or not paged):
@@ -547,6 +549,8 @@ def flash_attn_with_kvcache(
     _dimensions("q", q, 3 if packed else 4, wanted)
     for name, value in (("k_cache", k_cache), ("v_cache", v_cache)):
         _dimensions(name, value, 4, "(batch, seqlen, heads, head_dim)")
+    if out is not None:
+        _dimensions("out", out, 3 if packed else 4, wanted)
     if packed:
         _dimensions("cu_seqlens_q", cu_seqlens_q, 1, "(batch + 1)")
     batch = q.shape[0] if cu_seqlens_q is None else max(cu_seqlens_q.shape[0] - 1, 0)
