@@ -100,14 +100,15 @@ def test_sequences(build_dir, asked, words, stem):
     ("features", "exception", "says"),
     [
         ({"target": "sm_75"}, ValueError, 'target "sm_75" is unknown: targets are sm_80'),
+        ({"target": None}, ValueError, "^target is missing"),
         ({"window_size": 4}, TypeError, "it must be a pair"),
         ({"frobnicate": 4}, TypeError, "frobnicate is not an argument; window_size"),
-        ({"deterministic": True}, ValueError, "--deterministic is of --backward"),
-        ({"tflops": -1}, ValueError, '--tflops is "-1"; it must be a positive number'),
+        ({"deterministic": True}, ValueError, "^deterministic is of backward"),
+        ({"tflops": -1}, ValueError, '^tflops is "-1"; it must be a positive number'),
         ({"measure": True}, ValueError, "measure is of PyTorch tensors on a GPU"),
         ({"measure": True, "ragged": True}, ValueError, "measure is of a forward .*; ragged was"),
-        ({"num_splits": -1}, ValueError, '--num-splits is "-1"'),
-        ({"page_size": -1}, ValueError, '--page-size is "-1"'),
+        ({"num_splits": -1}, ValueError, '^num_splits is "-1"'),
+        ({"page_size": -1}, ValueError, '^page_size is "-1"'),
     ],
 )
 def test_what_is_not_allowed(features, exception, says):

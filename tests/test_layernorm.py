@@ -145,7 +145,8 @@ X, W = np.zeros((2, 3), np.float32), np.zeros(3, np.float32)
     "arguments, error, says",
     [
         (([1.0],), TypeError, "x is list"),
-        ((X.astype(np.float64),), ValueError, "float64"),
+        ((X.astype(np.float64),), ValueError, "x is float64"),
+        ((X, W.astype(np.float64)), ValueError, "weight is float64"),
         ((X.astype(">f4"),), ValueError, "byte order"),
         ((np.zeros((), np.float32),), ValueError, "no dimensions"),
         ((X, W[:2]), ValueError, "weight has shape"),

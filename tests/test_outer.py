@@ -61,7 +61,7 @@ X = np.zeros((2, 3), np.float32)
         (([1.0], X), TypeError, "x is list"),
         ((X, [1.0]), TypeError, "y is list"),
         ((X, X[:1]), ValueError, "all but the last"),
-        ((X, X.astype(np.float64)), ValueError, "float64"),
+        ((X, X.astype(np.float64)), ValueError, "the dtypes and all but"),
         ((X.astype(int), X.astype(int)), ValueError, "int64"),
         ((np.zeros((), np.float32), X), ValueError, "no dimensions"),
     ],

@@ -243,6 +243,6 @@ def _rotary_of(
     rotary.cos, rotary.sin = library.address(cos) or None, library.address(sin) or None
     rotary.num_positions, rotary.rotary_dim = cos.shape[0], 2 * cos.shape[1]
     rotary.stride = library.strides(cos)[0]
-    rotary.dtype = library.dtype(cos)
+    rotary.dtype = library.dtype("cos", cos)
     rotary.positions = given.numbers("positions", positions, "int32", tokens)
     return rotary

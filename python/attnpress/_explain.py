@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -134,6 +135,15 @@ def _words(q: Any, k: Any, v: Any, causal: bool, request: Request | None) -> lis
     return words
 
 
+def _told(words: list[str]) -> str:
+    """What the tool prints; its ValueErrors have the arguments' names, not the options'."""
+    try:
+        return run_tool("explain", *words)
+    except ValueError as error:
+        sentence = re.sub(r"--([a-z-]+)", lambda m: m[1].replace("-", "_"), str(error))
+        raise ValueError(sentence) from None
+
+
 def _measure(call: Callable[[], Any], q: Any) -> float:
     """The median time of a call on the device, in microseconds, by the device's own clock."""
     if not getattr(q, "is_cuda", False):
@@ -213,7 +223,7 @@ def explain(
         "num-splits": num_splits or None, "page-size": page_size or None,
     }  # fmt: skip
     words += [f"--{option}={value}" for option, value in values.items() if value is not None]
-    found = json.loads(run_tool("explain", *words, "--json"))
+    found = json.loads(_told([*words, "--json"]))
     measured = None
     if measure:
         others = [option for option, wanted in flags.items() if wanted]
@@ -239,6 +249,6 @@ def explain(
         bytes=found["bytes"],
         tflops=found["tflops"],
         gb_s=found["gb_s"],
-        text=run_tool("explain", *words),
+        text=_told(words),
         measured_us=measured,
     )

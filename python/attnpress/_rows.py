@@ -167,10 +167,10 @@ FP64 = 4
 """As the headers of those families that have it on the CPU say."""
 
 
-def dtype_or_fp64(library: Library, value: Any) -> int:
+def dtype_or_fp64(library: Library, name: str, value: Any) -> int:
     """As library.dtype(), and fp64."""
-    name = str(value.dtype).rpartition(".")[2]
-    return FP64 if name == "float64" else library.dtype(value)
+    dtype = str(value.dtype).rpartition(".")[2]
+    return FP64 if dtype == "float64" else library.dtype(name, value)
 
 
 def check_same(
@@ -216,11 +216,11 @@ class Torch:
             value is not None and value.requires_grad for value in values
         )
 
-    def dtype(self, value: Any) -> int:
+    def dtype(self, name: str, value: Any) -> int:
         if value.dtype not in self.dtypes:
             raise ValueError(
-                f"dtype {value.dtype} is not supported; torch.float16, torch.bfloat16 and "
-                "torch.float32 are"
+                f"{name} is {value.dtype}; torch.float16, torch.bfloat16 and torch.float32 are "
+                "supported"
             )
         return self.dtypes[value.dtype]
 
@@ -298,11 +298,11 @@ class NumPy:
     def records(self, *values: Any) -> bool:
         return False
 
-    def dtype(self, value: Any) -> int:
+    def dtype(self, name: str, value: Any) -> int:
         if value.dtype.name not in self.dtypes or not value.dtype.isnative:
             raise ValueError(
-                f"dtype {value.dtype} is not supported; float16, float32 and ml_dtypes.bfloat16 "
-                "are, in native byte order"
+                f"{name} is {value.dtype}; float16, float32 and ml_dtypes.bfloat16 are supported, "
+                "in this machine's byte order"
             )
         return self.dtypes[value.dtype.name]
 

@@ -58,7 +58,7 @@ class Arguments:
         if len(value.shape) != dimensions:
             wanted = "(total, heads, head_dim)" if ragged else "(batch, seqlen, heads, head_dim)"
             raise ValueError(f"{name} has shape {tuple(value.shape)}; it must be {wanted}")
-        dtype = self.library.dtype(value)
+        dtype = self.library.dtype(name, value)
         if written and hasattr(value, "flags") and not value.flags.writeable:
             raise ValueError(f"{name} is read-only")
         if 0 not in value.shape and not self._is_readable(value):

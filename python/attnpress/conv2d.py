@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
 from typing import Any, NamedTuple, TypeVar, Union
 
@@ -242,13 +242,13 @@ def _choice(choice: Choice | None) -> Conv2dChoice:
 def _numbers(name: str, value: Any) -> tuple[int, int]:
     if isinstance(value, str):
         raise ValueError(
-            f'{name} is "{value}"; it must be a number or two: words are not supported'
+            f'{name} is "{value}"; it must be a whole number or two: words are not supported'
         )
-    pair = (value, value) if isinstance(value, int) else tuple(value)
+    pair = tuple(value) if isinstance(value, Iterable) else (value,)
     if len(pair) == 1:
         pair = pair * 2
     if len(pair) != 2 or not all(isinstance(number, int) for number in pair):
-        raise ValueError(f"{name} is {value!r}; it must be a number, or two")
+        raise ValueError(f"{name} is {value!r}; it must be a whole number, or two")
     least = 0 if name == "padding" else 1
     if min(pair) < least or max(pair) > 65535:
         raise ValueError(f"{name} is {value!r}; numbers must be {least} to 65535")
@@ -313,7 +313,7 @@ def _shape_of(
         filter_height=weight.shape[2],
         filter_width=weight.shape[3],
         relu=int(relu),
-        dtype=dtype_or_fp64(library, x),
+        dtype=dtype_or_fp64(library, "x", x),
     )
     output = []
     for i in range(2):

@@ -205,7 +205,7 @@ def forward(
     if rows == 0 or columns == 0:
         return y, total, mean, rstd
     args = LayernormArgs(struct_size=sizeof(LayernormArgs), rows=rows, columns=columns, eps=eps)
-    args.dtype, args.rms = library.dtype(x), int(rms)
+    args.dtype, args.rms = library.dtype("x", x), int(rms)
     kept = [  # until the call is made
         _give_rows(library, args, "x", x),
         _give_rows(library, args, "residual", residual),
@@ -251,7 +251,7 @@ def backward(
     args = LayernormBackwardArgs(
         struct_size=sizeof(LayernormBackwardArgs), rows=rows, columns=columns
     )
-    args.dtype, args.rms = library.dtype(x), int(rms)
+    args.dtype, args.rms = library.dtype("x", x), int(rms)
     kept = [  # until the call is made
         _give_rows(library, args, "x", x),
         _give_rows(library, args, "dy", dy),
@@ -260,7 +260,7 @@ def backward(
         _give_parameters(library, args, weight=weight),
         _give_moments(library, args, mean=None if rms else mean, rstd=rstd),
     ]
-    args.param_dtype = library.dtype(kind)
+    args.param_dtype = library.dtype("x" if weight is None else "weight", kind)
     args.dweight = None if dweight is None else library.address(dweight)
     args.dbias = None if dbias is None else library.address(dbias)
     key = None
@@ -338,7 +338,7 @@ def _give_parameters(library: Library, args: Structure, **values: Any) -> list[A
         if value is not None:
             kept.append(library.contiguous_if_not(value))
             setattr(args, name, library.address(kept[-1]))
-            args.param_dtype = library.dtype(value)
+            args.param_dtype = library.dtype(name, value)
     return kept
 
 
@@ -347,7 +347,7 @@ def _give_moments(library: Library, args: Structure, **values: Any) -> list[Any]
     for name, value in values.items():
         if value is None:
             continue
-        if library.dtype(value) != c.FP32 or math.prod(value.shape) != args.rows:
+        if library.dtype(name, value) != c.FP32 or math.prod(value.shape) != args.rows:
             raise ValueError(
                 f"{name} has dtype {value.dtype} and shape {tuple(value.shape)}; it must be fp32, "
                 f"one of each of the {args.rows} rows"

@@ -118,7 +118,7 @@ def _out_of_place(library: Library, x: Any, w: Any, transposed: bool) -> Any:
 def _run(library: Library, x: Any, w: Any, transposed: bool) -> Any:
     rows, n = math.prod(x.shape[:-1]), x.shape[-1]
     args = MatmulArgs(struct_size=sizeof(MatmulArgs), rows=rows, n=n)
-    args.dtype, args.w_dtype = library.dtype(x), library.dtype(w)
+    args.dtype, args.w_dtype = library.dtype("x", x), library.dtype("w", w)
     if args.dtype not in (c.FP16, c.BF16):
         raise ValueError(f"x is {x.dtype}; float16 and bfloat16 are supported")
     if rows == 0 or n == 0:

@@ -165,7 +165,7 @@ def forward(
     lead = () if summed else tuple(x.shape[:-1])
     result = library.empty((*lead, rows, columns), x.dtype, x)
     args = OuterArgs(struct_size=sizeof(OuterArgs), batch=batch, rows=rows, columns=columns)
-    args.dtype, args.summed = dtype_or_fp64(library, x), int(summed)
+    args.dtype, args.summed = dtype_or_fp64(library, "x", x), int(summed)
     kept = [_give(library, args, "x", x), _give(library, args, "y", y)]
     args.c = library.address(result)
     args.mod = mod.address
@@ -209,7 +209,7 @@ def backward(
     args = OuterBackwardArgs(
         struct_size=sizeof(OuterBackwardArgs), batch=batch, rows=rows, columns=columns
     )
-    args.dtype, args.summed = dtype_or_fp64(library, x), int(summed)
+    args.dtype, args.summed = dtype_or_fp64(library, "x", x), int(summed)
     dc = library.contiguous_if_not(dc)
     kept = [_give(library, args, "x", x), _give(library, args, "y", y), dc]
     args.dc = library.address(dc)
@@ -294,7 +294,7 @@ def _checked(x: Any, y: Any) -> tuple[Library, int]:
     if tuple(x.shape[:-1]) != tuple(y.shape[:-1]) or x.dtype != y.dtype:
         raise ValueError(
             f"x has shape {tuple(x.shape)} and dtype {x.dtype}, y {tuple(y.shape)} and {y.dtype}; "
-            "all but the last dimension must be equal"
+            "the dtypes and all but the last dimension must be equal"
         )
     library.check_place("y", y, x)
     return library, math.prod(x.shape[:-1])

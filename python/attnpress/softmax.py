@@ -121,7 +121,7 @@ def _call(
     if rows == 0 or columns == 0:
         return result
     args = struct(struct_size=sizeof(struct), rows=rows, columns=columns, scale=scale)
-    args.dtype = library.dtype(inputs[0])
+    args.dtype = library.dtype(names[0], inputs[0])
     inputs = tuple(readable(library, value) for value in inputs)  # kept until the call is made
     for name, value in (*zip(names, inputs), (out_name, result)):
         stride = row_stride(value.shape, library.strides(value))
