@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from generator import GeneratorError
-from generator.family import Axis, Family, Rule, Value, families, holds
+from generator.family import Axis, Family, Rule, Value, families, holds, one_of
 
 
 class VariantError(GeneratorError):
@@ -257,16 +257,15 @@ def _parse(family: Family, stem: str) -> tuple[Value, ...] | None:
 
 def parse_stem(stem: str) -> Variant:
     """The inverse of Variant.stem; VariantError where it does not parse or is not legal."""
-    grammars = []
     for family in families():
-        if stem.startswith(f"{family.prefix}_"):
-            values = _parse(family, stem)
-            if values is not None:
-                return Variant(family, values)
-            grammars = [family.grammar]
-            break
-        grammars.append(family.grammar)
-    raise VariantError(f'"{stem}" is not the name of a kernel: names are {" or ".join(grammars)}')
+        if not stem.startswith(f"{family.prefix}_"):
+            continue
+        values = _parse(family, stem)
+        if values is None:
+            raise VariantError(f'"{stem}" is not the name of a kernel: names are {family.grammar}')
+        return Variant(family, values)
+    prefixes = one_of(f"{family.prefix}_" for family in families())
+    raise VariantError(f'"{stem}" is not the name of a kernel: names begin with {prefixes}')
 
 
 def constants(family: Family) -> dict[str, int]:

@@ -247,8 +247,10 @@ def test_the_runtime_knows_it(checkout: Path, tmp_path: Path) -> None:
         "toy_cols64_sm86": "arch sm86 is unknown: it must be sm80 or sm90",
         "toy_copy_cols64_sm80": f'"toy_copy_cols64_sm80" is not the name of a kernel: names are '
         f"{toy}",
-        "toys_cols64_sm80": '"toys_cols64_sm80" is not the name of a kernel: names are '
-        f"{attention}_sm<80|86|90> or {toy}",
+        "flash_cols64_sm80": '"flash_cols64_sm80" is not the name of a kernel: names are '
+        f"{attention}_sm<80|86|90>",
+        "toys_cols64_sm80": '"toys_cols64_sm80" is not the name of a kernel: names begin with '
+        "flash_ or toy_",
     }
     answers = run_lines(program, [tabs("parse", stem) for stem in refused]).decode().splitlines()
     assert answers == [tabs("error", 1, sentence) for sentence in refused.values()]

@@ -145,7 +145,9 @@ static void test_wrong_stems(void **state) {
                                                   "dim 192 in the fwd_combine pass: it must be "
                                                   "equal"},
       {"flash_fwd_hdim264v256_fp16_sm90", "head dim 264 is not supported"},
-      {"toy_fwd_hdim64_fp16_sm80", "is not the name of a kernel: names are flash_<fwd|"},
+      {"flash_fwd_hdim64_fp16", "is not the name of a kernel: names are flash_<fwd|"},
+      {"toy_fwd_hdim64_fp16_sm80",
+       "is not the name of a kernel: names begin with flash_, softmax_"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     ap_variant parsed;

@@ -11,14 +11,6 @@ const tool_command *const ap_tool_commands[] = {
     &ap_tool_manual, &ap_tool_completions, &ap_tool_prebuild, NULL,
 };
 
-const char *tool_grammar(void) {
-  static const char before[] = "names are ";
-  ap_variant none;
-  ap_variant_parse("", &none);
-  const char *names = strstr(attnpress_last_error(), before);
-  return names != NULL ? names + strlen(before) : "";
-}
-
 static void print_help(void) {
   printf("attnpress %d.%d.%d: exact attention, pressed from templates\n\n"
          "usage: attnpress COMMAND [OPTION]... (attnpress COMMAND --help says more)\n\n",
@@ -26,11 +18,8 @@ static void print_help(void) {
   for (const tool_command *const *c = ap_tool_commands; *c != NULL; ++c)
     printf("  %-13s%s\n", (*c)->name, (*c)->summary);
   printf("\nKernels are named\n");
-  for (const char *names = tool_grammar(), *next; names != NULL; names = next) {
-    next = strstr(names, " or ");
-    printf("  %.*s\n", next ? (int)(next - names) : (int)strlen(names), names);
-    next = next ? next + strlen(" or ") : NULL;
-  }
+  for (size_t i = 0; i < ap_families_count; ++i)
+    printf("  %s\n", ap_families[i]->grammar);
   printf("with D and DV the head dims. `attnpress source NAME` prints one, or says what is "
          "allowed.\n\n"
          "exit status: 0 success, 1 failure, 2 wrong arguments\n");

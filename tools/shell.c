@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "press/registry.h"
 #include "press/target.h"
 #include "tool.h"
 
@@ -346,9 +347,8 @@ static void print_roff_line(const char *text) {
   putchar('\n');
 }
 
-/** Names with all that they may hold: a line may end behind each of their choices. */
+/** Names of a family with all that they may hold: a line may end behind each of their choices. */
 static void print_roff_names(const char *names) {
-  printf(".ad l\n");
   while (*names) {
     const size_t length = strcspn(names, "|]>");
     const size_t with = names[length] ? length + 1 : length;
@@ -359,7 +359,7 @@ static void print_roff_names(const char *names) {
       fputs("\\:", stdout);
     names += with;
   }
-  printf("\n.br\n.ad b\n"); /* the last line is not adjusted either */
+  printf("\n.br\n");
 }
 
 static void roff_option(const tool_command *command, const tool_opt *o) {
@@ -405,9 +405,10 @@ static int run_manual(int argc, char **argv) {
     printf(".TP\n.B %s\n", (*c)->name);
     print_roff_line((*c)->summary);
   }
-  printf(".PP\nKernels are named\n.PP\n");
-  print_roff_names(tool_grammar());
-  printf(".PP\nwith D and DV the head dims.\n.SH COMMANDS\n");
+  printf(".PP\nKernels are named\n.PP\n.ad l\n");
+  for (size_t i = 0; i < ap_families_count; ++i)
+    print_roff_names(ap_families[i]->grammar);
+  printf(".ad b\n.PP\nwith D and DV the head dims.\n.SH COMMANDS\n");
   for (const tool_command *const *c = ap_tool_commands; *c != NULL; ++c) {
     roff_command(*c);
     for (const tool_command *const *f = ap_tool_run_families; *c == &ap_tool_run && *f; ++f)

@@ -15,8 +15,6 @@ extern const tool_command ap_tool_list, ap_tool_source, ap_tool_compile, ap_tool
     ap_tool_prebuild;
 /** All of them, in the order of --help; NULL at the end. */
 extern const tool_command *const ap_tool_commands[];
-/** The names of kernels, as the library itself says them about a word that is none. */
-const char *tool_grammar(void);
 /** `attnpress run FAMILY`, of every family; NULL at the end. */
 extern const tool_command *const ap_tool_run_families[];
 /** --device emulated, which is handed to attnpress-emulate; and the options of its own. */

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "press/registry.h"
 
-enum { GRAMMARS_MAX_BYTES = 1536, SENTENCE_BYTES = 512 };
+enum { SENTENCE_BYTES = 512 };
 
 static const ap_family *family_of(const ap_variant *variant) {
   return ap_families[variant->family];
@@ -295,22 +295,32 @@ static int32_t find_family(const char *stem) {
   return -1;
 }
 
+/** Of a stem that begins as none does, or NULL. */
+static attnpress_status fail_family(const char *stem) {
+  sentence s = {"", 0};
+  if (stem == NULL)
+    add(&s, "stem is NULL");
+  else
+    add(&s, "\"%.160s\" is not the name of a kernel", stem);
+  add(&s, ": names begin with ");
+  for (size_t i = 0; i < ap_families_count; ++i)
+    add(&s, "%s%s_",
+        i == 0                       ? ""
+        : i == ap_families_count - 1 ? " or "
+                                     : ", ",
+        ap_families[i]->prefix);
+  return ap_fail(ATTNPRESS_INVALID_ARGUMENT, "%s", s.text);
+}
+
 attnpress_status ap_variant_parse(const char *stem, ap_variant *variant) {
-  char grammars[GRAMMARS_MAX_BYTES] = "";
   const int32_t family = stem != NULL ? find_family(stem) : -1;
-  for (size_t i = 0; i < ap_families_count; ++i) {
-    const size_t size = strlen(grammars);
-    if (family < 0 || (size_t)family == i)
-      snprintf(grammars + size, sizeof grammars - size, "%s%s", size > 0 ? " or " : "",
-               ap_families[i]->grammar);
-  }
-  RETURN_IF(stem == NULL, ATTNPRESS_INVALID_ARGUMENT, "stem is NULL: names are %s", grammars);
+  if (family < 0)
+    return fail_family(stem);
   memset(variant, 0, sizeof *variant);
   variant->family = family;
-  RETURN_IF(family < 0 ||
-                !parse(ap_families[family], stem + strlen(ap_families[family]->prefix), variant),
+  RETURN_IF(!parse(ap_families[family], stem + strlen(ap_families[family]->prefix), variant),
             ATTNPRESS_INVALID_ARGUMENT, "\"%.160s\" is not the name of a kernel: names are %s",
-            stem, grammars);
+            stem, ap_families[family]->grammar);
   return ap_variant_check(variant);
 }
 
