@@ -119,7 +119,7 @@ wrong 'append is of --lengths' --append 3
 wrong 'append is 3; sequence 1 of --lengths has only 1 keys' --lengths 5,1 --append 3
 wrong 'append is of the forward pass' --lengths 5,6 --append 1 --backward
 wrong 'rotary is of --append' --lengths 5,6 --rotary neox
-wrong '"gptj"; it can be none, neox and interleaved' --lengths 5,6 --append 1 --rotary gptj
+wrong '"gptj"; it must be none, neox or interleaved' --lengths 5,6 --append 1 --rotary gptj
 wrong 'rotary-dim is of --rotary' --lengths 5,6 --append 1 --rotary-dim 8
 wrong 'a multiple of 2, at most --hdim, 64' --lengths 5,6 --append 1 --rotary neox --rotary-dim 66 --hdim 64
 wrong 'leave --seqlen-q out' --lengths 5,6 --append 2 --rotary neox --seqlen-q 3
@@ -145,8 +145,13 @@ grep -q 'is not a function of the outer product' "$work/err" || fail "run outer 
 "$tool" run outer --mod-scalar a=1 2>"$work/err" && fail "--mod-scalar without --mod"
 grep -q 'is given without --mod' "$work/err" || fail "run outer --mod-scalar without --mod"
 wrong 'hdim needs a value, a whole number from 1' --hdim
-wrong 'dtype needs a value: it can be fp16' --dtype
-wrong '"gpu"; it can be cpu, cuda and emulated' --device gpu
+wrong 'dtype needs a value, fp16, bf16 or fp32' --dtype
+wrong '"gpu"; it must be cpu, cuda or emulated' --device gpu
+wrong 'causal takes no value' --causal=yes
+wrong 'stem goes with --device emulated' --stem flash_fwd_hdim64_bf16_sm80
+wrong 'arch goes with --device emulated' --device cpu --arch=sm90
+wrong '"257"; it must be a whole number from 0 to 256' --splits 257
+wrong '"1025"; it must be a whole number from 0 to 1024' --threads 1025
 wrong '"conv" is neither a family nor an option' conv
 
 # emulated TEXT WORD...: status 2, and a sentence of the emulator's that says TEXT

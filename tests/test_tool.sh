@@ -498,6 +498,7 @@ check 2 cache export
 complains "export needs a directory"
 check 2 cache export one two
 complains '"two" is a word too many'
+check 0 cache prune --cache-dir "$folder/absent"
 check 2 cache prune --max-bytes 5T
 complains '--max-bytes is "5T"'
 check 2 cache prune --unused-days 0

@@ -140,6 +140,9 @@ static int act(request *r, const ap_cache *cache) {
     return clear(cache);
   if (strcmp(r->action, "export") == 0)
     return finish(ap_cache_export(cache, r->dir, is_wanted, r, &t), &t, "copied to", r->dir);
+  t = (ap_cache_tally){0};
+  if (!exists)
+    return finish(ATTNPRESS_OK, &t, "removed from", cache->user_dir);
   return finish(
       ap_cache_prune(cache, r->max_bytes ? r->max_bytes : cache->max_bytes, r->seconds, &t), &t,
       "removed from", cache->user_dir);

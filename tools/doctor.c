@@ -265,7 +265,7 @@ static void report_prebuilt(report *r) {
         names[named++] = ap_targets[t].name;
         break;
       }
-  tool_join(targets, sizeof targets, names, named);
+  tool_join(targets, sizeof targets, names, named, "and");
   if (count == 0) {
     line(r, "linked in", "nothing");
     note(r, "this library was built without linked kernels; every kernel is compiled on first use");

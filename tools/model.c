@@ -136,7 +136,7 @@ int tool_check_target(const char *command, const char *target) {
     return TOOL_OK;
   for (size_t i = 0; i < ap_targets_count; ++i)
     names[i] = ap_targets[i].name;
-  tool_join(text, sizeof text, names, ap_targets_count);
+  tool_join(text, sizeof text, names, ap_targets_count, "and");
   return tool_usage(command, "target \"%s\" is unknown: targets are %s", target, text);
 }
 

@@ -90,6 +90,11 @@ int tool_dispatch(const tool_command *command, int argc, char **argv) {
               command->name, argv[i], command->name);
       return 2;
     }
+    if (option->value == NULL && strchr(argv[i], '=') != NULL) {
+      fprintf(stderr, "attnpress %s: %s takes no value, and \"%s\" gives it one\n", command->name,
+              option->name, argv[i]);
+      return 2;
+    }
     i += option->value != NULL && strchr(argv[i], '=') == NULL;
   }
   return command->run(argc, argv);

@@ -9,9 +9,11 @@
 
 #include "../generated/families.h"
 #include "appended.h"
+#include "attention/attention.h"
 #include "attention/cpu.h"
 #include "attention/rows.h"
 #include "cuda_device.h"
+#include "handle.h"
 #include "reference.h"
 #include "run.h"
 #include "sequences.h"
@@ -57,6 +59,22 @@ typedef struct session {
 
 /* ---- Words ---- */
 
+/** Of attnpress-emulate, which has them itself: they go with --device emulated. */
+static const tool_opt emulated_options[] = {
+    {"--stem", "STEM", "--device emulated: this kernel, not the one that the library chooses"},
+    {"--source", "FILE", "--device emulated: this file, such as the generator writes"},
+    {"--templates", NULL, "--device emulated: from the templates as they stand now"},
+    {"--arch", "sm80|sm86|sm90", "--device emulated: where the library chooses (sm80)"},
+    {"--packed", NULL, "--device emulated: the query heads of a key head share a tile"},
+    {NULL, NULL, NULL}};
+
+static int is_emulated_option(const char *word) {
+  for (const tool_opt *o = emulated_options; o->name != NULL; ++o)
+    if (strncmp(word, o->name, strlen(o->name)) == 0)
+      return 1;
+  return 0;
+}
+
 /* What goes with --lengths; batch and lengths become those of the call. */
 static int check_lengths(run_options *o) {
   if (o->seqlen_k != NOT_GIVEN || o->batch != 1)
@@ -92,9 +110,9 @@ static int parse_options(int argc, char **argv, run_options *o) {
       {"--kv-heads", &o->kv_heads, 1, INT32_MAX},
       {"--hdim", &o->hdim, 1, INT32_MAX},
       {"--hdim-v", &o->hdim_v, 1, INT32_MAX},
-      {"--splits", &o->splits, 0, INT32_MAX},
+      {"--splits", &o->splits, 0, AP_SPLITS_MAX},
       {"--repeat", &o->repeat, 1, REPEAT_MAX},
-      {"--threads", &o->threads, 0, INT32_MAX},
+      {"--threads", &o->threads, 0, AP_THREADS_MAX},
       {"--seed", &o->seed, 0, INT64_MAX},
       {"--page-size", &o->lengths.page_size, 1, 1 << 24},
       {"--append", &o->append, 1, INT32_MAX},
@@ -157,6 +175,9 @@ static int parse_options(int argc, char **argv, run_options *o) {
         status = tool_parse_choice("run", choices[n].name, value, choices[n].names,
                                    choices[n].first, choices[n].count, choices[n].value);
       }
+    if (!known && is_emulated_option(argv[i]))
+      return tool_usage("run", "%.*s goes with --device emulated", (int)strcspn(argv[i], "="),
+                        argv[i]);
     if (!known)
       return tool_usage("run",
                         strncmp(argv[i], "--", 2) == 0 ? "\"%s\" is not an option"
@@ -834,15 +855,6 @@ static int run_words(int argc, char **argv) {
   close_session(&s);
   return status;
 }
-
-/** Of attnpress-emulate, which has them itself: they go with --device emulated. */
-static const tool_opt emulated_options[] = {
-    {"--stem", "STEM", "--device emulated: this kernel, not the one that the library chooses"},
-    {"--source", "FILE", "--device emulated: this file, such as the generator writes"},
-    {"--templates", NULL, "--device emulated: from the templates as they stand now"},
-    {"--arch", "sm80|sm86|sm90", "--device emulated: where the library chooses (sm80)"},
-    {"--packed", NULL, "--device emulated: the query heads of a key head share a tile"},
-    {NULL, NULL, NULL}};
 
 /* ---- Families -------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cpu/isa.h"
+#include "handle.h"
 #include "tool.h"
 
 enum { NOT_GIVEN = -1, REPEAT_MAX = 100000, SAMPLED_ROWS = 64, ALIGNMENT = 64 };
@@ -68,7 +69,7 @@ static int parse_option(tool_session *s, const tool_options *o, int argc, char *
 int tool_session_parse(tool_session *s, const char *command, const tool_options *options, int argc,
                        char **argv) {
   const tool_number numbers[] = {{"--repeat", &s->repeat, 1, REPEAT_MAX},
-                                 {"--threads", &s->threads, 0, INT32_MAX},
+                                 {"--threads", &s->threads, 0, AP_THREADS_MAX},
                                  {NULL, NULL, 0, 0}};
   const tool_choice choices[] = {
       {"--device", tool_device_names, TOOL_CPU, TOOL_DEVICES, &s->device},

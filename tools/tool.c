@@ -59,10 +59,10 @@ int tool_parse_choice(const char *command, const char *option, const char *text,
       *value = i;
       return TOOL_OK;
     }
-  tool_join(allowed, sizeof allowed, names + first, (size_t)(count - first));
+  tool_join(allowed, sizeof allowed, names + first, (size_t)(count - first), "or");
   if (*text == '\0')
-    return tool_usage(command, "%s needs a value: it can be %s", option, allowed);
-  return tool_usage(command, "%s is \"%s\"; it can be %s", option, text, allowed);
+    return tool_usage(command, "%s needs a value, %s", option, allowed);
+  return tool_usage(command, "%s is \"%s\"; it must be %s", option, text, allowed);
 }
 
 void tool_cell(tool_table *table, const char *format, ...) {
@@ -129,11 +129,15 @@ const char *tool_bytes(uint64_t bytes, char text[24]) {
   return text;
 }
 
-void tool_join(char *text, size_t size, const char *const *words, size_t count) {
+void tool_join(char *text, size_t size, const char *const *words, size_t count, const char *last) {
   text[0] = '\0';
   for (size_t i = 0; i < count; ++i) {
     const size_t used = strlen(text);
-    const char *between = i == 0 ? "" : i == count - 1 ? " and " : ", ";
-    snprintf(text + used, size - used, "%s%s", between, words[i]);
+    const int is_last = i > 0 && i == count - 1;
+    snprintf(text + used, size - used, "%s%s%s%s",
+             i == 0    ? ""
+             : is_last ? " "
+                       : ", ",
+             is_last ? last : "", is_last ? " " : "", words[i]);
   }
 }

@@ -70,5 +70,5 @@ void tool_print(tool_table *table);
 double tool_now_ms(void);
 /** "12.3 KB", "4.5 MB" in powers of 1024. */
 const char *tool_bytes(uint64_t bytes, char text[24]);
-/** "sm_80, sm_86 and sm_90". */
-void tool_join(char *text, size_t size, const char *const *words, size_t count);
+/** "sm_80, sm_86 and sm_90", where `last` is "and". */
+void tool_join(char *text, size_t size, const char *const *words, size_t count, const char *last);

@@ -126,7 +126,8 @@ int run_refuse(const run_words *words, const char *format, ...) {
   va_start(values, format);
   vfprintf(stderr, format, values);
   va_end(values);
-  fputs("; --device emulated --help says more\n", stderr);
+  fprintf(stderr, "; see attnpress run%s%s --device emulated --help\n",
+          words->family != NULL ? " " : "", words->family != NULL ? words->family : "");
   return RUN_WRONG_WORDS;
 }
 
