@@ -73,12 +73,15 @@ def most_spills(row: Row) -> int:
     return GATHER_SPILL_BYTES if gathers else SPILL_BYTES
 
 
-def test_few_kernels_spill_little(rows: list[Row]) -> None:
+def test_few_kernels_spill_little(rows: list[Row], root: Path) -> None:
     """None of the plain forward pass, and of the others few, a register or some."""
     spilling = [row for row in rows if row.spill_bytes]
     assert [row.stem for row in spilling if is_plain_forward(row)] == []
     assert [row.stem for row in spilling if row.spill_bytes > most_spills(row)] == []
     assert len(spilling) <= SPILLING_SHARE * len(rows)
+    said = f"{SPILL_BYTES} bytes at the most", f"that gather pages {GATHER_SPILL_BYTES})"
+    text = (root / "README.md").read_text(encoding="utf-8")
+    assert all(words in text for words in said)
 
 
 def test_the_compiler_has_no_remarks(rows: list[Row]) -> None:
