@@ -6,7 +6,8 @@ PyTorch's own (sdpa).
 
 On a GPU attnpress stands in for flash-attn, and attn_implementation is "flash_attention_2", in
 bf16. transformers refuses that on the CPU: there attnpress is the kernel "attnpress/flash-attn" of
-Hugging Face's `kernels`, from the folder of `attnpress hf-kernel`, in fp32. Nothing is fetched.
+Hugging Face's `kernels`, from the folder of `python -m attnpress hf-kernel`, in fp32. Nothing is
+fetched.
 
 A cell is the largest error, or how many generated tokens differ, with sdpa's in parentheses; or why
 there is none. Packed sequences are held to eager attention on each alone.

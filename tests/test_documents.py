@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import pkgutil
 import re
 import shlex
 import shutil
@@ -159,23 +160,24 @@ def shown_signatures() -> list[tuple[str, str]]:
     """`attnpress.function(a, b, *, c)`, as tables of the documents have it: name, arguments."""
     text = "".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
     rows = "".join(re.findall(r"^\| .*\n", text, flags=re.MULTILINE))
-    return sorted(set(re.findall(r"`(attnpress(?:\.[a-z_0-9]+)+)\(([^`]*)\)`", rows)))
+    return sorted(set(re.findall(r"`(attnpress(?:\.[A-Za-z_0-9]+)+)\(([^`]*)\)`", rows)))
 
 
 @pytest.mark.parametrize(("name", "words"), shown_signatures())
 def test_shown_signature(name: str, words: str, build_dir: Path):
-    """Its arguments exist, and those before the * can be given by position, in this order."""
-    attnpress = pytest.importorskip("attnpress")
-    __import__(name.rpartition(".")[0])
-    function = attnpress
-    for part in name.split(".")[1:]:
-        function = getattr(function, part)
-    parameters = inspect.signature(function).parameters
-    positional = [n for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    """Its arguments exist, all of them unless there is a `...`, and those before the * can be given
+    by position, in this order."""
+    parameters = inspect.signature(pkgutil.resolve_name(name)).parameters
+    by_name = {n for n, p in parameters.items() if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD)}
+    positional = [n for n in parameters if n not in by_name]
     shown = [word.strip().lstrip("*") for word in words.split(",") if word.strip() != "..."]
+    if "..." not in words:
+        assert sorted(filter(None, shown)) == sorted(parameters)
     end = shown.index("") if "" in shown else len(shown)
+    if words.rpartition("**")[0] and "" not in shown:  # the ** stands for the *
+        end -= 1
     assert shown[:end] == [n for n in positional if n in shown[:end]]
-    assert set(shown[end + 1 :]) <= set(parameters) - set(positional)
+    assert set(shown[end + 1 :]) <= by_name
 
 
 def test_figures_without_rich(tmp_path: Path):
