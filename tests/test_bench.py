@@ -54,6 +54,15 @@ from generator.variant import Variant, parse_stem
 
 ROOT = Path(__file__).resolve().parent.parent
 
+
+def test_every_program_is_in_the_readme() -> None:
+    text = (ROOT / "bench/README.md").read_text(encoding="utf-8")
+    files = [*(ROOT / "bench").glob("*.py"), *(ROOT / "bench").glob("*.c")]
+    programs = [f.name for f in files if '"__main__"' in f.read_text() or f.suffix == ".c"]
+    assert len(programs) > 20
+    assert [name for name in programs if not re.search(rf"^## .*\b{name}\b", text, re.M)] == []
+
+
 # ---- Cases --------------------------------------------------------------------------------------
 
 
