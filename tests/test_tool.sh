@@ -286,7 +286,7 @@ check 0 explain --hdim 128 --causal --heads 32 --kv-heads 8 --seqlen-q 1 --seqle
   --target sm_90 --gb-s 4800 --cache-dir "$explained"
 says "launch   flash_fwd_split_hdim128_bf16_decode_sm80"
 says "launch   flash_fwd_combine_hdim128_bf16_sm80"
-says "not sm90: it has no decode kernels"
+says "not sm90: its decode kernels are for batch-invariant calls"
 says "full: a single query sees every key under the causal mask as well"
 says "16 splits: more thread blocks for 132 SMs"
 says "no splits: 8 thread blocks would leave most of 132 SMs idle"

@@ -202,7 +202,7 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   if (best == NULL || best->arch == arch)
     return;
   if (v->axis[AP_ATTENTION_DECODE])
-    say(e, "not sm90: it has no decode kernels");
+    say(e, "not sm90: its decode kernels are for batch-invariant calls");
   else if (s->page_size % 8 != 0 && !s->batch_invariant)
     say(e, "not sm90: its copy engine takes pages of a multiple of 8 keys");
   else if (s->ragged &&
