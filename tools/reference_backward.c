@@ -319,18 +319,28 @@ static void check_row(reference_gradient *e, const attnpress_tensor *t, const fl
   }
 }
 
-static void check_key_head(gradients *g, const float *const *before, int64_t batch, int64_t kv_head,
-                           reference_gradient *errors) {
-  const attnpress_backward_args *a = g->args;
-  load(g->k, &a->k, batch, 0, g->keys, kv_head);
-  load(g->v, &a->v, batch, 0, g->keys, kv_head);
+/** K and V of a key head, and zeros for their gradients. */
+static void begin_key_head(gradients *g, int64_t batch, int64_t kv_head) {
+  load(g->k, &g->args->k, batch, 0, g->keys, kv_head);
+  load(g->v, &g->args->v, batch, 0, g->keys, kv_head);
   memset(g->dk, 0, (size_t)(g->keys * g->hdim) * sizeof *g->dk);
   memset(g->dv, 0, (size_t)(g->keys * g->hdim_v) * sizeof *g->dv);
   memset(g->low_dk, 0, (size_t)(g->keys * g->hdim) * sizeof *g->low_dk);
   memset(g->low_dv, 0, (size_t)(g->keys * g->hdim_v) * sizeof *g->low_dv);
+}
+
+/** The gradient of a row's lse; 0 where there is none. */
+static float dlse_of(const attnpress_backward_args *a, int64_t batch, int64_t row, int64_t head) {
+  return a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
+}
+
+static void check_key_head(gradients *g, const float *const *before, int64_t batch, int64_t kv_head,
+                           reference_gradient *errors) {
+  const attnpress_backward_args *a = g->args;
+  begin_key_head(g, batch, kv_head);
   for (int64_t head = kv_head * g->group; head < (kv_head + 1) * g->group; ++head)
     for (int64_t row = 0; row < a->q.shape[1]; ++row) {
-      const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
+      const float dlse = dlse_of(a, batch, row, head);
       load(g->q, &a->q, batch, row, 1, head);
       load(g->dout, &a->dout, batch, row, 1, head);
       const reference_query q = {batch, row, head};
@@ -407,7 +417,7 @@ int reference_add_dsink(const attnpress_backward_args *a, int64_t batch, int64_t
   load(g.v, &a->v, batch, 0, g.keys, head / g.group);
   for (int64_t row = 0; row < a->q.shape[1]; ++row) {
     const int64_t at = row_offset(a, a->lse_stride, batch, row, head);
-    const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
+    const float dlse = dlse_of(a, batch, row, head);
     const reference_query q = {batch, row, head};
     const double sink = reference_sink(&g.forward, q);
     load(g.q, &a->q, batch, row, 1, head);
@@ -472,14 +482,9 @@ int reference_add_dbias(const attnpress_backward_args *a, int64_t batch, int64_t
   gradients g;
   if (gradients_init(&g, a) != 0)
     return -1;
-  load(g.k, &a->k, batch, 0, g.keys, head / g.group);
-  load(g.v, &a->v, batch, 0, g.keys, head / g.group);
-  memset(g.dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.dk);
-  memset(g.dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.dv);
-  memset(g.low_dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.low_dk);
-  memset(g.low_dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.low_dv);
+  begin_key_head(&g, batch, head / g.group);
   for (int64_t row = 0; row < a->q.shape[1]; ++row) {
-    const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
+    const float dlse = dlse_of(a, batch, row, head);
     const reference_query q = {batch, row, head};
     const int64_t at = to->rows == 1 ? 0 : row * to->keys;
     load(g.q, &a->q, batch, row, 1, head);
@@ -618,14 +623,9 @@ int reference_add_dbuffers(const attnpress_backward_args *a, int64_t batch, int6
   gradients g;
   if (gradients_init(&g, a) != 0)
     return -1;
-  load(g.k, &a->k, batch, 0, g.keys, head / g.group);
-  load(g.v, &a->v, batch, 0, g.keys, head / g.group);
-  memset(g.dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.dk);
-  memset(g.dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.dv);
-  memset(g.low_dk, 0, (size_t)(g.keys * g.hdim) * sizeof *g.low_dk);
-  memset(g.low_dv, 0, (size_t)(g.keys * g.hdim_v) * sizeof *g.low_dv);
+  begin_key_head(&g, batch, head / g.group);
   for (int64_t row = 0; row < a->q.shape[1]; ++row) {
-    const float dlse = a->dlse ? a->dlse[row_offset(a, a->dlse_stride, batch, row, head)] : 0.0f;
+    const float dlse = dlse_of(a, batch, row, head);
     const reference_query q = {batch, row, head};
     double parts = fabs((double)dlse);
     load(g.q, &a->q, batch, row, 1, head);
