@@ -1052,7 +1052,7 @@ def test_press_compiles_and_sees_spills() -> None:
 
 
 def _torch() -> Any:
-    return pytest.importorskip("torch")
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 
+import numpy as np
 import pytest
 
-np = pytest.importorskip("numpy")
-attnpress = pytest.importorskip("attnpress")
+import attnpress
 
 
 def tensor(*shape: int, dtype: str = "float16"):

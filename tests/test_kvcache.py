@@ -11,7 +11,7 @@ import pytest
 
 import attnpress
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from attnpress import flash_attn_2_cuda as extension  # noqa: E402
 from attnpress import flash_attn_interface as interface  # noqa: E402

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-BUILD = Path(os.environ.get("ATTNPRESS_BUILD_DIR", Path(__file__).parent.parent / "build"))
-LIBRARY = BUILD / "libattnpress.so"
-if not os.environ.get("ATTNPRESS_LIBRARY"):
-    if not LIBRARY.exists():
-        pytest.skip(f"{LIBRARY} was not built", allow_module_level=True)
-    os.environ["ATTNPRESS_LIBRARY"] = str(LIBRARY)
-
-import attnpress  # noqa: E402
+import attnpress
 
 torch = None
 try:

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-np = pytest.importorskip("numpy")
-attnpress = pytest.importorskip("attnpress")
+import attnpress
 
 USER = """
 import numpy as np
