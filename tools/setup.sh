@@ -205,6 +205,7 @@ missing_from_pip() {
 optional_from_pip() { # PYTHON
   [ "$goal" = test ] || return 0
   has_module "$1" mypy || echo "mypy>=1.10,<3"
+  has_module "$1" ml_dtypes || echo ml_dtypes # bf16 of NumPy
   has_module "$1" scikit_build_core || echo "scikit-build-core>=0.10"
   [ "${TORCH:-0}" = 0 ] || has_module "$1" torch || echo torch
 }
