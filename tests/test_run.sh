@@ -94,6 +94,9 @@ status 0 --seqlen-q 64 --check none
 grep -q '^check     none' "$work/out" || fail "--check none"
 status 0 --seqlen-q 0
 
+"$tool" run softmax --device cpu --rows 9 --columns 40 --scale 0 >"$work/out" 2>"$work/err" ||
+  fail "run softmax --scale 0 (which means 1)"
+
 wrong 'head dim 520' --hdim 520
 wrong '12' --hdim 12
 wrong 'hdim' --hdim 0

@@ -39,7 +39,7 @@ static int add_buffers(run_state *s) {
   int status = TOOL_OK;
   s->c = (softmax_case){.backward = o->backward,
                         .dtype = o->dtype,
-                        .scale = o->scale,
+                        .scale = o->scale == 0.0f ? 1.0f : o->scale,
                         .rows = o->rows,
                         .columns = o->columns,
                         .input_stride = {o->stride, o->stride},
