@@ -748,8 +748,8 @@ ATTNPRESS_API attnpress_status
 attnpress_plan_forward_schedule(attnpress_handle *handle, const attnpress_forward_args *args,
                                 const attnpress_plan_options *options, attnpress_plan **plan);
 
-/** Plans attnpress_backward(), likewise: of lse, dlse and dsinks, too, only whether they are NULL
- * matters.
+/** Plans attnpress_backward(), likewise: of lse, dlse, dsinks and the data of dbuffers, too, only
+ * whether they are NULL matters.
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, DRIVER_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_plan_backward(attnpress_handle *handle,
                                                        const attnpress_backward_args *args,
