@@ -143,11 +143,14 @@ def test_runner(tmp_path):
     assert done.returncode == 0 and "2.8.3+attnpress" in done.stdout
     done = python("-m", "attnpress.run", str(tmp_path / "none.py"))
     assert done.returncode == 1 and "there is no" in done.stderr
+    done = python("-m", "attnpress.run", "-m", "none.of_it")
+    assert done.returncode == 1 and done.stderr.endswith("there is no module none.of_it\n")
     assert python("-m", "attnpress.run").returncode == 2
 
 
 @needs_names
 def test_wheel_is_well_formed_the_same_each_time_and_shows_the_metadata(tmp_path):
+    assert "\n  shim         a wheel" in printed("-m", "attnpress", "--help")
     path = Path(printed("-m", "attnpress", "shim", "--out", str(tmp_path / "a")).strip())
     assert path.name == "flash_attn-2.8.3+attnpress-py3-none-any.whl"
     again = Path(printed("-m", "attnpress", "shim", "--out", str(tmp_path / "b")).strip())

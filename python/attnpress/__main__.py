@@ -1,15 +1,12 @@
 """python -m attnpress: the command-line tool, from beside this package or from a checkout's build.
-See `python -m attnpress --help`; `python -m attnpress doctor` says what is missing. Two commands
-are Python's own, and take --out FOLDER:
-
-    shim       writes a wheel that puts attnpress in flash-attn's place, and prints its path
-    hf-kernel  writes a folder that LOCAL_KERNELS takes, and prints its path
+See `python -m attnpress --help`; `python -m attnpress doctor` says what is missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -47,6 +44,11 @@ def hf_kernel(arguments: list[str]) -> None:
 
 
 _COMMANDS = {"shim": shim, "hf-kernel": hf_kernel}
+_OWN = """
+Of the Python package, with --out FOLDER:
+
+  shim         a wheel that puts attnpress in flash-attn's place
+  hf-kernel    a folder for LOCAL_KERNELS of Hugging Face's kernels"""
 
 
 def main() -> None:
@@ -56,6 +58,10 @@ def main() -> None:
     tool = find_tool()
     if tool is None:
         sys.exit(f"attnpress: {missing()}")
+    if sys.argv[1:] in (["-h"], ["--help"], ["help"]):
+        subprocess.run([str(tool), "--help"], env=environment(), check=True)
+        print(_OWN)
+        return
     sys.stdout.flush()
     os.execve(tool, [str(tool), *sys.argv[1:]], environment())
 

@@ -7,11 +7,21 @@ flash-attn is installed, which it refuses otherwise.
 
 from __future__ import annotations
 
+import importlib.util
 import runpy
 import sys
 from pathlib import Path
 
 from ._stand_in import install
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        return False
 
 
 def main() -> None:
@@ -33,6 +43,8 @@ def main() -> None:
         sys.exit(f"attnpress.run: {error}")
     sys.argv = arguments
     if is_module:
+        if not _is_module(arguments[0]):
+            sys.exit(f"attnpress.run: there is no module {arguments[0]}")
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     else:
         sys.path[0] = str(Path(arguments[0]).resolve().parent)
