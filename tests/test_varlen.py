@@ -587,3 +587,5 @@ def test_ready_schedule_changes_no_bit() -> None:
         attnpress.flash_attn_varlen_func(q, k, k, queries, keys, 10, 60, schedule=made[:-1])
     with pytest.raises(ValueError, match="no array is given"):
         attnpress.forward_schedule(10, 60)
+    with pytest.raises(ValueError, match="out is read-only"):
+        attnpress.forward_schedule(10, 60, cu_seqlens_q=queries, out=read_only(made))

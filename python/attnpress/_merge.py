@@ -8,7 +8,7 @@ from ctypes import POINTER, Structure, c_int32, c_int64, c_size_t, c_void_p, cas
 from typing import Any, TypeVar
 
 from . import _library as c
-from ._rows import declared
+from ._rows import check_writable, declared
 from ._strided import Arguments
 
 Array = TypeVar("Array")
@@ -119,9 +119,9 @@ def _give_lse(
     """Puts an lse with its strides into the struct."""
     given.check_array(name, value, "float32", rows)
     strides = tuple(given.library.strides(value))
+    if written:
+        check_writable(name, value)
     flags = getattr(value, "flags", None)
-    if written and flags is not None and not flags.writeable:
-        raise ValueError(f"{name} is read-only")
     readable = all(s >= 0 or n <= 1 for s, n in zip(strides, rows)) and (
         flags is None or flags.aligned
     )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from . import _library as c
 from ._ragged import checked_length
-from ._rows import declared
+from ._rows import check_writable, declared
 from ._strided import Arguments
 
 Array = TypeVar("Array", bound=Any)
@@ -89,6 +89,7 @@ def forward_schedule(
     group.schedule = arguments.numbers("out", out, "int32", (schedule_length(batch),))
     if (group.schedule or 0) != arguments.library.address(out):
         raise ValueError("out is not contiguous; a schedule is written where it lies")
+    check_writable("out", out)
     group.schedule_bytes = 4 * schedule_length(batch)
     args.ragged = addressof(group)
     arguments.library.run(_function(), args, first)

@@ -183,6 +183,12 @@ def check_same(
             )
 
 
+def check_writable(name: str, value: Any) -> None:
+    """ValueError for an array that is read-only; PyTorch's tensors never are."""
+    if not getattr(getattr(value, "flags", None), "writeable", True):
+        raise ValueError(f"{name} is read-only")
+
+
 # Of a value on the CPU, or on the current device: nothing is to be entered.
 _ON_CPU, _ON_GPU = contextlib.nullcontext(c.CPU), contextlib.nullcontext(c.CUDA)
 
@@ -288,8 +294,7 @@ class NumPy:
         for name, value in (*zip(names, inputs), ("out", out)):
             if isinstance(value, self.numpy.ma.MaskedArray):
                 raise TypeError(f"{name} is a masked array, whose mask would be lost")
-        if out is not None and not out.flags.writeable:
-            raise ValueError("out is read-only")
+        check_writable("out", out)
 
     def check_place(self, name: str, value: Any, x: Any) -> None:
         if isinstance(value, self.numpy.ma.MaskedArray):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _library as c
-from ._rows import library_of
+from ._rows import check_writable, library_of
 
 
 class Arguments:
@@ -59,8 +59,8 @@ class Arguments:
             wanted = "(total, heads, head_dim)" if ragged else "(batch, seqlen, heads, head_dim)"
             raise ValueError(f"{name} has shape {tuple(value.shape)}; it must be {wanted}")
         dtype = self.library.dtype(name, value)
-        if written and hasattr(value, "flags") and not value.flags.writeable:
-            raise ValueError(f"{name} is read-only")
+        if written:
+            check_writable(name, value)
         if 0 not in value.shape and not self._is_readable(value):
             if written:
                 raise ValueError(

@@ -15,7 +15,7 @@ from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
 from typing import Any, TypeVar
 
 from . import _library as c
-from ._rows import Library, declared, library_of, row_stride
+from ._rows import Library, check_writable, declared, library_of, row_stride
 
 Array = TypeVar("Array")
 """torch.Tensor or numpy.ndarray."""
@@ -123,8 +123,7 @@ def _run(library: Library, x: Any, w: Any, transposed: bool) -> Any:
         raise ValueError(f"x is {x.dtype}; float16 and bfloat16 are supported")
     if rows == 0 or n == 0:
         return x
-    if getattr(getattr(x, "flags", None), "writeable", True) is False:
-        raise ValueError("x is read-only")
+    check_writable("x", x)
     stride = row_stride(x.shape, library.strides(x))
     if stride is None:
         raise ValueError(
