@@ -125,8 +125,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         family = _family_asked_for(sys.argv[1:] if argv is None else argv)
         command = parser(family or families()[0])
-        options = command.parse_args(argv)
-        return _run(command, family_of(options.family or families()[0].name), options)
+        options, unknown = command.parse_known_args(argv)
+        family = family_of(options.family or families()[0].name)
+        if unknown:
+            axes = ", ".join(_option(axis) for axis in family.axes)
+            command.error(f"{unknown[0]} is not an option; of {family.name} there are {axes}")
+        return _run(command, family, options)
     except GeneratorError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
@@ -156,6 +160,10 @@ def _run(command: Parser, family: Family, options: argparse.Namespace) -> int:
             if getattr(options, name):
                 command.error(f"--{name} does not go with {_option(main_axis)}")
         return _press_on_demand(family, options)
+    if options.family is not None and not (options.list or options.out or options.only):
+        command.error(
+            f"--family needs --list, --out, --only, or an axis such as {_option(main_axis)}"
+        )
     if options.set is not None and not options.list and options.out is None:
         command.error("--set needs --list or --out: generated/ holds the default set")
     if options.out is not None and (options.list or options.check):

@@ -279,7 +279,9 @@ def test_on_the_command_line(checkout: Path) -> None:
     out = press("--family", "toy", "--columns", "64", "--tile", "r3", status=2)
     assert "tile r3 is not legal for toy_cols64_sm80: rows 3 is not 2, 4 or 8" in out
     assert "--scale needs --columns" in press("--family", "toy", "--scale", status=2)
-    assert "unrecognized arguments: --hdim" in press("--family", "toy", "--hdim", "64", status=2)
+    assert "--hdim is not an option; of toy there are --op, --columns" in press(
+        "--family", "toy", "--hdim", "64", status=2
+    )
     out = press("--family", "toys", "--list", status=2)
     assert out == ("python -m generator: family toys is unknown: it must be attention or toy\n")
     # The first family needs no naming; sets are of all.

@@ -1212,9 +1212,10 @@ def test_the_command_in_a_source_presses_that_source(tmp_path: Path) -> None:
         ("--check --out x", "--out does not go with --list or --check"),
         ("--only nothing*", 'nothing in the default set matches "nothing*"'),
         ("--list --only nothing*", 'nothing in the default set matches "nothing*"'),
-        ("--frobnicate", "unrecognized arguments: --frobnicate"),
-        ("extra", "unrecognized arguments: extra"),
-        ("--he", "unrecognized arguments: --he"),
+        ("--frobnicate", "--frobnicate is not an option; of attention there are --pass, --split"),
+        ("extra", "extra is not an option"),
+        ("--family matmul", "--family needs --list, --out, --only, or an axis such as --cols"),
+        ("--he", "--he is not an option"),
     ],
 )
 def test_bad_arguments(
