@@ -571,6 +571,33 @@ def test_spread_of_random_shapes(recorded: dict[str, Any]) -> None:
     assert columns[7].count(";") == 3 and "0.50 D 64 bf16 full S 512 (32 x 32 heads)" in columns[7]
 
 
+def test_the_table_of_the_readme() -> None:
+    """Is what the results beside it say, which its commands wrote."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text[text.index("## How fast") : text.index("## Without a GPU")]
+    (name,) = set(re.findall(r"--from (\S+)", section))
+    recorded = report.load(ROOT / name)
+    assert f"\n{recorded['command']}\n" in section
+    assert f"medians of {recorded['method']['rounds']} interleaved rounds" in section
+    cells = {
+        (str(cell["hdim"]), "causal" if cell["causal"] else "full", str(cell["seqlen_q"])): cell
+        for cell in recorded["cells"]
+    }
+    (head, _, *rows) = (
+        [*map(str.strip, line.split("|")[1:-1])]
+        for line in re.findall(r"^\|.*\|$", section, flags=re.MULTILINE)
+    )
+    lengths = [column.removeprefix("S ") for column in head[2:]]
+    assert len(rows) == 10 and len(lengths) == 4
+    for hdim, mask, *shown in rows:
+        for length, figures in zip(lengths, shown, strict=True):
+            cell = cells[hdim, mask, length]
+            ms = {peer: found["ms"]["median"] for peer, found in cell["results"].items()}
+            flash, cudnn = (ms[peer] / ms[OURS] for peer in ("flash2", "cudnn"))
+            speed = cell["flops"] / ms[OURS] * 1e-9
+            assert figures == f"{speed:.0f} ({flash:.2f}x, {cudnn:.2f}x)", (hdim, mask, length)
+
+
 def test_show_from_json(recorded: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
     pytest.importorskip("rich")
     path = tmp_path / "run.json"
