@@ -170,7 +170,7 @@ def test_numpy_no_keys_and_no_queries():
 
 def test_window_that_is_the_causal_mask():
     q, k, v = random_inputs(np.float32, 1, 40, 40, 2, 2, 64)
-    for window in [(-1, 0), [-1, 0]]:
+    for window in [(-1, 0), [-1, 0], np.array([-1, 0])]:
         out = attnpress.flash_attn_func(q, k, v, window_size=window)
         np.testing.assert_array_equal(out, attnpress.flash_attn_func(q, k, v, causal=True))
     out = attnpress.flash_attn_func(q, k, v, window_size=[-1, -1])
@@ -577,6 +577,9 @@ def bad_features():
     yield {"window_size": 5}, TypeError, r"window_size is 5; it must be a pair"
     yield {"softmax_scale": "x"}, TypeError, r"softmax_scale is 'x'; it must be positive, or None"
     yield {"softcap": "x"}, TypeError, r"softcap is 'x'; it must be a number"
+    yield {"softcap": "30"}, TypeError, r"softcap is '30'; it must be a number"
+    yield {"dropout_p": "0.1"}, TypeError, r"dropout_p is '0.1'; it must be a number"
+    yield {"window_size": np.ones(3, int)}, ValueError, r"window_size is array.*; two whole"
     yield {"dropout_p": "x"}, TypeError, r"dropout_p is 'x'; it must be a number"
     yield {"softcap": -1.0}, ValueError, r"softcap is -1.0; it must be positive"
     yield {"softcap": float("nan")}, ValueError, r"softcap is nan"

@@ -19,6 +19,7 @@ from ._scores import (
     probabilities,
     probability_of,
     softcap_of,
+    window_of,
 )
 
 Array = TypeVar("Array")
@@ -294,9 +295,9 @@ def flash_attn_func(
                 " which runs no snippet; call without return_attn_probs, or use forward()"
             )
         groups = _groups_of(adapter, request, q, k, v, softmax_scale)
-    elif softcap or window_size != (-1, -1):
-        if isinstance(window_size, list):
-            window_size = tuple(window_size)
+    elif softcap or window_size.__class__ is not tuple or window_size != (-1, -1):
+        if window_size.__class__ is not tuple:  # a list, an array
+            window_size = window_of(window_size)
         causal, groups = _without_tensors(bool(causal), window_size, softcap)
     result = adapter.forward(
         q, k, v, softmax_scale, causal, return_attn_probs, groups, bool(deterministic)

@@ -471,9 +471,11 @@ def error_of(status: int) -> Error:
 def real_number(name: str, value: Any) -> float:
     """An argument as a float; TypeError with its name where it is no number."""
     try:
-        return float(value)
+        if not isinstance(value, str):
+            return float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} is {value!r}; it must be a number") from None
+        pass
+    raise TypeError(f"{name} is {value!r}; it must be a number")
 
 
 def whole_number(name: str, value: Any) -> int:

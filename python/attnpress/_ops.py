@@ -17,8 +17,7 @@ import torch
 
 from . import _torch as direct
 from ._plan import dense_stride
-from ._scores import Request, groups_of, mask_of, probability_of, softcap_of
-from ._scores import _window_of as window_of
+from ._scores import Request, groups_of, mask_of, probability_of, softcap_of, window_of
 
 _NAMESPACE = "attnpress"
 IS_TRACED = True

@@ -78,7 +78,7 @@ def _whole(name: str, value: Any, least: int, allowed: str) -> int:
     return number
 
 
-def _window_of(window_size: Any) -> tuple[int, int]:
+def window_of(window_size: Any) -> tuple[int, int]:
     allowed = "two whole numbers are needed, each 0 keys or more, or -1 for all"
     try:
         sides = tuple(window_size)
@@ -98,7 +98,7 @@ def mask_of(
 ) -> tuple[bool, tuple[int, int, int, int] | None]:
     """Whether the mask is the causal one, and the window where it is neither that nor full. A
     causal window sees nothing behind the query."""
-    left, right = _window_of(window_size)
+    left, right = window_of(window_size)
     if causal:
         right = 0
     chunk = _whole("chunk", chunk, 0, "it must be the keys of a chunk, or 0 for no chunks")
