@@ -1,8 +1,8 @@
 /* Chooses into how many parts thread blocks of the backward pass divide the walks of a key head: those
  * that take the least time, counted in steps of walks until the last thread block has ended. A part's dk
- * and dv are fp32 in the workspace, and added up later. Parts have query heads each, or, in calls of few
- * rounds of thread blocks, equal steps of a key block's walk over all heads, and then the first key blocks
- * of each head may remain whole: as many as fill whole rounds.
+ * and dv are fp32 in the workspace, and added up later. Parts have query heads each, or equal steps of a
+ * key block's walk over all heads, and then the first key blocks of each head may remain whole: as many as
+ * fill whole rounds.
  *
  * It depends on shapes and the device's numbers, and remembers what it has worked out. */
 #include "attention/attention.h"
@@ -28,8 +28,10 @@ enum {
   SLOTS_MAX = 256,        /* SMs: most are of heads that take turns */
   TAIL_PERCENT = 20,      /* of one of the longest walks, that a call of more rounds ends late by */
   STEPS_PARTS_MAX = 48,   /* of equal steps, */
-  STEPS_LEAST = 8,        /* at least so many of the longest walk, */
-  STEPS_GAIN_PERCENT = 4  /* and what they have to gain over parts of heads */
+  STEPS_LEAST = 8,        /* at least so many of the longest walk; */
+  STEPS_ROUNDS_MAX = 60,  /* of key blocks, full mask; causal: FEW_ROUNDS; */
+  STEPS_KEPT_BYTES = 96 << 20, /* of all heads' rows that cost nothing: they take turns; */
+  STEPS_GAIN_PERCENT = 2       /* and what they have to gain over parts of heads, causal */
 };
 
 /** The walks of a call's thread blocks. */
@@ -158,13 +160,46 @@ static double steps_of_call(const walks *w, int32_t parts) {
   return sums + steps * steps_apart(w, parts);
 }
 
+/** Q, dO and the sum of dq of so many rows of all heads. */
+static int64_t bytes_of_heads(const walks *w, int64_t rows) {
+  const ap_problem *p = w->problem;
+  return w->units * ap_group_of(p) * rows * (6 * p->hdim + 2 * p->hdim_v);
+}
+
+/** Key blocks behind the whole ones walk over rows again that have left L2 since: half of what as many
+ * bytes of parts take, which are written as well. */
+static double steps_of_rows_again(const walks *w, int64_t whole_blocks) {
+  const ap_problem *p = w->problem;
+  const int is_full = p->mask == AP_ATTENTION_MASK_FULL;
+  const int64_t row_blocks = is_full ? w->row_blocks : rows_seeing(w, whole_blocks);
+  const int64_t bytes = bytes_of_heads(w, smaller(p->seqlen_q, row_blocks * w->block_m));
+  if (whole_blocks == 0 || bytes <= STEPS_KEPT_BYTES)
+    return 0;
+  return (double)(bytes - STEPS_KEPT_BYTES) * SUM_STEPS_PER_GB * 1e-9 / 2;
+}
+
+/** steps_apart() of parts of equal steps: all heads are walked over at once. */
+static double steps_apart_by_steps(const walks *w) {
+  const int64_t bytes = bytes_of_heads(w, w->problem->seqlen_q);
+  if (w->problem->mask == AP_ATTENTION_MASK_FULL || bytes <= STEPS_KEPT_BYTES)
+    return 1;
+  return 1 + APART_PERCENT * 0.01 * (double)(bytes - STEPS_KEPT_BYTES) / (double)bytes;
+}
+
 /** The same of parts of equal steps, behind so many whole key blocks of each head. */
 static double steps_by_steps(const walks *w, int32_t parts, int64_t whole_blocks) {
   const ap_problem *p = w->problem;
+  const int is_full = p->mask == AP_ATTENTION_MASK_FULL;
   const int64_t group = ap_group_of(p);
-  int64_t ends[SLOTS_MAX] = {0}, last = 0;
-  for (int64_t block = 0; block < w->key_blocks; ++block) {
-    const int is_full = p->mask == AP_ATTENTION_MASK_FULL;
+  int64_t ends[SLOTS_MAX] = {0}, last = 0, block = 0;
+  if (is_full) { /* whole walks take as long as one another */
+    const int64_t whole = whole_blocks * w->units;
+    for (int64_t i = 0; i < w->slots; ++i)
+      ends[w->slots - 1 - i] =
+          (whole / w->slots + (i < whole % w->slots)) * (group * w->row_blocks + steps_beside(1));
+    block = whole_blocks;
+  }
+  for (; block < w->key_blocks; ++block) {
     const int64_t walk = group * (is_full ? w->row_blocks : rows_seeing(w, block));
     const int64_t each = block < whole_blocks ? 1 : parts;
     for (int64_t i = 0; i < w->units * each; ++i) {
@@ -175,13 +210,8 @@ static double steps_by_steps(const walks *w, int32_t parts, int64_t whole_blocks
   }
   for (int64_t i = 0; i < w->slots; ++i)
     last = larger(last, ends[i]);
-  /* All heads are walked over at once. Zeros of dq's sum come before, and are read again. */
-  const int64_t row_bytes = 6 * p->hdim + 2 * p->hdim_v;
-  const int64_t bytes = w->units * group * p->seqlen_q * row_bytes;
-  const double apart = p->mask == AP_ATTENTION_MASK_FULL || bytes <= KEPT_BYTES
-                           ? 0
-                           : (double)(bytes - KEPT_BYTES) / (double)bytes;
-  return steps_of_sums(w, parts, whole_blocks) + (double)last * (1 + APART_PERCENT * 0.01 * apart);
+  return steps_of_sums(w, parts, whole_blocks) + steps_of_rows_again(w, whole_blocks) +
+         (double)last * steps_apart_by_steps(w);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -211,11 +241,12 @@ int64_t ap_most_part_rows(const ap_problem *problem, const ap_device *device,
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
-/** Whether a division into parts of equal steps is few enough thread blocks, and their parts have room. */
+/** Whether a division into parts of equal steps is few enough thread blocks that share a walk, and their
+ * parts have room. */
 static int has_room(const walks *w, int32_t parts, int64_t whole_blocks) {
-  const int64_t blocks = w->units * (whole_blocks + (w->key_blocks - whole_blocks) * parts);
+  const int64_t shared = w->units * (w->key_blocks - whole_blocks) * parts;
   return parts <= STEPS_PARTS_MAX && whole_blocks < w->key_blocks &&
-         blocks <= w->slots * FEW_ROUNDS &&
+         shared <= w->slots * FEW_ROUNDS &&
          ap_group_of(w->problem) * w->row_blocks >= (int64_t)parts * STEPS_LEAST &&
          ap_part_rows(w->problem, whole_blocks * w->block_n) * parts <= room_for_parts(w->problem);
 }
@@ -224,13 +255,16 @@ static int has_room(const walks *w, int32_t parts, int64_t whole_blocks) {
  * are those of so many rounds. */
 static ap_parts choose_by_steps(const walks *w, double least, ap_parts best) {
   const ap_problem *p = w->problem;
-  /* Parts of one walk are at several heads at once: L2 has to hold more than one. */
-  const int64_t head_bytes = p->seqlen_q * (6 * p->hdim + 2 * p->hdim_v);
-  if (w->slots > SLOTS_MAX || w->units * w->key_blocks > w->slots * FEW_ROUNDS ||
-      2 * head_bytes > KEPT_BYTES)
+  const int is_full = p->mask == AP_ATTENTION_MASK_FULL;
+  const int64_t most = is_full ? STEPS_ROUNDS_MAX : FEW_ROUNDS;
+  const int64_t last = w->units * w->key_blocks / w->slots;
+  if (w->slots > SLOTS_MAX || w->units * w->key_blocks > w->slots * most)
     return best;
-  least *= (100 - STEPS_GAIN_PERCENT) * 0.01;
-  for (int64_t rounds = 0; rounds < FEW_ROUNDS; ++rounds) {
+  /* Causal parts of one walk are at several heads at once: L2 has to hold more than one. */
+  if (!is_full && 2 * p->seqlen_q * (6 * p->hdim + 2 * p->hdim_v) > KEPT_BYTES)
+    return best;
+  least *= (100 - (is_full ? 0 : STEPS_GAIN_PERCENT)) * 0.01;
+  for (int64_t rounds = larger(0, last - FEW_ROUNDS + 1); rounds <= last; ++rounds) {
     const int64_t whole_blocks = rounds * w->slots / w->units;
     for (int32_t parts = 2; has_room(w, parts, whole_blocks); ++parts) {
       const double steps = steps_by_steps(w, parts, whole_blocks);
@@ -261,7 +295,7 @@ static ap_parts choose(const walks *w, int64_t most) {
 
 /* ---- What is remembered, in 16 bits ---------------------------------------------------------- */
 
-enum { MEMO_BY_STEPS = 0x8000, MEMO_PARTS = 0xfff, MEMO_ROUNDS_SHIFT = 12 };
+enum { MEMO_BY_STEPS = 0x8000, MEMO_PARTS = 0xfff, MEMO_STEPS = 0x3f, MEMO_ROUNDS_SHIFT = 6 };
 
 static uint16_t pack_parts(const walks *w, ap_parts parts) {
   if (!parts.by_steps)
@@ -273,8 +307,8 @@ static uint16_t pack_parts(const walks *w, ap_parts parts) {
 static ap_parts unpack_parts(const walks *w, uint16_t packed) {
   if (!(packed & MEMO_BY_STEPS))
     return (ap_parts){packed, 0, 0};
-  const int64_t rounds = packed >> MEMO_ROUNDS_SHIFT & 7;
-  return (ap_parts){packed & MEMO_PARTS, 1, (int32_t)(rounds * w->slots / w->units)};
+  const int64_t rounds = (packed & ~MEMO_BY_STEPS) >> MEMO_ROUNDS_SHIFT;
+  return (ap_parts){packed & MEMO_STEPS, 1, (int32_t)(rounds * w->slots / w->units)};
 }
 
 static uint64_t key_of(const ap_problem *p, const ap_launch *launch) {
