@@ -418,10 +418,12 @@ def _merged_rows(group: TileGroup, target: str | None) -> list[TileRow]:
         (*(variant[name] for name in names[:-1]), variant.tile_class) for variant in group.variants
     ]
     open_ = {*group.idle}
-    for place, (name, values) in enumerate(zip(names, zip(*parts), strict=True)):
-        # Of variants that differ in nothing else each has the same tile.
+    for name, values in zip(names, zip(*parts), strict=True):
+        # Of variants that differ in nothing else but what is open already each has the same tile:
+        # a class may follow from a feature, so that only one of the two can be left open.
         alike: dict[tuple, Tile] = {}
-        others = (part[:place] + part[place + 1 :] for part in parts)
+        kept = [at for at, other in enumerate(names) if other != name and other not in open_]
+        others = (tuple(part[at] for at in kept) for part in parts)
         if len(set(values)) > 1 and all(
             alike.setdefault(key, tile) == tile for key, tile in zip(others, tiles, strict=True)
         ):

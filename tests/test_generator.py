@@ -268,7 +268,7 @@ def test_a_warp_looks_up_no_more_pages_than_it_has_lanes() -> None:
     assert problems(dense, sized(dense, wide)) == []
     assert problems(paged, sized(paged, narrow)) == []
     assert problems(paged, sized(paged, wide)) == [
-        "block_n / warps_k is over 32: each lane looks up the page of one key"
+        "block_n / warps_k is over 32, of runs 64: lanes look up the pages of one key, or two"
     ]
 
 
@@ -485,6 +485,19 @@ def test_the_table_has_every_feature_of_a_group_whose_rows_name_one() -> None:
             assert tiles == {tile_of(variant)}, variant.stem
             found += 1
     assert found > 60
+
+
+def test_the_table_keeps_a_class_that_follows_from_a_feature() -> None:
+    """A row of tiles.toml for pages alone, which are a class of their own."""
+    rows = table(ATTENTION)
+    axes = {"pass": "fwd", "hdim": 64, "dtype": "bf16", "split": True, "decode": True, "runs": True}
+    tiles = set()
+    for sequences in ATTENTION.axis("sequences").domain:
+        variant = make_any_variant(ATTENTION, **axes, sequences=sequences, arch=80)
+        first = next(row for row in rows if row.target in ("sm_90", None) and row.matches(variant))
+        assert first.tile == tile_of(variant, target="sm_90"), variant.stem
+        tiles.add(first.tile)
+    assert len(tiles) == 2
 
 
 @pytest.fixture(scope="module")

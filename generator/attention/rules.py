@@ -526,8 +526,10 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
             "warps with keys of their own need head dims up to 256: a warp copies a row at a time",
         ),
         (
-            tile.warps_k == 1 or variant.sequences != "paged" or tile.block_n // tile.warps_k <= 32,
-            "block_n / warps_k is over 32: each lane looks up the page of one key",
+            tile.warps_k == 1
+            or variant.sequences != "paged"
+            or tile.block_n // tile.warps_k <= (64 if variant.runs else 32),
+            "block_n / warps_k is over 32, of runs 64: lanes look up the pages of one key, or two",
         ),
         (tile.threads <= 1024, f"{tile.threads} threads are more than 1024"),
         (tile.stages >= 2, "stages is less than 2"),
