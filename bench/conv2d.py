@@ -27,7 +27,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 from attnpress import conv2d as cv
-from bench.timing import device_name, medians
+from bench.timing import device_name, graph_medians, medians
 
 CALLS = 10  # of a graph
 LAYERS = (  # channels, lines and columns, filters, filter, stride
@@ -134,26 +134,11 @@ def contenders_of(
     return result
 
 
-def graph_of(calls: list):
-    """CALLS calls in turn, to be replayed."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # what is chosen or compiled on first use is so before
-        for call in calls:
-            call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for i in range(CALLS):
-            calls[i % len(calls)]()
-    return graph.replay
-
-
 def times_of(calls: dict, rounds: int, eager: bool) -> dict[str, float]:
     """Microseconds of a call of each."""
     if eager:
         return medians(calls, CALLS, rounds)
-    found = medians({name: [graph_of(each)] for name, each in calls.items()}, 1, rounds)
-    return {name: time / CALLS for name, time in found.items()}
+    return graph_medians(calls, CALLS, rounds)
 
 
 def main() -> None:

@@ -3,7 +3,8 @@
 
 Each line is a shape: TB/s of a device-to-device copy, of PyTorch and of attnpress (bytes of x and
 y, or of x, dy and dx, over the median of interleaved rounds), and attnpress over the other two.
-Buffers rotate, so that a tensor of 64 MB does not stay in the L2 cache."""
+Buffers rotate, so that a tensor of 64 MB does not stay in the L2 cache. PyTorch and attnpress
+replay CUDA graphs of some calls: no host is too slow for their kernels. Copies are called."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 from attnpress import layernorm as ln
-from bench.timing import device_name, medians
+from bench.timing import device_name, graph_medians
 
 COLUMNS = (64, 100, 128, 256, 768, 1000, 1024, 2048, 4096, 5000, 8192, 12288, 16384, 32768, 65536)
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
@@ -78,7 +79,7 @@ def measure(
     rows = max(1, megabytes * 2**20 // (size * columns))
     small = megabytes < 200
     contenders = contenders_of(rows, columns, dtype, param_dtype, backward, rms, 4 if small else 2)
-    times = medians(contenders, 12 if small else 4, rounds)
+    times = graph_medians(contenders, 12 if small else 4, rounds, eager=["copy"])
     bytes_ = rows * columns * size * (3 if backward else 2)
     read = {name: bytes_ / time * 1e-6 for name, time in times.items()}
     read["copy"] = rows * columns * size * 2 / times["copy"] * 1e-6
