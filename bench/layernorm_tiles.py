@@ -103,6 +103,8 @@ def walkers(variant: Variant, tile: Tile, rows: int, columns: int, sms: int) -> 
         multiple = -(-ODD_PERIOD // groups)
         blocks = max(blocks // multiple, 1) * multiple
     steps, multiple = -(-rows // groups), 1
+    if rules.is_direct(variant):
+        return steps
     if tile.rounds:
         multiple = max(min(steps // (blocks * tile.rounds), MULTIPLE_MAX), 1)
     if cluster > 1 and variant.dtype == "fp32" and columns % 4 != 0 and blocks >= 4:

@@ -21,6 +21,7 @@ typedef struct shape {
   int32_t dtype, param_dtype;
   int backward, rms, more, mixed, in_place; /* more: residual or dsum; mixed: rows begin anywhere */
   int apart;                                /* whole vectors lie between rows */
+  double mean;                              /* of x; 0: a half */
 } shape;
 
 typedef struct memory {
@@ -143,7 +144,10 @@ static void open_call(call *k, const shape *s) {
                                    (OFFSET + i) * k->size);
     if (!is_output(s, i))
       rows_fill(k->matrix[i].host + offset_of(k, i), s->rows, s->columns, k->stride[i], s->dtype,
-                i == X ? 0.5 : 0.0, 1.0, (uint64_t)(i + 1));
+                i != X           ? 0.0
+                : s->mean != 0.0 ? s->mean
+                                 : 0.5,
+                1.0, (uint64_t)(i + 1));
   }
   open_vectors(k);
   describe(k);
@@ -305,12 +309,12 @@ static void test_table(void) {
 /* Rows of 16 bits without gaps that begin anywhere, more of them than blocks have at a time. */
 static void test_odd_rows(void) {
   static const shape shapes[] = {
-      {30000, 101, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0},
-      {30000, 100, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 1, 1, 0, 1, 0},
-      {6000, 1001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 1, 0, 0, 0},
-      {12000, 100, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 1, 0},
-      {12000, 101, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0},
-      {3000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0},
+      {30000, 101, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0, 0},
+      {30000, 100, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 1, 1, 0, 1, 0, 0},
+      {6000, 1001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 1, 0, 0, 0, 0},
+      {12000, 100, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 1, 0, 0},
+      {12000, 101, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0, 0},
+      {3000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
     test_shape(&shapes[i], "odd rows without gaps");
@@ -363,17 +367,44 @@ static void test_rows_in_rings(void) {
   }
 }
 
+/* Rows that are read straight into registers, where the device's kernels have such: of each class the least
+ * and the most columns, and a few between; few rows and many, of long ones those that are many alone;
+ * values about 0 and far from it. */
+static void test_direct_rows(void) {
+  static const int64_t classes[] = {224,  256,  320,  384,  448,   512,   640,   768,  896,  1024,
+                                    1280, 1536, 1792, 1984, 2048,  2560,  3072,  3584, 3968, 4096,
+                                    5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
+  const int count = (int)(sizeof classes / sizeof *classes);
+  for (int n = 0; n < 6 * (count - 1); ++n) {
+    const int class = n / 6 + 1, place = n % 6; /* from the least to the most columns */
+    const int64_t least = classes[class - 1] - 6, most = classes[class] - 7;
+    const int64_t c = least + (most - least) * place / 5;
+    const int few = (n + class) % 2;
+    const shape s = {.rows = few ? 1 + n % 9 : 5 + 1000000 / c,
+                     .columns = c % 8 == 0 ? c + 1 : c,
+                     .dtype = 1 + n / 2 % 2,
+                     .param_dtype = 1 + n / 4 % 2,
+                     .rms = n / 3 % 2,
+                     .mean = place == 1   ? 40.0
+                             : place == 4 ? -7.0
+                                          : 0.0};
+    test_shape(&s, "rows read directly");
+  }
+  const shape many = {2150, 28601, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0};
+  test_shape(&many, "many long rows read directly");
+}
+
 /* Rows that a cluster shares where the device has some, more of them than clusters have at a time. */
 static void test_long_rows(void) {
   static const shape shapes[] = {
-      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0},
-      {130, 65536, ATTNPRESS_FP16, ATTNPRESS_FP32, 0, 1, 1, 0, 1, 0},
-      {300, 16384, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 1, 0, 0, 0},
-      {300, 20000, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0},
-      {150, 49152, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 0},
-      {150, 32768, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0},
-      {100, 65536, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0},
-      {100, 60000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
+      {130, 65536, ATTNPRESS_FP16, ATTNPRESS_FP32, 0, 1, 1, 0, 1, 0, 0},
+      {300, 16384, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 1, 0, 0, 0, 0},
+      {300, 20000, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0, 0},
+      {150, 49152, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 0, 0},
+      {150, 32768, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
+      {100, 65536, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0, 0},
+      {100, 60000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
     test_shape(&shapes[i], "long rows");
@@ -495,13 +526,13 @@ static void test_side_streams(void) {
 
 static void test_all_repeats(void) {
   static const shape repeated[] = {
-      {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0, 0},
-      {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0, 0},
-      {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0, 0},
-      {9000, 50, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 0, 0},
-      {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0},
-      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0},
-      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0},
+      {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0, 0, 0},
+      {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0, 0, 0},
+      {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0, 0, 0},
+      {9000, 50, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 0, 0, 0},
+      {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i)
     test_repeats(&repeated[i]);
@@ -517,6 +548,7 @@ static void tests(void) {
   run_part("odd", test_odd_rows);
   run_part("packed", test_packed_rows);
   run_part("rings", test_rows_in_rings);
+  run_part("direct", test_direct_rows);
   run_part("long", test_long_rows);
   run_part("side_stream", test_side_streams);
   run_part("repeats", test_all_repeats);

@@ -583,11 +583,69 @@ static void test_launch_rows_in_rings(void **state) {
   attnpress_destroy(handle);
 }
 
+/* Rows that begin anywhere, one after the other, whose parameters are there at multiples of 16 bytes, are
+ * read straight into registers where such a class has room; long ones if they are many. */
+static void test_launch_direct_rows(void **state) {
+  static const struct {
+    int64_t columns, stride;
+    uintptr_t x, y, weight, bias;
+    int32_t rms, params, rows;
+    const char *symbol;
+  } rows[] = {
+      {1001, 1001, 0x10000, 0x2000000, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_direct_cols1024_bf16_wbf16_sm90"},
+      {1017, 1017, 0x10000, 0x2000000, 0x50000, 0x60000, 0, ATTNPRESS_FP16, 100,
+       "layernorm_fwd_direct_cols1024_bf16_wfp16_sm90"},
+      {1018, 1018, 0x10000, 0x2000000, 0x50010, 0x60010, 0, 0, 100,
+       "layernorm_fwd_direct_cols1280_bf16_wbf16_sm90"},
+      {1001, 1001, 0x10000, 0x2000000, 0x50000, 0, 1, 0, 100,
+       "layernorm_fwd_rms_direct_cols1024_bf16_wbf16_sm90"},
+      {1001, 1001, 0x10000, 0x2000000, 0x50000, 0x60000, 1, 0, 100,
+       "layernorm_fwd_rms_cut_cols1024_bf16_wbf16_sm90"},
+      {1001, 1001, 0x10000, 0x2000000, 0, 0, 1, 0, 100,
+       "layernorm_fwd_rms_cut_cols1024_bf16_wbf16_sm90"},
+      {1001, 1001, 0x10000, 0x2000000, 0x50000, 0, 0, 0, 100,
+       "layernorm_fwd_cut_cols1024_bf16_wbf16_sm90"},
+      {1001, 1001, 0x10000, 0x2000000, 0, 0x60000, 0, 0, 100,
+       "layernorm_fwd_cut_cols1024_bf16_wbf16_sm90"},
+      {1001, 1001, 0x10000, 0x2000000, 0x50002, 0x60000, 0, 0, 100,
+       "layernorm_fwd_cut_cols1024_bf16_wbf16_sm90"},
+      {1001, 1001, 0x10000, 0x2000000, 0x50000, 0x60008, 0, 0, 100,
+       "layernorm_fwd_cut_cols1024_bf16_wbf16_sm90"},
+      {1001, 1003, 0x10000, 0x2000000, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
+      {1001, 1001, 0x10000, 0x10000, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
+      {30001, 30001, 0x10000, 0x2000000, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_cut_cols32768_bf16_wbf16_sm90"},
+      {30001, 30001, 0x10000, 0x20000000, 0x50000, 0x60000, 0, 0, 5000,
+       "layernorm_fwd_direct_cols32768_bf16_wbf16_sm90"},
+  };
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_layernorm_args args = legal_forward();
+    args.columns = rows[i].columns;
+    args.rows = rows[i].rows;
+    args.param_dtype = rows[i].params;
+    args.rms = rows[i].rms;
+    args.mean = rows[i].rms ? NULL : args.mean;
+    args.x = (const void *)rows[i].x;
+    args.y = (void *)rows[i].y;
+    args.weight = (const void *)rows[i].weight;
+    args.bias = (const void *)rows[i].bias;
+    args.x_row_stride = args.y_row_stride = rows[i].stride;
+    assert_ok(attnpress_layernorm(handle, &args, NULL));
+    assert_string_equal(cuda->launch[i].symbol, rows[i].symbol);
+  }
+  attnpress_destroy(handle);
+}
+
 /* What walks over packed rows goes on by an even number of rows, or has one round of them, so that they
  * begin at the same element of a word, and over cut rows by as many as a vector has elements, of a
- * vector; every one has room for its columns. */
+ * vector; none walks over rows that are read straight; every one has room for its columns. */
 static void test_packed_steps(void **state) {
-  int packed = 0, cut = 0;
+  int packed = 0, cut = 0, direct = 0;
   (void)state;
   for (int i = 0; i < 20000; ++i) {
     const int64_t rows = 1 + i * 7919 % 90000, columns = 1 + i * 37 % 66000;
@@ -597,6 +655,8 @@ static void test_packed_steps(void **state) {
                                                {.data = (void *)0x2000000, .stride = columns}},
                                     .rows = rows,
                                     .columns = columns,
+                                    .weight = i % 2 ? (void *)0x4000000 : NULL,
+                                    .bias = i % 2 && i % 5 ? (void *)0x6000000 : NULL,
                                     .rms = i % 5 == 0,
                                     .dtype = dtypes[i % 3],
                                     .param_dtype = dtypes[i / 3 % 3]};
@@ -613,13 +673,18 @@ static void test_packed_steps(void **state) {
       assert_true(columns + edges <= cols && columns + edges > cols * 2 / 3);
       ++cut;
     }
+    if (l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT) { /* each row once */
+      assert_true(step >= rows && step - ap_layernorm_block_rows(&l->tile) < rows);
+      assert_true(columns + 7 <= cols && columns + 7 > cols * 4 / 5);
+      ++direct;
+    }
     if (l->variant.axis[AP_LAYERNORM_ROWS] != AP_LAYERNORM_ROWS_PACKED)
       continue;
     assert_true(step % 2 == 0 || step >= rows);
     assert_true(columns <= cols + (i % 3 == 2 ? 0 : 7));
     ++packed;
   }
-  assert_true(packed > 500 && cut > 5000);
+  assert_true(packed > 500 && cut > 5000 && direct > 500);
 }
 
 /* Blocks that walk over odd rows go on by a multiple of eight rows, or have one round of them. */
@@ -1013,6 +1078,7 @@ int main(void) {
       TEST(test_launch_forward),
       TEST(test_launch_odd_rows),
       TEST(test_launch_packed_rows),
+      TEST(test_launch_direct_rows),
       TEST(test_launch_rows_in_rings),
       TEST(test_packed_steps),
       TEST(test_odd_steps),

@@ -31,6 +31,9 @@ BULK_SHORT_ROW_VECTORS = 384  # so many
 BULK_WIDE_VECTORS, BULK_SHORT_WIDE_VECTORS = 4, 3
 BULK_LONG_ROW_VECTORS = 1280  # rows of more have two places
 BULK_SLOTS = 8  # places of a ring, at the most
+# Rows that are read straight into registers: threads of an SM, warps of its blocks where a warp or
+# less has a row, and the most that share one.
+DIRECT_SM_THREADS, DIRECT_WARPS, DIRECT_ROW_WARPS = 1024, 8, 16
 CLUSTER_ARCH = 90
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
 CLUSTER_SPARE = 28  # registers that the rule leaves
@@ -97,6 +100,11 @@ def is_bulk(variant: Variant) -> bool:
     return variant.rows in ("bulk", "cut")
 
 
+def is_direct(variant: Variant) -> bool:
+    """Whether rows that begin anywhere are read straight into registers."""
+    return variant.rows == "direct"
+
+
 def bulk_warps(tile: Tile) -> int:
     """Warps that share a row which comes to their rings."""
     return max(tile.row_threads // WARP, 1)
@@ -121,7 +129,7 @@ def _bulk_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
-    if not tile.row_threads:
+    if not tile.row_threads or is_direct(variant):
         return 0
     if is_bulk(variant):
         return _bulk_smem_bytes(variant, tile)
@@ -184,6 +192,8 @@ def held_registers(variant: Variant, tile: Tile) -> int:
         words = elements * (4 if wide else 2) // 4
         each = -(-bulk_vectors(variant, tile) // min(tile.row_threads, WARP))
         return each * (4 + 2 * words)
+    if is_direct(variant):
+        return 4 * -(-row_vectors(variant) // tile.row_threads)
     if is_packed(variant):
         elements = 4 // element_bytes(variant)
         parameter = max(elements * (4 if variant.params == "fp32" else 2) // 4, 1)
@@ -230,6 +240,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _packed_problems(variant, tile)
     if is_bulk(variant):
         return _bulk_problems(variant, tile)
+    if is_direct(variant):
+        return _direct_problems(variant, tile)
     if tile.piece:
         return ["pieces of rows without gaps are the copy engine's"]
     if is_odd(variant):
@@ -375,6 +387,28 @@ def _bulk_problems(variant: Variant, tile: Tile) -> list[str]:
         (registers_left(variant, tile) >= 0, "a thread has too few registers"),
         (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
         (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _direct_problems(variant: Variant, tile: Tile) -> list[str]:
+    checks = (
+        (
+            tile.row_threads == threads(tile)
+            or tile.row_threads == WARP
+            or (tile.row_threads in (8, 16) and tile.warps % 8 == 0),
+            "a block has a row, a warp has one, or the warps of a block have rows of eight places",
+        ),
+        (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (
+            row_vectors(variant) * 4 // 5 >= tile.row_threads,
+            "a row leaves a thread without a vector",
+        ),
+        (not tile.slots, "a row is read into registers"),
+        (not tile.packed and not tile.piece, "each row is read by itself"),
+        (not _has_fields_of_aligned_rows(tile), "a block keeps nothing from row to row"),
+        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
+        (tile.smem_bytes == 0, f"smem_bytes is {tile.smem_bytes}, not 0"),
     )
     return [sentence for holds, sentence in checks if not holds]
 
@@ -527,6 +561,25 @@ def _bulk_tile(variant: Variant) -> Tile:
     return tile
 
 
+def _direct_tile(variant: Variant) -> Tile:
+    """Eight lanes, sixteen or a warp a row, as many as leave a thread five vectors or seven; or
+    warps that leave it four, up to DIRECT_ROW_WARPS. Many blocks hide that each waits for its
+    rows."""
+    vectors = row_vectors(variant)
+    lanes = 8 if vectors <= 8 * 5 else 16 if vectors <= 16 * 7 else WARP
+    warps = 1 if vectors <= WARP * 5 else min(-(-vectors // (4 * WARP)), DIRECT_ROW_WARPS)
+    block = DIRECT_WARPS if warps == 1 else warps
+    return sized(
+        variant,
+        make_tile(
+            family(),
+            warps=block,
+            row_threads=lanes if warps == 1 else warps * WARP,
+            blocks=max(DIRECT_SM_THREADS // (block * WARP), 1),
+        ),
+    )
+
+
 def fill(variant: Variant) -> Tile:
     """The rule's tile. bench/NOTES.md has the measurements."""
     if not is_held(variant):
@@ -535,6 +588,8 @@ def fill(variant: Variant) -> Tile:
         return _packed_tile(variant)
     if is_bulk(variant):
         return _bulk_tile(variant)
+    if is_direct(variant):
+        return _direct_tile(variant)
     if is_odd(variant):
         return _odd_tile(variant)
     if is_shared(variant):

@@ -164,6 +164,12 @@ static attnpress_status prefer_kernel_of_rings(const ap_layernorm_problem *p,
   return ATTNPRESS_OK;
 }
 
+/** Whether weight, and of layer norm bias, are there, at multiples of a vector, and nothing else is. */
+static int has_whole_parameters(const ap_layernorm_problem *p) {
+  return p->weight != NULL && (p->bias == NULL) == (p->rms != 0) &&
+         (uintptr_t)p->weight % VECTOR_BYTES == 0 && (uintptr_t)p->bias % VECTOR_BYTES == 0;
+}
+
 static int32_t field(const ap_launch *launch, int32_t which) {
   return launch->tile.field[which];
 }
@@ -181,6 +187,23 @@ int64_t ap_layernorm_block_rows(const ap_tile *tile) {
                                  : 1);
   const int32_t row_threads = tile->field[AP_LAYERNORM_TILE_ROW_THREADS];
   return row_threads == 0 || row_threads > tile->threads ? 1 : tile->threads / row_threads;
+}
+
+/** Takes the kernel that reads rows straight into registers, in place of another, if there is one of the
+ * class, and the rows are so many rounds of the blocks that run at a time as its tile says. */
+static attnpress_status prefer_direct_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                             ap_launch *launch) {
+  ap_launch direct;
+  int fits;
+  FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_DIRECT,
+                         first_class(p->columns + ODD_EDGES), &direct, &fits));
+  if (!fits)
+    return ATTNPRESS_OK;
+  const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&direct.tile));
+  const int64_t at_once = (int64_t)device->sm_count * field(&direct, AP_LAYERNORM_TILE_BLOCKS);
+  if (steps <= INT32_MAX && steps >= at_once * field(&direct, AP_LAYERNORM_TILE_ROUNDS))
+    *launch = direct;
+  return ATTNPRESS_OK;
 }
 
 /** A thread block for every row. */
@@ -229,6 +252,8 @@ static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch)
 static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device,
                           const ap_launch *launch) {
   const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile));
+  if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT)
+    return steps; /* none walks */
   const int32_t rounds = field(launch, AP_LAYERNORM_TILE_ROUNDS);
   int64_t at_once = walkers_at_once(device, launch), multiple = 1;
   if (rounds > 0)
@@ -263,6 +288,8 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
   if (has_packed_rows(p)) {
     FORWARD_IF(prefer_packed_kernel(p, device, launch));
     FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_CUT, launch));
+    if (has_whole_parameters(p))
+      FORWARD_IF(prefer_direct_kernel(p, device, launch));
   } else if (has_whole_rows(p)) {
     FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_BULK, launch));
   }
@@ -379,6 +406,8 @@ static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_de
   int fits = 0;
   for (int32_t class = 0; class < end && (class <= last_class || (class <= room && !fits));
        ++class) {
+    RETURN_IF(plan->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
+              "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
     FORWARD_IF(find_kernel(p, device, pass, rows, class, &plan->launch[plan->count], &fits));
     plan->count += fits;
   }
@@ -388,14 +417,16 @@ static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_de
 static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_device *device,
                                       int32_t pass, int32_t last_class, ap_launches *plan) {
   static const int32_t moved[] = {AP_LAYERNORM_ROWS_BULK, AP_LAYERNORM_ROWS_CUT,
-                                  AP_LAYERNORM_ROWS_PACKED};
+                                  AP_LAYERNORM_ROWS_DIRECT, AP_LAYERNORM_ROWS_PACKED};
   const int32_t all = classes()->count;
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, all, plan));
   /* Rows that the copy engine moves have another kernel, too, that of the last class here. */
   const int32_t room = first_class(plan->launch[plan->count - 1].variant.axis[AP_LAYERNORM_COLS]);
   for (size_t i = 0; pass == AP_LAYERNORM_PASS_FWD && i < sizeof moved / sizeof *moved; ++i)
-    FORWARD_IF(range_of_rows(p, device, pass, moved[i],
-                             last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT), room, plan));
+    FORWARD_IF(range_of_rows(
+        p, device, pass, moved[i],
+        last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT || moved[i] == AP_LAYERNORM_ROWS_DIRECT),
+        room, plan));
   return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_class, all, plan);
 }
 

@@ -40,6 +40,7 @@ typedef struct layernorm_shape {
   int special;    /* one row holds a NaN */
   int blocks;     /* of kernels that walk over rows, or that share them */
   float mean;     /* of x */
+  int no_bias;    /* weight alone */
 } layernorm_shape;
 
 static int32_t pass_of(const kernel *k) {
@@ -75,6 +76,11 @@ static int is_cut(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_CUT;
 }
 
+/* Rows of this kind that come to no ring. */
+static int is_direct(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT;
+}
+
 /* Elements of a vector but one: columns that a cut row has less than its class. */
 static int64_t cut_edges(const kernel *k) {
   return VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) - 1;
@@ -82,7 +88,7 @@ static int64_t cut_edges(const kernel *k) {
 
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
-  if (is_cut(k))
+  if (is_cut(k) || is_direct(k))
     return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
@@ -91,17 +97,18 @@ static int64_t most_columns(const kernel *k) {
   return is_odd(k) ? takes + ODD_EDGES : takes;
 }
 
-/* Columns that the library gives a kernel at least: of rows that come to a ring, more than the class below
- * has. */
+/* Columns that the library gives a kernel at least: of rows that come to a ring, or straight to registers,
+ * more than the class below has. */
 static int64_t least_columns(const kernel *k) {
   const ap_set *classes = &ap_families[AP_FAMILY_LAYERNORM]->axes[AP_LAYERNORM_COLS].domain;
   int64_t below = 0;
-  if (!is_bulk(k) && !is_cut(k))
+  if (!is_bulk(k) && !is_cut(k) && !is_direct(k))
     return 1;
   for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
     below = classes->values[i];
-  return below + (is_cut(k) ? 1 - cut_edges(k)
-                            : VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
+  return below + (!is_bulk(k)
+                      ? 1 - cut_edges(k)
+                      : VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
 }
 
 /* Blocks that walk: those of odd rows, ODD_PERIOD rows further each time, of packed ones an even
@@ -185,7 +192,7 @@ static void open_vectors(call *c, const layernorm_shape *s, uint64_t seed) {
   const int32_t dtype = c->c.param_dtype;
   const int64_t offset = s->parameters == 2 ? ap_element_bytes(dtype) : 0;
   const int reduces = c->pass == AP_LAYERNORM_PASS_BWD_REDUCE;
-  for (int i = WEIGHT; i <= BIAS && s->parameters; ++i) {
+  for (int i = WEIGHT; i <= (s->no_bias ? WEIGHT : BIAS) && s->parameters; ++i) {
     c->vector[i] =
         take_memory(&c->memory[MATRICES + i], s->columns * ap_element_bytes(dtype), offset);
     rows_fill(c->vector[i], 1, s->columns, s->columns, dtype, i == WEIGHT ? 1.0 : 0.0, 0.5,
@@ -391,7 +398,9 @@ static int launch(const kernel *k, const call *c, char *report) {
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
     l.call = call_forward;
-    if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
+    if (is_direct(k))
+      l.blocks = (unsigned)by_rows;
+    else if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
       l.blocks = (unsigned)(by_rows < c->parts ? by_rows : c->parts) * cluster;
   } else if (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE) {
     l.args = &reduce;
@@ -525,14 +534,18 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
                        .special = row->special && pass_of(k) == AP_LAYERNORM_PASS_FWD,
                        .blocks = row->blocks > 0 ? row->blocks : 1,
                        .mean = row->mean};
-  if (is_bulk(k) || is_cut(k)) {
+  if (is_bulk(k) || is_cut(k) || is_direct(k)) {
     const int64_t least = least_columns(k), given = least + (most - least) * row->sixteenths / 16;
     s.columns = given + row->more_columns < most ? given + row->more_columns : most;
     s.columns = s.columns > least ? s.columns : least;
   }
-  if (is_packed(k) || is_cut(k)) { /* it is given no others */
+  if (is_packed(k) || is_cut(k) || is_direct(k)) { /* it is given no others */
     s.layout = PACKED;
     s.in_place = s.more = 0;
+  }
+  if (is_direct(k)) { /* nor these */
+    s.parameters = 1;
+    s.no_bias = k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
   }
   if (is_bulk(k)) { /* nor these */
     s.layout = s.layout == PACKED ? PACKED : VECTORS_APART;
@@ -643,10 +656,14 @@ int emulate_run_layernorm(int argc, char **argv) {
   char text[RANGE_BYTES];
   layernorm_error error = {0};
   int failed = -1;
+  s.no_bias = is_direct(&k) && k.variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
   if (k.variant.family != AP_FAMILY_LAYERNORM || s.columns > most_columns(&k))
     snprintf(report, sizeof report, "%s takes no %lld columns", k.stem, (long long)s.columns);
-  else if ((is_packed(&k) || is_cut(&k)) && (s.layout != PACKED || s.in_place || s.more))
+  else if ((is_packed(&k) || is_cut(&k) || is_direct(&k)) &&
+           (s.layout != PACKED || s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes packed rows of another matrix alone", k.stem);
+  else if (is_direct(&k) && !s.parameters)
+    snprintf(report, sizeof report, "%s takes rows with parameters alone", k.stem);
   else if (s.columns < least_columns(&k))
     snprintf(report, sizeof report, "%s takes no less than %lld columns", k.stem,
              (long long)least_columns(&k));

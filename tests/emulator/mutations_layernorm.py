@@ -17,6 +17,7 @@ BWD_ODD = "templates/layernorm/layernorm_bwd_odd.cu.j2"
 ODD_ROWS = "templates/layernorm/parts/odd_rows.cu.j2"
 FWD_PACKED = "templates/layernorm/layernorm_fwd_packed.cu.j2"
 FWD_BULK = "templates/layernorm/layernorm_fwd_bulk.cu.j2"
+FWD_DIRECT = "templates/layernorm/layernorm_fwd_direct.cu.j2"
 FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
 CLUSTER_ROWS = "templates/layernorm/parts/cluster_rows.cu.j2"
@@ -65,6 +66,10 @@ KERNELS = [
     ("layernorm_fwd_cut_cols3072_bf16_wbf16_sm90", "w2t64c2"),
     ("layernorm_fwd_cut_cols3072_fp16_wfp16_sm90", "w4t64c2"),
     ("layernorm_fwd_rms_cut_cols3072_fp16_wbf16_sm90", "w4t128c3"),
+    ("layernorm_fwd_direct_cols896_bf16_wbf16_sm90", "w2t32"),
+    ("layernorm_fwd_direct_cols2048_fp16_wbf16_sm90", "w2t64"),
+    ("layernorm_fwd_rms_direct_cols10240_bf16_wbf16_sm90", "w10t320"),
+    ("layernorm_fwd_direct_cols640_fp16_wfp16_sm90", "w8t16b2"),
     ("layernorm_fwd_cut_cols96_bf16_wbf16_sm90", "w2t4c2"),
     ("layernorm_fwd_cut_cols160_fp16_wfp16_sm90", "w2t8c3"),
     ("layernorm_fwd_rms_cut_cols512_bf16_wfp16_sm90", "w2t32c2"),
@@ -1228,5 +1233,95 @@ MUTATIONS = [
         RING_ROWS,
         "squares += told[other].y",
         "squares += told[0].y",
+    ),
+    Mutation(
+        "no barrier: warps of a row read directly have told",
+        FWD_DIRECT,
+        "  // All threads arrive and wait: the warps have told what they have of the row.\n"
+        "  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: parameters' ends of rows read directly",
+        FWD_DIRECT,
+        "  // All lanes arrive and wait: the ends of the parameters are there.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: the ends of a row read directly",
+        FWD_DIRECT,
+        "  // All lanes arrive and wait: what is at the row's ends is there.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "a row read directly is read beyond the matrix",
+        FWD_DIRECT,
+        "cut.vectors - beyond : 0",
+        "cut.vectors : 0",
+    ),
+    Mutation(
+        "the last vector of the last row read directly is nothing",
+        FWD_DIRECT,
+        "x[i] = load_first_elements(from + at * 16, cut.end)",
+        "x[i].x = 0",
+    ),
+    Mutation(
+        "elements before a row read directly count",
+        FWD_DIRECT,
+        "choose_bits(mask_elements(cut.odd), fill, x[0])",
+        "x[0]",
+    ),
+    Mutation(
+        "elements behind a row read directly count",
+        FWD_DIRECT,
+        "choose_bits(mask_elements(cut.end), x[i], fill)",
+        "x[i]",
+    ),
+    Mutation(
+        "elements before a row read directly are stored",
+        FWD_DIRECT,
+        "place < ELEMENTS && place >= odd",
+        "place < ELEMENTS",
+    ),
+    Mutation(
+        "elements behind a row read directly are stored",
+        FWD_DIRECT,
+        "place - ELEMENTS < cut.end",
+        "true",
+    ),
+    Mutation("no row is read directly", FWD_DIRECT, "  if (!has)\n    return;\n", ""),
+    Mutation(
+        "parameters of rows read directly begin with a word",
+        FWD_DIRECT,
+        "cut.odd % 2 != 0 ? 16 : 32",
+        "32",
+    ),
+    Mutation(
+        "parameters of rows read directly begin with a vector",
+        FWD_DIRECT,
+        "word + 3 - first",
+        "word + 3",
+    ),
+    Mutation(
+        "a parameter's end is read as a vector", FWD_DIRECT, "inside || index < whole", "true"
+    ),
+    Mutation("a parameter's end before a row's last vector", FWD_DIRECT, "&& index <= whole", ""),
+    Mutation(
+        "values far from 0 are added up about 0",
+        FWD_DIRECT,
+        "!(sums.x * mean <= FAR * squares)",
+        "false",
+    ),
+    Mutation(
+        "absent vectors count, of values far from 0",
+        FWD_DIRECT,
+        "if (thread + i * ROW_THREADS >= cut.vectors)",
+        "if (false)",
+    ),
+    Mutation(
+        "rows of a warp begin elsewhere than its first",
+        FWD_DIRECT,
+        "lane / LANES * WARPS + warp",
+        "lane / LANES + warp * (32 / LANES)",
     ),
 ]
