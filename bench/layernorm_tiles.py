@@ -203,22 +203,29 @@ class Bench(Device):
         return {name: moved[name] * each / time for name, time in times.items()}
 
 
-def variants_of(pass_: str, norm: str, dtype: str, columns: int, rings: bool) -> list[Variant]:
+def variants_of(
+    pass_: str, norm: str, dtype: str, columns: int, rings: bool, direct: bool = False
+) -> list[Variant]:
     """The kernel that the library takes for rows one after the other, and the one of a cluster; or
-    the one whose warps have rings."""
+    the one whose warps have rings, or that which reads rows straight into registers."""
     found = []
-    if rings:
+    if rings or direct:
         axes = {"pass": pass_, "norm": norm, "dtype": dtype, "params": dtype, "arch": RING_ARCH}
         elements = 4 if dtype == "fp32" else 8
         rows, edges = ("cut", elements - 1) if columns % elements else ("bulk", 0)
+        if direct:
+            rows, edges = "direct", elements - 1
         for cols in FAMILY.axis("cols").domain[:-1]:
             if cols >= columns + edges and not found:
                 try:
                     found.append(make_variant(FAMILY, rows=rows, cols=cols, **axes))
                 except VariantError:
+                    if direct:  # takes no rows of the class below
+                        break
                     continue
         if not found:
-            raise BenchError(f"no rings hold rows of {columns} columns")
+            kernel = "direct kernel holds" if direct else "rings hold"
+            raise BenchError(f"no {kernel} rows of {columns} columns")
         return found
     for arch in FAMILY.axis("arch").domain:
         axes = {"pass": pass_, "norm": norm, "dtype": dtype, "params": dtype, "arch": arch}
@@ -283,6 +290,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--dtypes", nargs="+", choices=("fp16", "bf16", "fp32"), default=["bf16"])
     p.add_argument("--norm", choices=("layer", "rms"), default="layer")
     p.add_argument("--rings", action="store_true", help="kernels whose warps have rings")
+    p.add_argument("--direct", action="store_true", help="kernels that read rows into registers")
     p.add_argument("--megabytes", type=int, nargs="+", default=[64, 512], help="of a tensor")
     p.add_argument("--rounds", type=int, default=5)
     o = p.parse_args(argv)
@@ -293,7 +301,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             (p, d, c) for p in o.passes for d in o.dtypes for c in o.columns
         ):
             kernels = {}
-            for variant in variants_of(pass_, o.norm, dtype, columns, o.rings):
+            for variant in variants_of(pass_, o.norm, dtype, columns, o.rings, o.direct):
                 kernels |= load_tiles(bench, press, variant, o.tiles)
             for name in [n for n, k in kernels.items() if bench.wrong(*k, columns)]:
                 print(f"{pass_} {dtype} {name}: wrong at {columns} columns")
