@@ -39,6 +39,8 @@ CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 NUMBER_ATOM_BYTES = 1024  # of the numbers of 64 keys, of sm90's kernels with ALiBi: likewise
 DROPOUT_KEY_BYTES = 4  # of a key in a stage, of sm90's kernels with dropout: likewise
 FOUND_UNIT_BYTES = 1024  # of sm90's kernels that write units down: static shared memory, at most
+GATHERING_WARPGROUPS = 2  # of sm90's kernels of few rows whose keys are in pages
+ENTRY_PLACES = 4  # key blocks whose entries of the page table they ask for ahead
 SPREAD_COLUMNS = 16  # of K, at the least, where copies start between the steps of the products
 SLAB_COLUMNS = 64  # of Q, K and V in shared memory: rows of 128 bytes
 WIDE_COLUMNS = 256  # of O: above, two consumers share them
@@ -143,6 +145,8 @@ def producer_tile(
         warps_m = COLUMN_CONSUMERS * CONSUMER_ROWS // 16
     if is_wide(variant):
         warps_m, warps_n = CONSUMER_ROWS // 16, 2
+    if variant.decode and not variant.shared and variant.sequences == "paged":
+        warps_n = 1 + GATHERING_WARPGROUPS
     tile = make_tile(
         block_m, block_n, warps_m, warps_n, stages, variant.hdim, block_n, producer=1,
         dq_warps=dq_warps, k_in_regs=k_in_regs, v_in_regs=v_in_regs, q_in_regs=q_in_regs,
@@ -239,9 +243,9 @@ def keeps_output(variant: Variant, tile: Tile) -> bool:
 
 
 def _q_places(variant: Variant, tile: Tile) -> int:
-    """Of Q of a consumer. Ragged kernels of four consumers bring a unit's while that of the unit
-    before is still read."""
-    ahead = consumers(tile) == 4 and variant.sequences == "ragged"
+    """Of Q of a consumer. Ragged kernels of four consumers, and those of few rows, bring a unit's
+    while that of the unit before is still read."""
+    ahead = variant.decode or (consumers(tile) == 4 and variant.sequences == "ragged")
     return (2 if ahead else 1) * consumers(tile)
 
 
@@ -253,7 +257,8 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
     row_bytes_ = 2 * SLAB_COLUMNS  # of a slab; the 128-byte swizzle needs no padding
     places = _q_places(variant, tile)
-    q_bytes = places * CONSUMER_ROWS * k_slabs * row_bytes_
+    q_rows = FEW_ROWS if variant.decode else CONSUMER_ROWS
+    q_bytes = places * q_rows * k_slabs * row_bytes_
     ring_bytes = tile.stages * tile.block_n * (k_slabs + v_slabs) * row_bytes_
     bytes_ = q_bytes + ring_bytes + 8 * (2 * places + 4 * tile.stages)
     if keeps_output(variant, tile):
@@ -277,6 +282,8 @@ def _shared_smem_bytes(variant: Variant, tile: Tile) -> int:
 def _producer_smem_limit(variant: Variant, tile: Tile) -> int:
     """What static shared memory leaves."""
     limit = limits(variant).block_smem_bytes
+    if variant.decode:  # and entries of K and V, with two barriers a place
+        return limit - FOUND_UNIT_BYTES - ENTRY_PLACES * (2 * 4 * tile.block_n + 2 * 8)
     if variant.sequences != "dense" or variant.mod_mask:
         return limit - FOUND_UNIT_BYTES
     if variant.tile_class:

@@ -13,7 +13,7 @@ enum { FOUND_UNIT_BYTES = 1024, NUMBER_ATOM_BYTES = 1024, NUMBER_COLUMNS_MAX = 1
 
 /** The axes and fields that the formulas read. */
 typedef struct shape {
-  int32_t pass, arch, split, hdim, hdim_v, bias_map, sequences, finds_units;
+  int32_t pass, arch, split, decode, hdim, hdim_v, bias_map, sequences, finds_units;
   int32_t block_m, block_n, warps_m, warps_n, warps_k, stages, k_slab, v_slab, acc_warps, v_stages;
 } shape;
 
@@ -23,6 +23,7 @@ static shape shape_of(const ap_variant *variant, const ap_tile *tile) {
       .pass = axis[AP_ATTENTION_PASS],
       .arch = axis[AP_ATTENTION_ARCH],
       .split = axis[AP_ATTENTION_SPLIT],
+      .decode = axis[AP_ATTENTION_DECODE],
       .hdim = axis[AP_ATTENTION_HDIM],
       .hdim_v = axis[AP_ATTENTION_HDIM_V],
       .bias_map = ap_has_bias_map(variant),
@@ -79,12 +80,13 @@ static int32_t producer_limit(const shape *s) {
   return s->hdim_v <= NUMBER_COLUMNS_MAX ? limit - NUMBER_ATOM_BYTES * slabs_of(s->block_n) : limit;
 }
 
-/** Places of Q of a consumer: ragged kernels of four consumers bring a unit's while that of the unit
- * before is still read. */
+/** Places of Q of all consumers: ragged kernels of four, and those of few rows, bring a unit's while that
+ * of the unit before is still read. */
 static int32_t q_places(const shape *s) {
   const int32_t consumers = max_of(s->block_m / AP_ATTENTION_WARPGROUP_ROWS, 1);
-  return consumers == 4 && s->sequences == AP_ATTENTION_SEQUENCES_RAGGED ? 2 * consumers
-                                                                         : consumers;
+  return s->decode || (consumers == 4 && s->sequences == AP_ATTENTION_SEQUENCES_RAGGED)
+             ? 2 * consumers
+             : consumers;
 }
 
 /** Q of consumers, rings of K and V, and the barriers; and of a bias of 16 bits two key blocks, or
@@ -92,7 +94,8 @@ static int32_t q_places(const shape *s) {
  * places keep it there. */
 static int32_t producer_bytes(const shape *s) {
   const int32_t places = q_places(s);
-  const int32_t q_bytes = places * AP_ATTENTION_WARPGROUP_ROWS * slabs_of(s->hdim) * SLAB_ROW_BYTES;
+  const int32_t q_rows = s->decode ? AP_ATTENTION_FEW_ROWS : AP_ATTENTION_WARPGROUP_ROWS;
+  const int32_t q_bytes = places * q_rows * slabs_of(s->hdim) * SLAB_ROW_BYTES;
   const int32_t ring_bytes =
       s->stages * s->block_n * (slabs_of(s->hdim) + slabs_of(s->hdim_v)) * SLAB_ROW_BYTES;
   const int32_t bytes = q_bytes + ring_bytes + 8 * (2 * places + 4 * s->stages);

@@ -45,6 +45,9 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
       field[AP_ATTENTION_TILE_WARPS_M] = AP_ATTENTION_WARPGROUP_ROWS / 16;
       field[AP_ATTENTION_TILE_WARPS_N] = 2; /* consumers that share the columns */
     }
+    if (variant->axis[AP_ATTENTION_DECODE] && !variant->axis[AP_ATTENTION_SHARED] &&
+        variant->axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED)
+      field[AP_ATTENTION_TILE_WARPS_N] = 3; /* warpgroups that gather */
   } else {
     field[AP_ATTENTION_TILE_WARPS_M] = source_constant(source, "WARPS_M");
     field[AP_ATTENTION_TILE_WARPS_N] = source_constant(source, "WARPS_N");

@@ -62,12 +62,10 @@ void emulated_cp_async_commit(void) {
   ++m->threads[m->current].group;
 }
 
-/* cp.async.wait_group pending: all but the latest `pending` of the groups that were committed are
- * complete. */
-void emulated_cp_async_wait(int pending) {
-  thread *t = &m->threads[m->current];
+/* The first copies, whose groups come before `group`. */
+static void carry_out(thread *t, uint64_t group) {
   int done = 0;
-  for (; done < t->copy_count && t->copies[done].group + (uint64_t)pending < t->group; ++done) {
+  for (; done < t->copy_count && t->copies[done].group < group; ++done) {
     const pending_copy *copy = &t->copies[done];
     unsigned char *to = shared_pointer(copy->shared);
     memset(to, 0, (size_t)copy->size);
@@ -76,4 +74,19 @@ void emulated_cp_async_wait(int pending) {
   }
   t->copy_count -= done;
   memmove(t->copies, t->copies + done, (size_t)t->copy_count * sizeof *t->copies);
+}
+
+/* cp.async.wait_group pending: all but the latest `pending` of the groups that were committed are
+ * complete. */
+void emulated_cp_async_wait(int pending) {
+  thread *t = &m->threads[m->current];
+  if (t->group >= (uint64_t)pending)
+    carry_out(t, t->group - (uint64_t)pending);
+}
+
+/* cp.async.mbarrier.arrive.noinc: the arrival comes with the last of all copies so far, which is at
+ * once here; who has not waited for its phase knows of none of them. */
+void emulated_cp_async_arrive(uint32_t barrier) {
+  carry_out(&m->threads[m->current], UINT64_MAX);
+  emulated_mbarrier_arrive(barrier);
 }

@@ -10,6 +10,7 @@ const leaf_function leaf_functions[] = {
     {"leaf_shared_address", LEAF_BITS, 1, 0, 0, 0, 0},
     {"leaf_cp_async_16", LEAF_BITS, 4, 0, 0, 0, 0},
     {"leaf_cp_async_4", LEAF_BITS, 4, 0, 0, 0, 0},
+    {"leaf_cp_async_arrive", LEAF_BITS, 3, 0, 0, 0, 0},
     {"leaf_cp_async_groups", LEAF_BITS, 12, 0, 0, 0, 0},
     {"leaf_global_if", LEAF_BITS, 14, 0, 0, 0, 0},
     {"leaf_stream_if", LEAF_BITS, 4, 0, 0, 0, 0},

@@ -6,10 +6,12 @@
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
 #include "attnpress/device/ptx_cp_async_4.cuh"
+#include "attnpress/device/ptx_cp_async_arrive.cuh"
 #include "attnpress/device/ptx_cvt.cuh"
 #include "attnpress/device/ptx_global.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_math.cuh"
+#include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_min_max.cuh"
 #include "attnpress/device/ptx_mma.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
@@ -53,6 +55,26 @@ KERNEL(leaf_cp_async_4) {
   cp_async_wait(0);
   for (int i = 0; i < 4; ++i)
     args.out[LANE_OFFSET + i] = memory[i][threadIdx.x];
+}
+
+// Words by a copy each, which arrive at a barrier that another lane waits at; some of the lane's, too.
+KERNEL(leaf_cp_async_arrive) {
+  __shared__ uint32_t memory[32];
+  __shared__ uint64_t barrier;
+  const uint32_t *in = args.in + LANE_OFFSET;
+  if (threadIdx.x == 0) {
+    mbarrier_init(shared_address(&barrier), 32);
+    fence_mbarrier_init();
+  }
+  __syncthreads();
+  for (int phase = 0; phase < 3; ++phase) {
+    cp_async_4(shared_address(&memory[threadIdx.x]), in + phase, 4);
+    cp_async_arrive(shared_address(&barrier));
+    while (!mbarrier_try_wait(shared_address(&barrier), phase % 2)) {
+    }
+    args.out[LANE_OFFSET + phase] = memory[threadIdx.x ^ 1];
+    __syncthreads();
+  }
 }
 
 // Three groups of a copy, an empty group among them; each is read once its wait allows it.

@@ -221,20 +221,6 @@ int emulated_mbarrier_try_wait(uint32_t barrier, int parity) {
   return 1;
 }
 
-/* mbarrier.test_wait.parity.acquire: the same, which does not wait. */
-int emulated_mbarrier_test_wait(uint32_t barrier, int parity) {
-  const void *site = CALL_SITE();
-  const int index = mbarrier_find(barrier, "asks", site);
-  const mbarrier *b = &barriers[index];
-  if (parity != 0 && parity != 1)
-    machine_fail("asks for parity %d at %s", parity, site_text(site));
-  if ((int)(b->phase % 2) == parity)
-    return 0;
-  check_parity(b, index, site);
-  order_acquire(m->current, order_clock_of_mbarrier(index, 1));
-  return 1;
-}
-
 /* ---- Stores of a cluster's blocks ------------------------------------------------------------ */
 
 void mbarriers_inform(void) {

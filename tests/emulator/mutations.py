@@ -1363,8 +1363,8 @@ MUTATIONS = [
     Mutation(
         "sm90: Q of the first consumer for all",
         FWD_SM90,
-        'wgmma_descriptor(shared + ${ "q_place" if q_ahead else "consumer" } * Q_BYTES, 1024, 0)',
-        "wgmma_descriptor(shared, 1024, 0)",
+        'wgmma_descriptor(shared + ${ "q_place" if q_ahead else "consumer" } * Q_BYTES, ',
+        "wgmma_descriptor(shared, ",
     ),
     Mutation(
         "sm90: the descriptor's strides change places",

@@ -1,5 +1,4 @@
-"""Faults in how sm90's kernels of batch-invariant calls gather keys in pages without boxes, for
-mutate.py."""
+"""Faults in how sm90's kernels gather keys in pages without boxes, for mutate.py."""
 
 from __future__ import annotations
 
@@ -11,55 +10,86 @@ PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 KERNELS = [
     ("flash_fwd_split_hdim72_bf16_causal_paged_ready_decode_sm90", "m8n48s3"),
     ("flash_fwd_split_hdim128_fp16_paged_ready_sm90", "m128n80s2"),
+    ("flash_fwd_hdim64_bf16_causal_paged_sm90", "m128n96s3"),
 ]
 """Slabs apart, the last one not whole, and slabs together; lanes that look up as many keys, or
-not."""
+not; entries by copies, and in registers; splits, and none."""
 
 MUTATIONS = [
     Mutation(
         "gather: numbers that are no page's",
         SM90,
-        "clamped_page(ragged, gathering->entries[i]) *",
-        "gathering->entries[i] *",
+        "clamped_page(ragged, entry) *",
+        "entry *",
     ),
     Mutation(
-        "gather: products may not see what was copied",
-        SM90,
-        "  fence_proxy_async(); // products see what the lane has copied\n",
+        "gather: products may not see what was copied of K",
+        PRODUCER,
+        "      fence_proxy_async();\n      arrive_once(k_full",
+        "      arrive_once(k_full",
+    ),
+    Mutation(
+        "gather: products may not see what was copied of V",
+        PRODUCER,
+        "      fence_proxy_async();\n      arrive_once(v_full(shared, stage.index));",
+        "      arrive_once(v_full(shared, stage.index));",
+    ),
+    Mutation(
+        "gather: K is handed over while it is under way",
+        PRODUCER,
+        "      wait_for_phase(k_loaded(stage.index), stage.parity);\n",
         "",
     ),
     Mutation(
-        "gather: a key block is handed over before all lanes have theirs",
-        SM90,
-        "  __syncwarp();\n  arrive_once(gathering->full);",
-        "  arrive_once(gathering->full);",
-    ),
-    Mutation(
-        "gather: a key block is handed over while it is under way",
-        SM90,
-        "  cp_async_wait(behind);",
-        "  cp_async_wait(behind + 1);",
-    ),
-    Mutation(
-        "gather: a wait keeps back the key block that is under way",
-        SM90,
-        "  if (gathering->full != 0 && ",
-        "  if (false && ",
+        "gather: V is handed over while it is under way",
+        PRODUCER,
+        "      wait_for_phase(v_loaded(stage.index), stage.parity);\n",
+        "",
     ),
     Mutation(
         "gather: space is overwritten before it is handed back",
         SM90,
-        "  wait_gathering(gathering, empty, parity);\n",
+        "  wait_for_phase(empty, parity);\n  target += row",
+        "  target += row",
+    ),
+    Mutation(
+        "gather: entries are read while they are under way",
+        SM90,
+        "  wait_for_phase(entries_full(gathering->place.index), gathering->place.parity);\n",
         "",
+    ),
+    Mutation(
+        "gather: entries are handed back before all lanes have read them",
+        SM90,
+        "  __syncwarp();\n  arrive_once(entries_empty",
+        "  arrive_once(entries_empty",
+    ),
+    Mutation(
+        "gather: entries are overwritten before they are read",
+        PRODUCER,
+        "      wait_for_phase(entries_empty(entry.index), entry.parity ^ 1);\n",
+        "",
+    ),
+    Mutation(
+        "gather: entries of the key block before",
+        PRODUCER,
+        "place_of_key(&unit->pages, ragged, n * BLOCK_N + key).page;",
+        "place_of_key(&unit->pages, ragged, (n + 1) * BLOCK_N + key).page;",
     ),
     Mutation("gather: no swizzle", SM90, "(chunk ^ row) * 16;", "chunk * 16;"),
     Mutation("gather: the swizzle of every second four keys", SM90, "(to ^ half * 64)", "to"),
     Mutation("gather: keys of the first half twice", SM90, "+ half * 4 + row)", "+ row)"),
     Mutation(
+        "gather: rows of another warp's keys",
+        SM90,
+        "const int place = (i * 4 + group) * GATHER_PARTS + gathering->part;",
+        "const int place = (i * 4 + group) * GATHER_PARTS + GATHER_PARTS - 1 - gathering->part;",
+    ),
+    Mutation(
         "gather: a page of the key block before",
         SM90,
-        "max(key - BLOCK_N, 0), table);",
-        "key, table);",
+        "max(key - BLOCK_N, 0),\n",
+        "key,\n",
     ),
     Mutation(
         "gather: columns past the head dim are another head's",
@@ -68,15 +98,28 @@ MUTATIONS = [
         "true ? 16 : 0",
     ),
     Mutation(
+        "gather: V by K's entries",
+        SM90,
+        "[of_values][",
+        "[0][",
+    ),
+    Mutation(
         "gather: V by K's table",
-        PRODUCER,
-        "unit, n, ragged->ragged.page_table_v,\n",
-        "unit, n, 0,\n",
+        SM90,
+        "of_values ? ragged->page_table_v : 0);",
+        "0);",
     ),
     Mutation(
         "gather: the first V by K's table",
         PRODUCER,
         "                    ragged_args(args)->ragged.page_table_v);\n",
         "                    0);\n",
+    ),
+    Mutation(
+        "gather: Q of few rows by the place of the unit before",
+        PRODUCER,
+        "        load_q(args, shared, q_turn, unit);\n",
+        "        load_q(args, shared, q_turn & ~1u, unit);\n",
+        place=2,
     ),
 ]

@@ -423,20 +423,20 @@ MUTATIONS = [
     Mutation(
         "ragged sm90: V behind the last key stays",
         PRODUCER,
-        "          *(uint4 *)(v + slab * KEY_SLAB_BYTES + chunk * 16) = uint4{0, 0, 0, 0};",
-        "          ;",
+        "      *(uint4 *)(v + slab * KEY_SLAB_BYTES + chunk * 16) = uint4{0, 0, 0, 0};",
+        "      ;",
     ),
     Mutation(
         "ragged sm90: V of the first slab alone is cleared",
         PRODUCER,
-        "slab < V_SLABS; ++slab)\n        for",
-        "slab < 1; ++slab)\n        for",
+        "slab < V_SLABS; ++slab)\n    for",
+        "slab < 1; ++slab)\n    for",
     ),
     Mutation(
         "ragged sm90: V of the last key is cleared too",
         PRODUCER,
-        "chunk = keys * 8 + lane",
-        "chunk = keys * 8 - 8 + lane",
+        "chunk = keys * 8 + threadIdx.x % 32",
+        "chunk = keys * 8 - 8 + threadIdx.x % 32",
     ),
     Mutation("ragged sm90: zeros are not fenced", PRODUCER, "      fence_proxy_async();\n", ""),
     Mutation(

@@ -1432,7 +1432,7 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
     const batch_row row = {.count = calls[i].count,
                            .queries_packed = -1,
                            .keys = paged ? KEYS_PAGED_USED : KEYS_CACHED,
-                           .page_size = i % 2 && has_fixed_splits_alone(k) ? 5 : 16,
+                           .page_size = i % 2 && k->variant.axis[AP_ATTENTION_ARCH] == 90 ? 5 : 16,
                            .heads_kv = 2,
                            .group = 4,
                            .packed = may_pack(k, 4),
@@ -1476,9 +1476,12 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
       run_batch(k, others, &row, queries, keys, NULL, NULL, &scores[i], 1000u * (unsigned)i, &v);
     if (v.passed && may_fix_splits(k))
       run_fixed(k, others, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
-    if (v.passed && paged && has_fixed_splits_alone(k)) {
+    if (v.passed && paged && k->variant.axis[AP_ATTENTION_ARCH] == 90) {
       row.page_size = gathered_pages[i];
-      run_fixed(k, others, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+      if (has_fixed_splits_alone(k))
+        run_fixed(k, others, &row, queries, keys, &scores[i], 1000u * (unsigned)i, &v);
+      else
+        run_batch(k, others, &row, queries, keys, NULL, NULL, &scores[i], 1000u * (unsigned)i, &v);
     }
     if (v.passed && has_fixed_splits_alone(k) && i == 0)
       run_chunks(k, others, &scores[i], 77, &v);

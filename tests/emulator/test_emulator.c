@@ -141,6 +141,11 @@ static void test_copies(void) {
       const int at = lane * LANE_WORDS + i;
       CHECK(out[at] == (in[at] % 2 ? in[at] : 0), "lane %d, word %d: %x", lane, i, out[at]);
     }
+  emulate("leaf_cp_async_arrive");
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 3; ++i)
+      CHECK(out[lane * LANE_WORDS + i] == in[(lane ^ 1) * LANE_WORDS + i], "lane %d, word %d", lane,
+            i);
   emulate("leaf_cp_async_groups");
   for (int lane = 0; lane < 32; ++lane)
     for (int i = 0; i < 12; ++i) {

@@ -33,21 +33,6 @@ __device__ __forceinline__ void mbarrier_arrive_expect(uint32_t barrier, int byt
                : "memory");
 }
 
-// mbarrier.test_wait.parity.acquire.cta.shared::cta.b64: whether the phase of `parity` has
-// completed; answers at once.
-__device__ __forceinline__ bool mbarrier_test_wait(uint32_t barrier, int parity) {
-  int done;
-  asm volatile("{\n"
-               ".reg .pred done;\n"
-               "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 done, [%1], %2;\n"
-               "selp.s32 %0, 1, 0, done;\n"
-               "}"
-               : "=r"(done)
-               : "r"(barrier), "r"(parity)
-               : "memory");
-  return done != 0;
-}
-
 // mbarrier.try_wait.parity.acquire.cta.shared::cta.b64: whether the phase of `parity` has
 // completed; may suspend the thread for a while before it answers no.
 __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, int parity) {

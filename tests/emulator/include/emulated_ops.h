@@ -36,6 +36,7 @@ void emulated_cp_async_16(uint32_t shared, const void *global, int bytes);
 void emulated_cp_async_4(uint32_t shared, const void *global, int bytes);
 void emulated_cp_async_commit(void);
 void emulated_cp_async_wait(int pending);
+void emulated_cp_async_arrive(uint32_t barrier);
 
 /* fragment: (matrices) registers */
 void emulated_ldmatrix(uint32_t *fragment, uint32_t shared, int matrices, int transposed);
@@ -53,7 +54,6 @@ void emulated_mbarrier_arrive(uint32_t barrier);
 void emulated_mbarrier_arrive_expect(uint32_t barrier, int bytes);
 /* 1: the phase of `parity` has completed */
 int emulated_mbarrier_try_wait(uint32_t barrier, int parity);
-int emulated_mbarrier_test_wait(uint32_t barrier, int parity);
 
 void emulated_prefetch_tensor_map(const void *map);
 /* coordinates: (rank) */

@@ -27,8 +27,3 @@ __device__ __forceinline__ void mbarrier_arrive_expect(uint32_t barrier, int byt
 __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, int parity) {
   return emulated_mbarrier_try_wait(barrier, parity) != 0;
 }
-
-// mbarrier.test_wait.parity.acquire
-__device__ __forceinline__ bool mbarrier_test_wait(uint32_t barrier, int parity) {
-  return emulated_mbarrier_test_wait(barrier, parity) != 0;
-}
