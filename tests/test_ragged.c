@@ -1465,7 +1465,7 @@ static void test_hopper_page_maps(void **state) {
   attnpress_destroy(handle);
 }
 
-/** What runs the kernels of compute capability 8.0 on 9.0: pages that fill no boxes, splits, what is done to scores. */
+/** What runs the kernels of compute capability 8.0 on 9.0: splits, what is done to scores, few queries. */
 static void test_hopper_choices(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -1495,8 +1495,9 @@ static void test_hopper_choices(void **state) {
   RUNS(ragged_args, args.alibi = &alibi, "flash_fwd_hdim72_bf16_alibi_ragged_sm80");
   RUNS(ragged_args, args.dropout = &dropout, "flash_fwd_hdim72_bf16_dropout_ragged_sm80");
   RUNS(paged_args, (void)0, "flash_fwd_hdim72_bf16_paged_sm90");
-  RUNS(paged_args, args.k.shape[1] = args.v.shape[1] = 12, "flash_fwd_hdim72_bf16_paged_sm80");
-  RUNS(paged_args, ragged.leftpad_k = some, "flash_fwd_hdim72_bf16_paged_sm80");
+  /* Pages without boxes are gathered. */
+  RUNS(paged_args, args.k.shape[1] = args.v.shape[1] = 12, "flash_fwd_hdim72_bf16_paged_sm90");
+  RUNS(paged_args, ragged.leftpad_k = some, "flash_fwd_hdim72_bf16_paged_sm90");
   RUNS(paged_args, ragged.max_seqlen_q = 1, "flash_fwd_hdim72_bf16_paged_decode_sm80");
   RUNS(ragged_args, ragged.max_seqlen_q = 1, "flash_fwd_hdim72_bf16_ragged_decode_sm80");
   /* Few queries of many keys: splits pay. */
@@ -1514,7 +1515,7 @@ static void test_hopper_choices(void **state) {
        (args.q.shape[2] = args.out.shape[2] = args.k.shape[2] = args.v.shape[2] = 8,
         args.q.stride[1] = args.out.stride[1] = args.v.stride[1] = 8 * 128,
         args.k.stride[2] = (INT64_C(1) << 32) + 8),
-       "flash_fwd_hdim128_bf16_paged_sm80");
+       "flash_fwd_hdim128_bf16_paged_sm90");
 #undef RUNS
   attnpress_destroy(handle);
 }

@@ -338,7 +338,7 @@ says "bf16, full, ragged, pages of 16"
 says "launch   flash_fwd_hdim64_bf16_paged_sm90"
 check 0 explain --hdim 64 --heads 8 --page-size 20 --batch 4 --seqlen-q 1000 --target sm_90 \
   --cache-dir "$explained"
-says "not sm90: its copy engine takes pages of a multiple of 8 keys"
+says "launch   flash_fwd_hdim64_bf16_paged_sm90"
 check 0 explain --hdim 64 --causal --ragged --batch 3 --seqlen-q 1000 --heads 16 --target sm_90 \
   --cache-dir "$explained"
 says "launch   flash_fwd_schedule_hdim8_bf16_sm80"

@@ -203,8 +203,6 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
     return;
   if (v->axis[AP_ATTENTION_DECODE])
     say(e, "not sm90: its decode kernels are for batch-invariant calls");
-  else if (s->page_size % 8 != 0 && !s->batch_invariant)
-    say(e, "not sm90: its copy engine takes pages of a multiple of 8 keys");
   else if (s->ragged &&
            (s->scores.softcap > 0 || s->scores.alibi || s->scores.bias || s->scores.dropout > 0))
     say(e, "not sm90: its ragged kernels have no softcap, ALiBi, bias or dropout");

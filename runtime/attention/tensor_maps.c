@@ -76,11 +76,19 @@ static int has_boxes(const attnpress_forward_args *args) {
          fits(&args->v, args->v.shape[BATCH], args->v.shape[SEQLEN]);
 }
 
+/** Whether keys in pages can be gathered: offsets of their rows are counted in 16 bytes, in 32 bits. */
+static int gathers(const attnpress_tensor *t) {
+  return t->shape[BATCH] == 0 ||
+         ((t->shape[BATCH] - 1) * t->stride[BATCH] + (t->shape[SEQLEN] - 1) * t->stride[SEQLEN]) /
+                 (16 / 2) <=
+             UINT32_MAX;
+}
+
 int ap_ragged_maps_fit(const attnpress_forward_args *args) {
   if (!fits(&args->q, args->q.shape[BATCH], args->q.shape[SEQLEN]))
     return 0;
-  if (args->ragged->page_table != NULL) /* batch-invariant calls gather those that have no boxes */
-    return args->batch_invariant || has_boxes(args);
+  if (args->ragged->page_table != NULL)
+    return has_boxes(args) || (gathers(&args->k) && gathers(&args->v));
   return fits(&args->k, args->k.shape[BATCH], args->k.shape[SEQLEN]) &&
          fits(&args->v, args->v.shape[BATCH], args->v.shape[SEQLEN]);
 }

@@ -95,8 +95,6 @@ void run_describe(const run_options *o, ap_problem *problem) {
   if (o->lengths != NULL) {
     problem->sequences =
         o->page_size > 0 ? AP_ATTENTION_SEQUENCES_PAGED : AP_ATTENTION_SEQUENCES_RAGGED;
-    if (o->page_size % 8 != 0) /* no boxes of a tensor map: ap_ragged_maps_fit() */
-      problem->tma = problem->tma_min = problem->tma_max = 0;
     problem->batch = (int32_t)o->length_count;
     problem->seqlen_k = run_longest(o);
     problem->seqlen_q = o->seqlen_q == RUN_NOT_GIVEN ? problem->seqlen_k : o->seqlen_q;

@@ -222,8 +222,8 @@ typedef struct attnpress_fwd_sm90_ragged_args {
   const attnpress_sequence_units *sequences;
   /* Of K and V in pages: a box of the tensor maps has `box_rows` rows, which divide a page and
    * BLOCK_N, and starts at (0, 0, head * head step, row / 8, page). It has all slabs where the head dim
-   * is a multiple of 64; else one, and starts at column slab * 64. 0: there are no boxes; splits at
-   * fixed places find rows by `sm90.fwd`. */
+   * is a multiple of 64; else one, and starts at column slab * 64. 0: there are no boxes; rows are
+   * found by `sm90.fwd`. */
   int32_t box_rows;
   int32_t k_head_step, v_head_step;
   int32_t reserved_2;
