@@ -950,8 +950,8 @@ const ap_device_header ap_device_headers[] = {
      "  const attnpress_sequence_units *sequences;\n"
      "  /* Of K and V in pages: a box of the tensor maps has `box_rows` rows, which divide a page and\n"
      "   * BLOCK_N, and starts at (0, 0, head * head step, row / 8, page). It has all slabs where the head dim\n"
-     "   * is a multiple of 64; else one, and starts at column slab * 64. 0: there are no boxes; splits at\n"
-     "   * fixed places find rows by `sm90.fwd`. */\n"
+     "   * is a multiple of 64; else one, and starts at column slab * 64. 0: there are no boxes; rows are\n"
+     "   * found by `sm90.fwd`. */\n"
      "  int32_t box_rows;\n"
      "  int32_t k_head_step, v_head_step;\n"
      "  int32_t reserved_2;\n"
@@ -3766,6 +3766,18 @@ const ap_device_header ap_device_headers[] = {
      "  asm volatile(\"cp.async.ca.shared.global [%0], [%1], 4, %2;\" ::\"r\"(shared), \"l\"(global), \"r\"(bytes)\n"
      "               : \"memory\");\n"
      "}\n"},
+    {"attnpress/device/ptx_cp_async_arrive.cuh",
+     "// Leaf header: an arrival at a barrier in shared memory (ptx_mbarrier.cuh) by asynchronous copies. One\n"
+     "// PTX instruction a function.\n"
+     "#pragma once\n"
+     "\n"
+     "#include \"attnpress/args/common.h\"\n"
+     "\n"
+     "// cp.async.mbarrier.arrive.noinc.shared::cta.b64: one arrival, of those that the barrier counts, once\n"
+     "// all copies that this thread has begun are complete. Who waits for the phase sees what they copied.\n"
+     "__device__ __forceinline__ void cp_async_arrive(uint32_t barrier) {\n"
+     "  asm volatile(\"cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\" ::\"r\"(barrier) : \"memory\");\n"
+     "}\n"},
     {"attnpress/device/ptx_cvt.cuh",
      "// Leaf header: conversions between fp32 and the 16-bit types, which are plain integers here. One\n"
      "// PTX instruction a function; all round to nearest even.\n"
@@ -4078,21 +4090,6 @@ const ap_device_header ap_device_headers[] = {
      "  asm volatile(\"mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;\" ::\"r\"(barrier),\n"
      "               \"r\"(bytes)\n"
      "               : \"memory\");\n"
-     "}\n"
-     "\n"
-     "// mbarrier.test_wait.parity.acquire.cta.shared::cta.b64: whether the phase of `parity` has\n"
-     "// completed; answers at once.\n"
-     "__device__ __forceinline__ bool mbarrier_test_wait(uint32_t barrier, int parity) {\n"
-     "  int done;\n"
-     "  asm volatile(\"{\\n\"\n"
-     "               \".reg .pred done;\\n\"\n"
-     "               \"mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 done, [%1], %2;\\n\"\n"
-     "               \"selp.s32 %0, 1, 0, done;\\n\"\n"
-     "               \"}\"\n"
-     "               : \"=r\"(done)\n"
-     "               : \"r\"(barrier), \"r\"(parity)\n"
-     "               : \"memory\");\n"
-     "  return done != 0;\n"
      "}\n"
      "\n"
      "// mbarrier.try_wait.parity.acquire.cta.shared::cta.b64: whether the phase of `parity` has\n"
@@ -16503,4 +16500,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "57de8c8c0f87f1356203abc331c5bbdbe9a66148c28ae4c8f95587c2d1ac69e8";
+    "8b5d6fc52c10c2ff8466974890891234bdea2c0b4ba6b463c05cd9993ad47512";

@@ -331,10 +331,17 @@ __device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) 
   }
 }
 
-// The producer's second warp: makes zeros of what a unit's last key block of V holds past the
-// sequence's end, once it is there, and hands it over in the copy engine's place.
+// Makes zeros of what a unit's last key block of V holds past the sequence's end, behind `keys`.
+__device__ __forceinline__ void clear_tail(unsigned char *smem, int stage, int keys) {
+  unsigned char *v = smem + V_OFFSET + stage * V_BYTES;
+  for (int slab = 0; slab < V_SLABS; ++slab)
+    for (int chunk = keys * 8 + threadIdx.x % 32; chunk < BLOCK_N * 8; chunk += 32)
+      *(uint4 *)(v + slab * KEY_SLAB_BYTES + chunk * 16) = uint4{0, 0, 0, 0};
+}
+
+// The producer's second warp: clears the tail of a unit's V, once it is there, and hands it over in
+// the copy engine's place.
 __device__ __forceinline__ void clear_tails(uint32_t shared, unsigned char *smem) {
-  const int lane = threadIdx.x % 32;
   Stage v_stage = {0, 0}, place = {0, 0};
   uint32_t parities = 0; // of the stages' next phase of v_loaded, a bit each
   for (;; place = next_stage(place, UNITS)) {
@@ -353,10 +360,7 @@ __device__ __forceinline__ void clear_tails(uint32_t shared, unsigned char *smem
       // The copy engine hands over V.
       wait_for_phase(v_loaded(v_stage.index), parities >> v_stage.index & 1);
       parities ^= 1u << v_stage.index;
-      unsigned char *v = smem + V_OFFSET + v_stage.index * V_BYTES;
-      for (int slab = 0; slab < V_SLABS; ++slab)
-        for (int chunk = keys * 8 + lane; chunk < BLOCK_N * 8; chunk += 32)
-          *(uint4 *)(v + slab * KEY_SLAB_BYTES + chunk * 16) = uint4{0, 0, 0, 0};
+      clear_tail(smem, v_stage.index, keys);
       // Products see the zeros once all lanes have come through here, and the first has arrived.
       fence_proxy_async();
       __syncwarp();

@@ -37,7 +37,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t fixed_splits = (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t ring_slabs = ((hdim + 63) / 64) + ((hdim_v + 63) / 64);
-  int32_t ring_bytes = ((((decode ? 64 : block_m) * ((hdim + 63) / 64)) * 128) + (stages * (((block_n * ring_slabs) * 128) + 32))) + ((decode ? 1 : (block_m / 64)) * 16);
+  int32_t ring_bytes = (((block_m * ((hdim + 63) / 64)) * 128) + (stages * (((block_n * ring_slabs) * 128) + 32))) + ((block_m / 64) * 16);
   int32_t keeps_here = ((fixed_splits && !decode) && (smem_bytes > ring_bytes)) ? 1 : 0;
   int32_t keeps_split = (keeps_here || (fixed_splits && decode)) ? 1 : 0;
   int32_t one_sequence = (decode && ready) ? 1 : 0;
@@ -53,9 +53,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t behind_of_ragged = ((((hdim == 128) && (hdim_v == 128)) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !(long_rows && (mask == AP_ATTENTION_MASK_FULL))) ? 1 : 0;
   int32_t behind = ((plain && (behind_by_columns || behind_of_ragged)) || keeps_here) ? 1 : 0;
   int32_t skips_rows = (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && !split) && ((long_rows && (hdim == 128)) || (block_m == 256))) ? 1 : 0;
-  int32_t q_ahead = (skips_rows && (block_m == 256)) ? 1 : 0;
+  int32_t offsets_ahead = (skips_rows && (block_m == 256)) ? 1 : 0;
+  int32_t q_ahead = (offsets_ahead || (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE))) ? 1 : 0;
   int32_t values_apart = (((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && split)) || skips_rows) ? 1 : 0;
-  int32_t gathers = (fixed_splits && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 1 : 0;
+  int32_t gathers = (sequences == AP_ATTENTION_SEQUENCES_PAGED) ? 1 : 0;
+  int32_t gather_parts = (gathers && decode) ? 4 : 1;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -164,6 +166,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n");
     if (gathers) {
       TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n");
+      if (decode) {
+        TEXT("#include \"attnpress/device/ptx_cp_async_4.cuh\"\n");
+      }
+      TEXT("#include \"attnpress/device/ptx_cp_async_arrive.cuh\"\n");
     }
     if (fixed_splits) {
       TEXT("#include \"attnpress/device/ptx_global.cuh\"\n");
@@ -252,7 +258,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((decode && gathers) ? 96 : (decode ? 56 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24))));
+  INTEGER((decode && gathers) ? 88 : (decode ? 56 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24))));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
   INTEGER(decode ? 240 : ((block_m == 256) ? 112 : ((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240))));
@@ -268,8 +274,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("constexpr int CONSUMERS = BLOCK_M / 64;\n");
   }
-  TEXT("constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);\n"
-       "constexpr int K_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T\n"
+  if (gather_parts > 1) {
+    TEXT("constexpr int NUM_THREADS = 128 * (3 + CONSUMERS); // the last warpgroups gather, too\n");
+  } else {
+    TEXT("constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);\n");
+  }
+  TEXT("constexpr int K_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T\n"
        "constexpr int V_STEPS = BLOCK_N / 16; // of 16 keys, of P V\n"
        "constexpr int S_TILES = BLOCK_N / 8; // of 8 keys\n");
   if (own_blocks) {
@@ -297,7 +307,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
        "constexpr int V_SLABS = ceil_div(HEAD_DIM_V, 64);\n"
-       "constexpr int Q_SLAB_BYTES = 64 * 128;\n"
+       "constexpr int Q_SLAB_BYTES = ");
+  INTEGER(decode ? 8 : 64);
+  TEXT(" * 128;");
+  STRING(decode ? " // of the first 8 rows, which a product reads eight times" : "");
+  TEXT("\n"
        "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
        "constexpr int Q_BYTES = K_SLABS * Q_SLAB_BYTES; // of one consumer\n");
   if (q_ahead) {
@@ -523,7 +537,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     } else {
       TEXT("  int k_batch, k_row; // of key 0\n");
     }
-    if (q_ahead) {
+    if (offsets_ahead) {
       TEXT("  int64_t out, lse; // where those of its first row lie\n");
     }
     TEXT("};\n"
@@ -532,11 +546,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// producer's third warp arrives, at its \"empty\" one each warp that has read the unit for the last\n"
          "// time. Behind them one where the producer's first warp arrives when it has asked for the unit's\n"
          "// last K; and a barrier a stage: V is there, before what follows a sequence's last key was made\n"
-         "// zeros.\n"
+         "// zeros");
+    STRING(gathers ? ", and, where keys are gathered, before products can see it; and likewise of K" : "");
+    TEXT(".\n"
          "constexpr int UNITS = 4;\n"
          "__shared__ Unit units[UNITS];\n"
-         "__shared__ uint64_t unit_barriers[3 * UNITS + STAGES];\n");
-    if (q_ahead) {
+         "__shared__ uint64_t unit_barriers[3 * UNITS + ");
+    STRING(gathers ? "2 * " : "");
+    TEXT("STAGES];\n");
+    if (offsets_ahead) {
       TEXT("// Where the output of a warpgroup's rows lies, from that of its first one on.\n"
            "__shared__ int64_t row_offsets[64];\n"
            "static_assert(sizeof units + sizeof unit_barriers + sizeof row_offsets <= 1024, \"shared memory\");\n");
@@ -555,8 +573,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ uint32_t v_loaded(int stage) {\n"
          "  return shared_address(&unit_barriers[3 * UNITS + stage]);\n"
          "}\n"
-         "\n"
-         "// What stands behind the arguments of dense kernels.\n"
+         "\n");
+    if (gathers) {
+      TEXT("__device__ __forceinline__ uint32_t k_loaded(int stage) {\n"
+           "  return v_loaded(STAGES + stage);\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// What stands behind the arguments of dense kernels.\n"
          "__device__ __forceinline__ const attnpress_fwd_sm90_ragged_args *\n"
          "ragged_args(const attnpress_fwd_sm90_args *args) {\n"
          "  return (const attnpress_fwd_sm90_ragged_args *)args;\n"
@@ -657,7 +681,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, unit->position_begin),\n"
          "                              row_at_end(&args->fwd, unit, unit->position_begin + positions)),\n"
          "                 BLOCK_N);\n");
-    if (q_ahead) {
+    if (offsets_ahead) {
       TEXT("  const int head = found.head * args->fwd.heads_per_tile;\n"
            "  unit->out = out_offset(&args->fwd, of->q_batch, head, of->q_row + unit->position_begin);\n"
            "  unit->lse = lse_of_unit(args, unit, head, unit->position_begin);\n");
@@ -952,81 +976,127 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
     if (gathers) {
-      TEXT("// Keys in pages that have no boxes, of other sizes or behind padding: a warp gathers them, 16 bytes a\n"
-           "// lane, four keys at a time. A lane looks up its keys of a key block, every 32nd, one block ahead.\n"
-           "constexpr int LOOKUPS = ceil_div(BLOCK_N, 32);\n"
+      TEXT("// Keys in pages that have no boxes, of other sizes or behind padding: warps gather them, 16 bytes a\n"
+           "// lane, four keys at a time. The GATHER_PARTS warps of K, and those of V, take groups of 8 keys in\n"
+           "// turn. A lane finds every 32nd of its warp's keys.\n"
+           "constexpr int GATHER_PARTS = ");
+      INTEGER(gather_parts);
+      TEXT(";\n"
+           "constexpr int PART_GROUPS = ceil_div(BLOCK_N / 8, GATHER_PARTS); // of a warp, at the most\n"
+           "constexpr int LOOKUPS = ceil_div(PART_GROUPS, 4);\n"
            "\n"
-           "// What a warp that gathers has begun: entries of the table for the next key block, and the barrier\n"
-           "// that hands over the key block under way; 0: there is none.\n"
+           "// Where a key lies, by its entry, in 16 bytes, of which a tensor has no more than 32 bits count.\n"
+           "__device__ __forceinline__ uint32_t row_offset(const attnpress_ragged_args *ragged,\n"
+           "                                               const Pages *pages, int key, int entry,\n"
+           "                                               int64_t page_stride, int64_t row_stride) {\n"
+           "  return (uint32_t)((clamped_page(ragged, entry) * page_stride +\n"
+           "                     place_of_key(pages, ragged, key).row * row_stride) >>\n"
+           "                    3);\n"
+           "}\n"
+           "\n");
+      if (decode) {
+        TEXT("// A warp of its own asks for entries of the table, of K and V, as many key blocks ahead as there\n"
+             "// are places. At a place's \"full\" barrier its lanes arrive by their copies, and the warps that\n"
+             "// gather wait; at its \"empty\" one these arrive.\n"
+             "constexpr int ENTRY_PLACES = 4;\n"
+             "__shared__ int entries[ENTRY_PLACES][2][BLOCK_N];\n"
+             "__shared__ uint64_t entry_barriers[2 * ENTRY_PLACES];\n"
+             "\n"
+             "__device__ __forceinline__ uint32_t entries_full(int place) {\n"
+             "  return shared_address(&entry_barriers[place]);\n"
+             "}\n"
+             "__device__ __forceinline__ uint32_t entries_empty(int place) {\n"
+             "  return shared_address(&entry_barriers[ENTRY_PLACES + place]);\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("// Where a warp that gathers is.\n"
            "struct Gathering {\n"
-           "  int entries[LOOKUPS];\n"
-           "  uint32_t full;\n"
-           "};\n"
+           "  int part; // of the warp\n");
+      if (decode) {
+        TEXT("  Stage place; // of the entries\n");
+      } else {
+        TEXT("  int entries[LOOKUPS]; // of the next key block\n");
+      }
+      TEXT("};\n"
            "\n"
-           "// The lane's entry for a key, as it is in the table, so that nothing waits for it here.\n"
-           "__device__ __forceinline__ int look_up(const attnpress_ragged_args *ragged, const Pages *pages,\n"
-           "                                       int key, int64_t table) {\n"
-           "  return pages->table[table + place_of_key(pages, ragged, key).page];\n"
+           "// The lane's key of lookup `i`, in a key block.\n"
+           "__device__ __forceinline__ int looked_up_key(const Gathering *gathering, int i) {\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "  return ((i * 4 + lane / 8) * GATHER_PARTS + gathering->part) * 8 + lane % 8;\n"
            "}\n"
-           "\n"
-           "__device__ __forceinline__ void look_up_block(Gathering *gathering,\n"
-           "                                              const attnpress_ragged_args *ragged,\n"
-           "                                              const Pages *pages, int n, int64_t table) {\n"
-           "#pragma unroll\n"
-           "  for (int i = 0; i < LOOKUPS; ++i)\n"
-           "    gathering->entries[i] =\n"
-           "        look_up(ragged, pages, n * BLOCK_N + i * 32 + threadIdx.x % 32, table);\n"
-           "}\n"
-           "\n"
-           "// Hands over the key block that is under way, if there is one; `behind`: copies that were begun after\n"
-           "// it. All lanes arrive.\n"
-           "__device__ __forceinline__ void finish_gathering(Gathering *gathering, int behind) {\n"
-           "  if (gathering->full == 0)\n"
-           "    return;\n"
-           "  cp_async_wait(behind);\n"
-           "  fence_proxy_async(); // products see what the lane has copied\n"
-           "  __syncwarp();\n"
-           "  arrive_once(gathering->full);\n"
-           "  gathering->full = 0;\n"
-           "}\n"
-           "\n"
-           "// Waits for a phase; if that takes time, the key block that is under way is handed over. All lanes\n"
-           "// arrive.\n"
-           "__device__ __forceinline__ void wait_gathering(Gathering *gathering, uint32_t barrier, int parity) {\n"
-           "  if (gathering->full != 0 && __any_sync(0xffffffff, !mbarrier_test_wait(barrier, parity)))\n"
-           "    finish_gathering(gathering, 0);\n"
-           "  wait_for_phase(barrier, parity);\n"
-           "}\n"
-           "\n"
-           "// Gathers key block `n` of K or V, `slabs` slabs, into `target`, once `empty` is in `parity`. Their\n"
-           "// first column in all rows is `from`. Columns past the head dim become zeros; keys past the last one\n"
-           "// are that one. All lanes arrive.\n"
+           "\n");
+      if (!decode) {
+        TEXT("// The lane's entry for a key, as it is in the table, so that nothing waits for it here.\n"
+             "__device__ __forceinline__ int look_up(const attnpress_ragged_args *ragged, const Pages *pages,\n"
+             "                                       int key, int64_t table) {\n"
+             "  return pages->table[table + place_of_key(pages, ragged, key).page];\n"
+             "}\n"
+             "\n"
+             "__device__ __forceinline__ void look_up_block(Gathering *gathering,\n"
+             "                                              const attnpress_ragged_args *ragged,\n"
+             "                                              const Pages *pages, int n, int64_t table) {\n"
+             "#pragma unroll\n"
+             "  for (int i = 0; i < LOOKUPS; ++i)\n"
+             "    gathering->entries[i] =\n"
+             "        look_up(ragged, pages, n * BLOCK_N + looked_up_key(gathering, i), table);\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("// Gathers key block `n` of K or V (`of_values`), `slabs` slabs, into `target`, once `empty` is in\n"
+           "// `parity`; each lane's copies arrive at `loaded`. Their first column in all rows is `from`.\n"
+           "// Columns past the head dim become zeros; keys past the last one are that one. All lanes arrive.\n"
            "__device__ __forceinline__ void gather_keys(Gathering *gathering,\n"
            "                                            const attnpress_ragged_args *ragged,\n"
-           "                                            const Unit *unit, int n, int64_t table, uint32_t target,\n"
-           "                                            const uint16_t *from, int64_t page_stride,\n"
-           "                                            int64_t row_stride, int slabs, int group_bytes,\n"
-           "                                            int slab_step, int columns, uint32_t full,\n"
-           "                                            uint32_t empty, int parity) {\n"
-           "  const int lane = threadIdx.x % 32, chunk = lane % 8, row = lane / 8;\n"
-           "  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
-           "  wait_gathering(gathering, empty, parity);\n"
+           "                                            const Unit *unit, int n, bool of_values,\n"
+           "                                            uint32_t target, const uint16_t *from,\n"
+           "                                            int64_t page_stride, int64_t row_stride, int slabs,\n"
+           "                                            int group_bytes, int slab_step, int columns,\n"
+           "                                            uint32_t loaded, uint32_t empty, int parity) {\n"
+           "  const int lane = threadIdx.x % 32, chunk = lane % 8, row = lane / 8;\n");
+      if (decode) {
+        TEXT("  // The lanes that look up arrive by their copies; hands over entries.\n"
+             "  wait_for_phase(entries_full(gathering->place.index), gathering->place.parity);\n"
+             "  uint32_t offsets[LOOKUPS];\n"
+             "#pragma unroll\n"
+             "  for (int i = 0; i < LOOKUPS; ++i) {\n"
+             "    const int key = looked_up_key(gathering, i);\n"
+             "    const int entry = entries[gathering->place.index][of_values][min_int(key, BLOCK_N - 1)];\n"
+             "    offsets[i] =\n"
+             "        row_offset(ragged, &unit->pages, n * BLOCK_N + key, entry, page_stride, row_stride);\n"
+             "  }\n"
+             "  // All lanes arrive and wait: they have read their entries.\n"
+             "  __syncwarp();\n"
+             "  arrive_once(entries_empty(gathering->place.index));\n"
+             "  gathering->place = next_stage(gathering->place, ENTRY_PLACES);\n");
+      }
+      TEXT("  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
+           "  wait_for_phase(empty, parity);\n"
            "  target += row * 128 + (chunk ^ row) * 16;\n"
            "  from += chunk * 8;\n"
            "#pragma unroll\n"
-           "  for (int i = 0; i < LOOKUPS; ++i) {\n"
-           "    const int key = n * BLOCK_N + i * 32 + lane;\n"
-           "    const int64_t offset = clamped_page(ragged, gathering->entries[i]) * page_stride +\n"
-           "                           place_of_key(&unit->pages, ragged, key).row * row_stride;\n"
-           "    gathering->entries[i] = look_up(ragged, &unit->pages, max(key - BLOCK_N, 0), table);\n"
-           "#pragma unroll ");
-      INTEGER(decode ? 2 : 1);
+           "  for (int i = 0; i < LOOKUPS; ++i) {\n");
+      if (decode) {
+        TEXT("    const uint32_t offset = offsets[i];\n");
+      } else {
+        TEXT("    const int key = n * BLOCK_N + looked_up_key(gathering, i);\n"
+             "    const uint32_t offset =\n"
+             "        row_offset(ragged, &unit->pages, key, gathering->entries[i], page_stride, row_stride);\n"
+             "    gathering->entries[i] = look_up(ragged, &unit->pages, max(key - BLOCK_N, 0),\n"
+             "                                    of_values ? ragged->page_table_v : 0);\n");
+      }
+      TEXT("#pragma unroll ");
+      INTEGER(decode ? 4 : 1);
       TEXT(" // registers are few\n"
-           "    for (int group = 0; group < min(BLOCK_N / 8 - i * 4, 4); ++group) {\n"
-           "      const uint32_t to = target + (i * 4 + group) * group_bytes;\n"
+           "    for (int group = 0; group < min(PART_GROUPS - i * 4, 4); ++group) {\n"
+           "      const int place = (i * 4 + group) * GATHER_PARTS + gathering->part;\n"
+           "      if (place >= BLOCK_N / 8)\n"
+           "        break;\n"
+           "      const uint32_t to = target + place * group_bytes;\n"
            "#pragma unroll\n"
            "      for (int half = 0; half < 2; ++half) {\n"
-           "        const uint16_t *at = from + __shfl_sync(0xffffffff, offset, group * 8 + half * 4 + row);\n"
+           "        const uint16_t *at =\n"
+           "            from + (uint64_t)__shfl_sync(0xffffffff, offset, group * 8 + half * 4 + row) * 8;\n"
            "#pragma unroll\n"
            "        for (int slab = 0; slab < slabs; ++slab)\n"
            "          cp_async_16((to ^ half * 64) + half * 512 + slab * slab_step, at + slab * 64,\n"
@@ -1034,9 +1104,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      }\n"
            "    }\n"
            "  }\n"
-           "  cp_async_commit();\n"
-           "  finish_gathering(gathering, 1); // the one before\n"
-           "  gathering->full = full;\n"
+           "  cp_async_arrive(loaded);\n"
            "}\n"
            "\n");
     }
@@ -1086,10 +1154,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n");
       if (gathers) {
         TEXT("  if (!boxes) {\n"
-             "    gather_keys(gathering, &ragged->ragged, unit, n, 0, shared + K_OFFSET + stage->index * K_BYTES,\n"
+             "    gather_keys(gathering, &ragged->ragged, unit, n, false,\n"
+             "                shared + K_OFFSET + stage->index * K_BYTES,\n"
              "                (const uint16_t *)args->fwd.k + kv_head * args->fwd.k_head_stride,\n"
              "                args->fwd.k_batch_stride, args->fwd.k_row_stride, K_SLABS, K_GROUP_BYTES,\n"
-             "                K_SLAB_STEP, HEAD_DIM, k_full(shared, stage->index), k_empty(shared, stage->index),\n"
+             "                K_SLAB_STEP, HEAD_DIM, k_loaded(stage->index), k_empty(shared, stage->index),\n"
              "                stage->parity ^ 1);\n"
              "    *stage = next_stage(*stage, STAGES);\n"
              "    return;\n"
@@ -1112,11 +1181,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  const uint32_t full = whole ? v_full(shared, stage->index) : v_loaded(stage->index);\n");
       if (gathers) {
         TEXT("  if (!boxes) {\n"
-             "    gather_keys(gathering, &ragged->ragged, unit, n, ragged->ragged.page_table_v,\n"
+             "    gather_keys(gathering, &ragged->ragged, unit, n, true,\n"
              "                shared + V_OFFSET + stage->index * V_BYTES,\n"
              "                (const uint16_t *)args->fwd.v + kv_head * args->fwd.v_head_stride,\n"
              "                args->fwd.v_batch_stride, args->fwd.v_row_stride, V_SLABS, V_GROUP_BYTES,\n"
-             "                V_SLAB_STEP, HEAD_DIM_V, full, v_empty(shared, stage->index), stage->parity ^ 1);\n"
+             "                V_SLAB_STEP, HEAD_DIM_V, v_loaded(stage->index), v_empty(shared, stage->index),\n"
+             "                stage->parity ^ 1);\n"
              "    *stage = next_stage(*stage, STAGES);\n"
              "    return;\n"
              "  }\n");
@@ -1226,58 +1296,60 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (values_apart) {
       TEXT("// The producer's first ");
       STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "warp" : "thread");
-      TEXT(": loads each unit's Q, and K of its key blocks.\n");
+      TEXT(": loads ");
+      STRING(decode ? "K of each unit's key blocks" : "each unit's Q, and K of its key blocks");
+      TEXT(".\n");
       if (gathers) {
-        TEXT("// `boxes`: keys come in boxes of the tensor maps, else they are gathered; known to the compiler.\n");
+        TEXT("// `boxes`: keys come in boxes of the tensor maps, else they are gathered, by several warps of which\n"
+             "// this one is number `part`; known to the compiler.\n");
       }
       TEXT("__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared");
-      STRING(gathers ? ", bool boxes" : "");
+      STRING(gathers ? ",\n                                        bool boxes, int part" : "");
       TEXT(") {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
            "  Stage k_stage = {0, 0}, place = {0, 0};\n");
-      if (q_ahead) {
+      if (decode) {
+      } else if (q_ahead) {
         TEXT("  uint32_t q_turn = 0; // of the first consumer\n");
       } else {
         TEXT("  int q_parity = 0;\n");
       }
       if (gathers) {
         TEXT("  Gathering gathering;\n"
-             "  gathering.full = 0;\n");
+             "  gathering.part = part;\n");
+        if (decode) {
+          TEXT("  gathering.place = {0, 0};\n");
+        }
       }
       TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
-           "    // Hands over the unit.\n");
-      if (gathers) {
-        TEXT("    wait_gathering(&gathering, unit_full(place.index), place.parity);\n");
-      } else {
-        TEXT("    wait_for_phase(unit_full(place.index), place.parity);\n");
-      }
-      TEXT("    const Unit *unit = &units[place.index];\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    const Unit *unit = &units[place.index];\n"
            "    if (unit->position_begin < 0)\n"
-           "      ");
-      STRING(gathers ? "break" : "return");
-      TEXT(";\n"
+           "      return;\n"
            "    if (unit->blocks.end > unit->blocks.begin) {\n"
            "      const int kv_head = unit->tile_head / group;\n"
-           "      int n = unit->blocks.end - 1;\n");
-      if (gathers) {
+           "      int n = unit->blocks.end");
+      STRING(decode ? "" : " - 1");
+      TEXT(";\n");
+      if (gathers && !decode) {
         TEXT("      if (!boxes)\n"
              "        look_up_block(&gathering, &ragged_args(args)->ragged, &unit->pages, n, 0);\n");
       }
-      TEXT("      load_k(args, shared, ");
-      STRING(gathers ? "boxes, &gathering, " : "");
-      TEXT("&k_stage, unit, n, kv_head);\n");
+      if (!decode) {
+        TEXT("      load_k(args, shared, ");
+        STRING(gathers ? "boxes, &gathering, " : "");
+        TEXT("&k_stage, unit, n, kv_head);\n");
+      }
       if (split) {
-        if (gathers) {
-          TEXT("      // Who hands back Q may wait for keys of the unit before that are under way.\n"
-               "      for (int consumer = 0; !boxes && unit->ends & FIRST_SPLIT && consumer < CONSUMERS; ++consumer)\n"
-               "        wait_gathering(&gathering, q_empty(shared, consumer), q_parity ^ 1);\n");
+        if (!decode) {
+          TEXT("      if (");
+          STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "threadIdx.x % 32 == 0 && " : "");
+          TEXT("unit->ends & FIRST_SPLIT)\n"
+               "        load_q(args, shared, q_parity, unit);\n"
+               "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
         }
-        TEXT("      if (");
-        STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "threadIdx.x % 32 == 0 && " : "");
-        TEXT("unit->ends & FIRST_SPLIT)\n"
-             "        load_q(args, shared, q_parity, unit);\n"
-             "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
       } else {
         if (!q_ahead) {
           TEXT("      // The place of Q is free later than that of the second key block.\n"
@@ -1308,17 +1380,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("    // All lanes arrive and wait: they have read the unit.\n"
              "    __syncwarp();\n"
-             "    arrive_once(unit_empty(place.index));\n"
-             "    arrive_once(unit_asked(place.index));\n");
+             "    arrive_once(unit_empty(place.index));\n");
+        if (gathers && decode) {
+          TEXT("    if (boxes)\n"
+               "      arrive_once(unit_asked(place.index));\n");
+        } else {
+          TEXT("    arrive_once(unit_asked(place.index));\n");
+        }
       } else {
         TEXT("    mbarrier_arrive(unit_empty(place.index));\n"
              "    mbarrier_arrive(unit_asked(place.index));\n");
       }
-      TEXT("  }\n");
-      if (gathers) {
-        TEXT("  finish_gathering(&gathering, 0);\n");
-      }
-      TEXT("}\n"
+      TEXT("  }\n"
+           "}\n"
            "\n");
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("// The fourth one: V of the key blocks of each unit. It looks up pages of its own, and waits for\n"
@@ -1328,29 +1402,26 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("__device__ __forceinline__ void produce_values(const attnpress_fwd_sm90_args *args,\n"
            "                                               uint32_t shared");
-      STRING(gathers ? ", bool boxes" : "");
+      STRING(gathers ? ", bool boxes, int part" : "");
       TEXT(") {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
            "  Stage v_stage = {0, 0}, place = {0, 0};\n");
       if (gathers) {
         TEXT("  Gathering gathering;\n"
-             "  gathering.full = 0;\n");
+             "  gathering.part = part;\n");
+        if (decode) {
+          TEXT("  gathering.place = {0, 0};\n");
+        }
       }
       TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
-           "    // Hands over the unit.\n");
-      if (gathers) {
-        TEXT("    wait_gathering(&gathering, unit_full(place.index), place.parity);\n");
-      } else {
-        TEXT("    wait_for_phase(unit_full(place.index), place.parity);\n");
-      }
-      TEXT("    const Unit *unit = &units[place.index];\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    const Unit *unit = &units[place.index];\n"
            "    if (unit->position_begin < 0)\n"
-           "      ");
-      STRING(gathers ? "break" : "return");
-      TEXT(";\n"
+           "      return;\n"
            "    const int kv_head = unit->tile_head / group;\n");
-      if (gathers) {
+      if (gathers && !decode) {
         TEXT("    if (!boxes && unit->blocks.end > unit->blocks.begin)\n"
              "      look_up_block(&gathering, &ragged_args(args)->ragged, &unit->pages, unit->blocks.end - 1,\n"
              "                    ragged_args(args)->ragged.page_table_v);\n");
@@ -1366,11 +1437,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       } else {
         TEXT("    mbarrier_arrive(unit_empty(place.index));\n");
       }
-      TEXT("  }\n");
-      if (gathers) {
-        TEXT("  finish_gathering(&gathering, 0);\n");
-      }
-      TEXT("}\n"
+      TEXT("  }\n"
+           "}\n"
            "\n");
     } else {
       TEXT("// The producer's first thread: loads each unit's Q, and K and V of its key blocks in the order of\n"
@@ -1623,20 +1691,46 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
     }
-    TEXT("// The producer's second warp: makes zeros of what a unit's last key block of V holds past the\n"
-         "// sequence's end, once it is there, and hands it over in the copy engine's place.\n"
-         "__device__ __forceinline__ void clear_tails(uint32_t shared, unsigned char *smem) {\n"
-         "  const int lane = threadIdx.x % 32;\n"
+    TEXT("// Makes zeros of what a unit's last key block of V holds past the sequence's end, behind `keys`.\n"
+         "__device__ __forceinline__ void clear_tail(unsigned char *smem, int stage, int keys) {\n"
+         "  unsigned char *v = smem + V_OFFSET + stage * V_BYTES;\n"
+         "  for (int slab = 0; slab < V_SLABS; ++slab)\n"
+         "    for (int chunk = keys * 8 + threadIdx.x % 32; chunk < BLOCK_N * 8; chunk += 32)\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("      *(uint4 *)(v + slab * V_SLAB_STEP + chunk / 64 * V_GROUP_BYTES + chunk % 64 * 16) =\n"
+           "          uint4{0, 0, 0, 0};\n");
+    } else {
+      TEXT("      *(uint4 *)(v + slab * KEY_SLAB_BYTES + chunk * 16) = uint4{0, 0, 0, 0};\n");
+    }
+    TEXT("}\n"
+         "\n"
+         "// The producer's second warp: clears the tail of a unit's V, once it is there, and hands it over in\n"
+         "// the copy engine's place.");
+    STRING(decode ? " It loads Q first, so that no keys wait for its place." : "");
+    TEXT("\n"
+         "__device__ __forceinline__ void clear_tails(");
+    STRING(decode ? "const attnpress_fwd_sm90_args *args,\n                                            " : "");
+    TEXT("uint32_t shared, unsigned char *smem) {\n"
          "  Stage v_stage = {0, 0}, place = {0, 0};\n"
-         "  uint32_t parities = 0; // of the stages' next phase of v_loaded, a bit each\n"
-         "  for (;; place = next_stage(place, UNITS)) {\n"
+         "  uint32_t parities = 0; // of the stages' next phase of v_loaded, a bit each\n");
+    if (decode) {
+      TEXT("  uint32_t q_turn = 0;\n");
+    }
+    TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
          "    // Hands over the unit.\n"
          "    wait_for_phase(unit_full(place.index), place.parity);\n"
          "    const Unit *unit = &units[place.index];\n"
          "    if (unit->position_begin < 0)\n"
          "      return;\n"
-         "    const int blocks = unit->blocks.end - unit->blocks.begin, keys = tail_keys(unit);\n"
-         "    // All lanes arrive and wait: they have read the unit.\n"
+         "    const int blocks = unit->blocks.end - unit->blocks.begin, keys = tail_keys(unit);\n");
+    if (decode) {
+      TEXT("    if (blocks > 0 && unit->ends & FIRST_SPLIT) {\n"
+           "      if (threadIdx.x % 32 == 0)\n"
+           "        load_q(args, shared, q_turn, unit);\n"
+           "      ++q_turn;\n"
+           "    }\n");
+    }
+    TEXT("    // All lanes arrive and wait: they have read the unit.\n"
          "    __syncwarp();\n"
          "    arrive_once(unit_empty(place.index));\n"
          "    if (blocks <= 0)\n"
@@ -1645,16 +1739,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      // The copy engine hands over V.\n"
          "      wait_for_phase(v_loaded(v_stage.index), parities >> v_stage.index & 1);\n"
          "      parities ^= 1u << v_stage.index;\n"
-         "      unsigned char *v = smem + V_OFFSET + v_stage.index * V_BYTES;\n"
-         "      for (int slab = 0; slab < V_SLABS; ++slab)\n"
-         "        for (int chunk = keys * 8 + lane; chunk < BLOCK_N * 8; chunk += 32)\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("          *(uint4 *)(v + slab * V_SLAB_STEP + chunk / 64 * V_GROUP_BYTES + chunk % 64 * 16) =\n"
-           "              uint4{0, 0, 0, 0};\n");
-    } else {
-      TEXT("          *(uint4 *)(v + slab * KEY_SLAB_BYTES + chunk * 16) = uint4{0, 0, 0, 0};\n");
-    }
-    TEXT("      // Products see the zeros once all lanes have come through here, and the first has arrived.\n"
+         "      clear_tail(smem, v_stage.index, keys);\n"
+         "      // Products see the zeros once all lanes have come through here, and the first has arrived.\n"
          "      fence_proxy_async();\n"
          "      __syncwarp();\n"
          "      arrive_once(v_full(shared, v_stage.index));\n"
@@ -1665,6 +1751,78 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "}\n"
          "\n");
+    if (gathers) {
+      TEXT("// The same warp where keys are gathered: hands over all key blocks, as products see what other\n"
+           "// threads have copied once one that knows of it has come through the fence. What follows a\n"
+           "// sequence's last key is that key again, so that there is nothing to clear.\n"
+           "__device__ __forceinline__ void pass_on(");
+      STRING(decode ? "const attnpress_fwd_sm90_args *args, " : "");
+      TEXT("uint32_t shared) {\n"
+           "  Stage stage = {0, 0}, place = {0, 0};\n");
+      if (decode) {
+        TEXT("  uint32_t q_turn = 0;\n");
+      }
+      TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
+           "    // Hands over the unit.\n"
+           "    wait_for_phase(unit_full(place.index), place.parity);\n"
+           "    const Unit *unit = &units[place.index];\n"
+           "    if (unit->position_begin < 0)\n"
+           "      return;\n"
+           "    const int blocks = unit->blocks.end - unit->blocks.begin;\n");
+      if (decode) {
+        TEXT("    if (blocks > 0 && unit->ends & FIRST_SPLIT) {\n"
+             "      if (threadIdx.x % 32 == 0)\n"
+             "        load_q(args, shared, q_turn, unit);\n"
+             "      ++q_turn;\n"
+             "    }\n");
+      }
+      TEXT("    // All lanes arrive and wait: they have read the unit.\n"
+           "    __syncwarp();\n"
+           "    arrive_once(unit_empty(place.index));\n"
+           "    for (int block = 0; block < blocks; ++block, stage = next_stage(stage, STAGES)) {\n"
+           "      // The lanes that gather arrive by their copies, at one barrier for K and one for V.\n"
+           "      wait_for_phase(k_loaded(stage.index), stage.parity);\n"
+           "      fence_proxy_async();\n"
+           "      arrive_once(k_full(shared, stage.index));\n"
+           "      wait_for_phase(v_loaded(stage.index), stage.parity);\n"
+           "      fence_proxy_async();\n"
+           "      arrive_once(v_full(shared, stage.index));\n"
+           "    }\n"
+           "  }\n"
+           "}\n"
+           "\n");
+      if (decode) {
+        TEXT("// A warp that asks for the entries of each unit's key blocks.\n"
+             "__device__ __forceinline__ void look_up(const attnpress_fwd_sm90_args *args) {\n"
+             "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
+             "  Stage entry = {0, 0}, place = {0, 0};\n"
+             "  for (;; place = next_stage(place, UNITS)) {\n"
+             "    // Hands over the unit.\n"
+             "    wait_for_phase(unit_full(place.index), place.parity);\n"
+             "    const Unit *unit = &units[place.index];\n"
+             "    if (unit->position_begin < 0)\n"
+             "      break;\n"
+             "    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n) {\n"
+             "      // The warps that gather arrived; hands over the place.\n"
+             "      wait_for_phase(entries_empty(entry.index), entry.parity ^ 1);\n"
+             "      for (int key = threadIdx.x % 32; key < BLOCK_N; key += 32) {\n"
+             "        const int32_t *at =\n"
+             "            unit->pages.table + place_of_key(&unit->pages, ragged, n * BLOCK_N + key).page;\n"
+             "        cp_async_4(shared_address(&entries[entry.index][0][key]), at, 4);\n"
+             "        cp_async_4(shared_address(&entries[entry.index][1][key]), at + ragged->page_table_v, 4);\n"
+             "      }\n"
+             "      cp_async_arrive(entries_full(entry.index));\n"
+             "      entry = next_stage(entry, ENTRY_PLACES);\n"
+             "    }\n"
+             "    // All lanes arrive and wait: they have read the unit.\n"
+             "    __syncwarp();\n"
+             "    arrive_once(unit_empty(place.index));\n"
+             "    arrive_once(unit_asked(place.index));\n"
+             "  }\n"
+             "}\n"
+             "\n");
+      }
+    }
   } else {
     TEXT("__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n");
     if (own_blocks) {
@@ -2308,7 +2466,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  const uint64_t q = wgmma_descriptor(shared + ");
     STRING(q_ahead ? "q_place" : "consumer");
-    TEXT(" * Q_BYTES, 1024, 0);\n");
+    TEXT(" * Q_BYTES, ");
+    INTEGER(decode ? 0 : 1024);
+    TEXT(", 0);\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
     TEXT("  const uint64_t k =\n"
@@ -3022,7 +3182,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const attnpress_fwd_args *fwd = &args->fwd;\n"
          "  const int lane = threadIdx.x % 32;\n"
          "  const float sums[2] = {quad_sum(row_sum[0]), quad_sum(row_sum[1])};\n");
-    if (q_ahead) {
+    if (offsets_ahead) {
       TEXT("  const int first = consumer * args->warpgroup_positions; // position of this consumer's rows\n"
            "  const int there = min(args->warpgroup_positions, unit->seqlen_q - unit->position_begin - first);\n"
            "  uint16_t *first_row = (uint16_t *)fwd->out + unit->out + first * fwd->out_row_stride +\n"
@@ -3031,7 +3191,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("#pragma unroll\n"
          "  for (int half = 0; half < 2; ++half) {\n"
          "    const int row = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4; // of the warpgroup\n");
-    if (q_ahead) {
+    if (offsets_ahead) {
       TEXT("    const int row_position = divide(row, &args->heads_per_tile);\n"
            "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n"
            "    const bool valid = row_position < there;\n");
@@ -3055,7 +3215,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    float *out_row = fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2;\n"
            "    store_partial_row(out_row, out, 0, O_TILES, half, end.normalize, valid);\n");
     } else {
-      if (q_ahead) {
+      if (offsets_ahead) {
         TEXT("    if (fwd->lse && valid && lane % 4 == 0)\n"
              "      fwd->lse[unit->lse + (first + row_position) * ragged_args(args)->ragged.lse_row_stride +\n"
              "               (row - row_position * fwd->heads_per_tile) * fwd->lse_head_stride] =\n"
@@ -3070,7 +3230,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("    // A quad holds a tile's 8 columns of a row in pieces of two. Two lanes exchange pieces, so that\n"
            "    // each stores 8 bytes of one tile, and a store fills whole sectors of 32 bytes.\n");
-      if (q_ahead) {
+      if (offsets_ahead) {
         TEXT("    uint16_t *out_row = first_row + row_offsets[row];\n");
       } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
         TEXT("    uint16_t *out_row = (uint16_t *)fwd->out +\n"
@@ -3215,8 +3375,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (fixed_splits) {
     TEXT("      if (has_keys && walk.unit.ends & LAST_SPLIT)\n"
-         "        arrive_once(q_empty(shared, consumer));\n"
-         "      q_parity ^= has_keys && walk.unit.ends & LAST_SPLIT ? 1 : 0;\n");
+         "        arrive_once(q_empty(shared, ");
+    STRING(q_ahead ? "q_turn % Q_PLACES" : "consumer");
+    TEXT("));\n");
+    if (q_ahead) {
+      TEXT("      q_turn += has_keys && walk.unit.ends & LAST_SPLIT ? CONSUMERS : 0;\n");
+    } else {
+      TEXT("      q_parity ^= has_keys && walk.unit.ends & LAST_SPLIT ? 1 : 0;\n");
+    }
   } else {
     if (q_in_regs) {
       TEXT("      if (has_keys) {\n"
@@ -3277,7 +3443,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    load_block_bias(bias, &walk, fwd);\n");
   }
   if (fixed_splits) {
-    TEXT("    finish_scores(score, 0, shared, consumer, stage.index,\n"
+    TEXT("    finish_scores(score, 0, shared, ");
+    STRING(q_ahead ? "q_turn % Q_PLACES" : "consumer");
+    TEXT(", stage.index,\n"
          "                  walk.n == ");
     STRING((mask == AP_ATTENTION_MASK_WINDOW) ? "walk.block_begin" : "walk.unit.blocks.begin");
     TEXT(" && walk.unit.ends & LAST_SPLIT);\n");
@@ -3479,7 +3647,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
     TEXT("      last_unit = walk.unit;\n");
   }
-  if (q_ahead) {
+  if (q_ahead && fixed_splits) {
+    TEXT("      q_turn += walk.unit.ends & LAST_SPLIT ? CONSUMERS : 0;\n");
+  } else if (q_ahead) {
     TEXT("      q_turn += CONSUMERS;\n");
   } else {
     TEXT("      q_parity ^= ");
@@ -3665,17 +3835,33 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(");\n"
        "      mbarrier_init(v_empty(shared, stage), 4 * CONSUMERS);\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("      mbarrier_init(v_loaded(stage), 1);\n");
+    if (gathers) {
+      TEXT("      mbarrier_init(k_loaded(stage), 32 * GATHER_PARTS);\n"
+           "      mbarrier_init(v_loaded(stage), has_boxes(&args) ? 1 : 32 * GATHER_PARTS);\n");
+    } else {
+      TEXT("      mbarrier_init(v_loaded(stage), 1);\n");
+    }
   }
   TEXT("    }\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
-         "      mbarrier_init(unit_full(place), 1);\n"
-         "      mbarrier_init(unit_empty(place), 4 * CONSUMERS + ");
-    INTEGER(values_apart ? 3 : 2);
-    TEXT(");\n"
-         "      mbarrier_init(unit_asked(place), 1);\n"
+         "      mbarrier_init(unit_full(place), 1);\n");
+    if (gathers && decode) {
+      TEXT("      mbarrier_init(unit_empty(place),\n"
+           "                    4 * CONSUMERS + (has_boxes(&args) ? 3 : 2 + 2 * GATHER_PARTS));\n");
+    } else {
+      TEXT("      mbarrier_init(unit_empty(place), 4 * CONSUMERS + ");
+      INTEGER(values_apart ? 3 : 2);
+      TEXT(");\n");
+    }
+    TEXT("      mbarrier_init(unit_asked(place), 1);\n"
          "    }\n");
+    if (gathers && decode) {
+      TEXT("    for (int place = 0; place < ENTRY_PLACES; ++place) {\n"
+           "      mbarrier_init(entries_full(place), 32);\n"
+           "      mbarrier_init(entries_empty(place), 2 * GATHER_PARTS);\n"
+           "    }\n");
+    }
   } else if (has_map) {
     TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
          "      mbarrier_init(unit_full(place), 1);\n"
@@ -3695,7 +3881,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  // All threads arrive and wait: hands over the barriers, and to wgmma the numbers of keys.\n"
          "  __syncthreads();\n");
   } else {
-    if (q_ahead) {
+    if (offsets_ahead) {
       TEXT("  if (threadIdx.x < 64) {\n"
            "    const int row = threadIdx.x, position = divide(row, &args.heads_per_tile);\n"
            "    row_offsets[row] = position * args.fwd.out_row_stride +\n"
@@ -3726,23 +3912,47 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  griddepcontrol_wait();\n"
          "\n");
   }
-  TEXT("  if (threadIdx.x < 128) {\n"
+  TEXT("  if (threadIdx.x < 128");
+  STRING((gather_parts > 1) ? " || threadIdx.x >= 256" : "");
+  TEXT(") {\n"
        "    decrease_registers(PRODUCER_REGISTERS);\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     if (gathers) {
+      TEXT("    const int warp = threadIdx.x / 32;\n");
+      if (decode) {
+        TEXT("    // Of the last warpgroups, which have nothing to do with boxes: entries of the table, K and V.\n"
+             "    if (warp >= 8 && (warp == 15 || has_boxes(&args)))\n"
+             "      return;\n"
+             "    const bool of_keys = warp == 0 || (warp > 8 && warp < 12);\n"
+             "    const int part = warp < 8 ? 0 : of_keys ? warp - 8 : warp - 11;\n");
+      } else {
+        TEXT("    const int part = 0;\n");
+      }
       TEXT("    // Two loops each, as that of boxes is to have no more registers than it takes.\n"
-           "    if (threadIdx.x / 32 == 0 && has_boxes(&args))\n"
-           "      produce(&args, shared, true);\n"
-           "    else if (threadIdx.x / 32 == 0)\n"
-           "      produce(&args, shared, false);\n");
+           "    if (warp == 0 && has_boxes(&args))\n"
+           "      produce(&args, shared, true, 0);\n"
+           "    else if (");
+      STRING(decode ? "of_keys" : "warp == 0");
+      TEXT(")\n"
+           "      produce(&args, shared, false, part);\n"
+           "    else if (warp == 1 && has_boxes(&args))\n"
+           "      clear_tails(");
+      STRING(decode ? "&args, " : "");
+      TEXT("shared, smem);\n"
+           "    else if (warp == 1)\n"
+           "      pass_on(");
+      STRING(decode ? "&args, " : "");
+      TEXT("shared);\n");
     } else {
       TEXT("    if (");
       STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "threadIdx.x / 32" : "threadIdx.x");
       TEXT(" == 0)\n"
-           "      produce(&args, shared);\n");
+           "      produce(&args, shared);\n"
+           "    else if (threadIdx.x / 32 == 1)\n"
+           "      clear_tails(");
+      STRING(decode ? "&args, " : "");
+      TEXT("shared, smem);\n");
     }
-    TEXT("    else if (threadIdx.x / 32 == 1)\n"
-         "      clear_tails(shared, smem);\n");
     if (one_sequence) {
       TEXT("    else if (threadIdx.x / 32 == 2 && one_sequence) {\n"
            "      if (threadIdx.x % 32 == 0)\n"
@@ -3752,13 +3962,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    else if (threadIdx.x / 32 == 2)\n"
          "      find_units(&args);\n");
     if (gathers) {
+      if (decode) {
+        TEXT("    else if (warp == 8)\n"
+             "      look_up(&args);\n");
+      }
       TEXT("    else if (has_boxes(&args))\n"
-           "      produce_values(&args, shared, true);\n"
+           "      produce_values(&args, shared, true, 0);\n"
            "    else\n"
-           "      produce_values(&args, shared, false);\n");
-    } else if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("    else\n"
-           "      produce_values(&args, shared);\n");
+           "      produce_values(&args, shared, false, part);\n");
     } else if (values_apart) {
       TEXT("    else if (threadIdx.x == 96)\n"
            "      produce_values(&args, shared);\n");

@@ -1,0 +1,440 @@
+/* Written by `python -m generator` from templates/layernorm/layernorm_fwd_direct.cu.j2; do not edit. */
+/* clang-format off */
+#include "../runtime/press/registry.h"
+#include "families.h"
+
+#define TEXT(literal) ap_text_append(out, literal, sizeof(literal) - 1)
+#define INTEGER(value) ap_text_append_int(out, value)
+#define STRING(value) ap_text_append_string(out, value)
+
+void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in);
+
+void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
+  const char *const stem = in->stem;
+  const char *const tile_name = in->tile_name;
+  const int32_t threads = in->threads;
+  const int32_t norm = in->axis[AP_LAYERNORM_NORM];
+  const int32_t cols = in->axis[AP_LAYERNORM_COLS];
+  const int32_t dtype = in->axis[AP_LAYERNORM_DTYPE];
+  const int32_t arch = in->axis[AP_LAYERNORM_ARCH];
+  const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
+  const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
+  int32_t shared = (row_threads > 32) ? 1 : 0;
+  TEXT("// ");
+  STRING(stem);
+  TEXT("\n"
+       "//\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS - 7 columns,\n"
+         "// rstd = 1 / sqrt(variance + eps).\n");
+  } else {
+    TEXT("// y = x rstd weight over the rows of a matrix of at most COLUMNS - 7 columns, rstd =\n"
+         "// 1 / sqrt(mean square + eps).\n");
+  }
+  TEXT("// ");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT(", parameters ");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT(", fp32 inside. Rows of x, and of y, lie one after the other, from\n"
+       "// a multiple of 16 bytes on; y is not x. The parameters are there, at multiples of 16 bytes.\n"
+       "// ROW_THREADS threads read a row in whole vectors, of which those at its ends hold elements of\n"
+       "// others, too. Blocks have rows in the order in which they begin: memory sees neighbouring\n"
+       "// addresses. A row's parameters lie across the vectors that they are read in, which L1 has from the\n"
+       "// rows before: there is a branch for each word of a vector in which a row may begin.\n"
+       "//\n"
+       "// Pressed from templates/layernorm/layernorm_fwd_direct.cu.j2 with tile ");
+  STRING(tile_name);
+  TEXT(" by\n"
+       "//   python -m generator --family layernorm --pass fwd --norm ");
+  STRING(in->word[AP_LAYERNORM_NORM]);
+  TEXT(" --cols ");
+  INTEGER(cols);
+  TEXT(" \\\n"
+       "//     --dtype ");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT(" --params ");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT(" --rows direct --arch ");
+  INTEGER(arch);
+  TEXT("\n"
+       "\n"
+       "#include \"attnpress/args/layernorm.h\"\n"
+       "#include \"attnpress/device/lanes.cuh\"\n"
+       "#include \"attnpress/device/ptx_global.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
+       "#include \"attnpress/device/ptx_math.cuh\"\n"
+       "#include \"attnpress/device/row_norm.cuh\"\n"
+       "#include \"attnpress/device/row_vector.cuh\"\n"
+       "\n"
+       "constexpr bool CENTERED = ");
+  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
+  TEXT("; // the mean is taken off\n"
+       "constexpr int COLUMNS = ");
+  INTEGER(cols);
+  TEXT(";\n"
+       "constexpr int SIZE = 2; // bytes of an element\n"
+       "constexpr int THREADS = ");
+  INTEGER(threads);
+  TEXT(";\n"
+       "constexpr int BLOCKS = ");
+  INTEGER(blocks);
+  TEXT("; // of an SM\n"
+       "constexpr int ROW_THREADS = ");
+  INTEGER(row_threads);
+  TEXT(";\n"
+       "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp, of a row\n"
+       "constexpr int GROUPS = THREADS / ROW_THREADS;              // rows of a block\n"
+       "constexpr int ELEMENTS = 8;                                // of a vector\n"
+       "constexpr int WARPS = THREADS / 32;\n"
+       "constexpr int SMEM_BYTES = 0;\n"
+       "constexpr int SLOTS = 0; // of a ring\n"
+       "constexpr int ROW_VECTORS = COLUMNS / ELEMENTS; // that a row has a part of\n"
+       "constexpr int VECTORS = (ROW_VECTORS + ROW_THREADS - 1) / ROW_THREADS; // of a thread in a row\n"
+       "// Of these, those that every thread has: the class below has four fifths of the columns, or more.\n"
+       "constexpr int SURE = ROW_VECTORS * 4 / 5 / ROW_THREADS;\n"
+       "static_assert(SURE > 0, \"a row ends in a vector that a thread may not have, or in the one before\");\n");
+  if (row_threads < 32) {
+    TEXT("static_assert(WARPS % ELEMENTS == 0, \"rows of a warp begin at the same element of a vector\");\n");
+  }
+  if (shared) {
+    TEXT("static_assert(GROUPS == 1, \"all warps of a block share a row\");\n");
+  }
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("constexpr float FAR = 64.0f; // of the square of a mean, in variances\n");
+  }
+  TEXT("// A row begins `odd` elements after the first of its vectors does, and has `end` elements of the\n"
+       "// last, all if it is 0.\n"
+       "struct Cut {\n"
+       "  int odd, vectors, end;\n"
+       "};\n"
+       "\n"
+       "// Of a vector the bits of its first `count` elements.\n"
+       "__device__ __forceinline__ uint4 mask_elements(int count) {\n"
+       "  uint32_t word[4];\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < 4; ++i)\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("    word[i] = count > i ? 0xffffffff : 0;\n");
+  } else {
+    TEXT("    word[i] = count > 2 * i + 1 ? 0xffffffff : count > 2 * i ? 0xffff : 0;\n");
+  }
+  TEXT("  const uint4 mask = {word[0], word[1], word[2], word[3]};\n"
+       "  return mask;\n"
+       "}\n"
+       "\n"
+       "// A vector of the bits of `first` where `mask` has any, else of `other`.\n"
+       "__device__ __forceinline__ uint4 choose_bits(uint4 mask, uint4 first, uint4 other) {\n"
+       "  const uint4 chosen = {\n"
+       "      (first.x & mask.x) | (other.x & ~mask.x), (first.y & mask.y) | (other.y & ~mask.y),\n"
+       "      (first.z & mask.z) | (other.z & ~mask.z), (first.w & mask.w) | (other.w & ~mask.w)};\n"
+       "  return chosen;\n"
+       "}\n"
+       "\n"
+       "// The first `count` elements of a vector, and 0 for others.\n"
+       "__device__ __forceinline__ uint4 load_first_elements(const unsigned char *from, int count) {\n"
+       "  uint32_t word[4];\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < 4; ++i)\n"
+       "    word[i] = load_2_if(2 * i < count, from + i * 4, 0) |\n"
+       "              load_2_if(2 * i + 1 < count, from + i * 4 + 2, 0) << 16;\n"
+       "  const uint4 vector = {word[0], word[1], word[2], word[3]};\n"
+       "  return vector;\n"
+       "}\n"
+       "\n"
+       "// Puts `filler` in place of elements of a thread's vectors that are others'. x: (VECTORS)\n"
+       "__device__ __forceinline__ void fill_ends(Cut cut, int thread, uint32_t filler, uint4 *x) {\n"
+       "  const uint4 fill = {filler, filler, filler, filler};\n"
+       "  if (thread == 0 && cut.odd != 0)\n"
+       "    x[0] = choose_bits(mask_elements(cut.odd), fill, x[0]);\n"
+       "#pragma unroll\n"
+       "  for (int i = SURE - 1; i < VECTORS; ++i)\n"
+       "    if (cut.end != 0 && thread + i * ROW_THREADS == cut.vectors - 1)\n"
+       "      x[i] = choose_bits(mask_elements(cut.end), x[i], fill);\n"
+       "}\n"
+       "\n"
+       "// Sums over a row of differences to `about`, and of their squares. told: (WARPS), x: (VECTORS)\n"
+       "__device__ __forceinline__ float2 add_up(const uint4 *x, float about\n");
+  if (shared) {
+    TEXT("                                         , float2 *told\n");
+  }
+  TEXT(") {\n"
+       "  float2 sums = {0.0f, 0.0f};\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    float value[ELEMENTS];\n"
+       "    widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(x[i], value);\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < ELEMENTS; ++j) {\n"
+       "      const float difference = value[j] - about;\n"
+       "      sums.x += difference;\n"
+       "      sums.y += difference * difference;\n"
+       "    }\n"
+       "  }\n"
+       "  sums = sum_lanes_of_two(sums, LANES);\n");
+  if (shared) {
+    TEXT("  if (threadIdx.x % 32 == 0)\n"
+         "    told[threadIdx.x / 32] = sums;\n"
+         "  // All threads arrive and wait: the warps have told what they have of the row.\n"
+         "  __syncthreads();\n"
+         "  float2 all = {0.0f, 0.0f};\n");
+    if (row_threads <= 256) {
+      TEXT("#pragma unroll\n"
+           "  for (int i = 0; i < WARPS; ++i) {\n"
+           "    all.x += told[i].x;\n"
+           "    all.y += told[i].y;\n"
+           "  }\n");
+    } else {
+      TEXT("  if (threadIdx.x % 32 < WARPS)\n"
+           "    all = told[threadIdx.x % 32];\n"
+           "  all = sum_lanes_of_two(all, 32);\n");
+    }
+    TEXT("  sums = all;\n");
+  }
+  TEXT("  return sums;\n"
+       "}\n"
+       "\n"
+       "// Of two words, one after the other, the one that begins `bits` later than the first.\n"
+       "__device__ __forceinline__ uint32_t word_across(uint32_t first, uint32_t second, int bits) {\n"
+       "  return (uint32_t)(((uint64_t)second << 32 | first) >> bits);\n"
+       "}\n"
+       "\n"
+       "// The elements of a parameter that lie where a vector of a row has its own: in `vector`, and before\n"
+       "// it. The row begins at word `first` of a vector, and at the second element of that if `bits` is\n"
+       "// 16, else 32. value: (ELEMENTS)\n"
+       "__device__ __forceinline__ void widen_across(uint4 before, uint4 vector, int first, int bits,\n"
+       "                                             float *value) {\n"
+       "  const uint32_t word[8] = {before.x, before.y, before.z, before.w,\n"
+       "                            vector.x, vector.y, vector.z, vector.w};\n"
+       "  const uint32_t *const from = word + 3 - first;\n"
+       "  const uint4 across = {\n"
+       "      word_across(from[0], from[1], bits), word_across(from[1], from[2], bits),\n"
+       "      word_across(from[2], from[3], bits), word_across(from[3], from[4], bits)};\n"
+       "  widen_vector_");
+  STRING(in->word[AP_LAYERNORM_PARAMS]);
+  TEXT("(across, value);\n"
+       "}\n"
+       "\n"
+       "// Those of vector number `index` of a row. tail: the parameter's elements from `whole` vectors on\n"
+       "__device__ __forceinline__ void take_parameter(const void *parameter, int index, bool inside,\n"
+       "                                               int whole, const uint4 *tail, int first,\n"
+       "                                               int bits, float *value) {\n"
+       "  const uint4 *const from = (const uint4 *)parameter + index;\n"
+       "  uint4 before, vector;\n"
+       "  if (inside || (index > 0 && index <= whole))\n"
+       "    before = from[-1];\n"
+       "  else\n"
+       "    before = *tail;\n"
+       "  if (inside || index < whole)\n"
+       "    vector = *from;\n"
+       "  else\n"
+       "    vector = *tail;\n"
+       "  widen_across(before, vector, first, bits, value);\n"
+       "}\n"
+       "\n"
+       "// Writes y of a row that begins at word `first` of a vector, from `to` on, the thread's vectors of\n"
+       "// it; those that hold elements of others, too, to `ends`. `nothing` is 0, which the compiler does\n"
+       "// not know: what was made of a row for its sums is not kept. tails: (2), of weight and bias, ends:\n"
+       "// (2), x: (VECTORS)\n"
+       "__device__ __forceinline__ void write_row(const attnpress_layernorm_fwd_args *args, int first,\n"
+       "                                          Cut cut, int thread, float mean, float rstd,\n"
+       "                                          uint32_t nothing, const uint4 *tails, const uint4 *x,\n"
+       "                                          uint4 *ends, unsigned char *to) {\n"
+       "  const int whole = args->columns / ELEMENTS;\n"
+       "  const int bits = cut.odd % 2 != 0 ? 16 : 32;\n"
+       "  const float offset = -mean * rstd;\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    const int at = thread + i * ROW_THREADS;\n"
+       "    if (i >= SURE && at >= cut.vectors)\n"
+       "      return;\n"
+       "    const uint4 same = {x[i].x ^ nothing, x[i].y ^ nothing, x[i].z ^ nothing, x[i].w ^ nothing};\n"
+       "    const bool inside = i > 0 && i < SURE - 1;\n"
+       "    float value[ELEMENTS], factor[ELEMENTS];\n"
+       "    widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(same, value);\n"
+       "    take_parameter(args->weight, at, inside, whole, tails, first, bits, factor);\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("    float added[ELEMENTS];\n"
+         "    take_parameter(args->bias, at, inside, whole, tails + 1, first, bits, added);\n");
+  }
+  TEXT("#pragma unroll\n"
+       "    for (int j = 0; j < ELEMENTS; ++j)\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("      value[j] = (value[j] * rstd + offset) * factor[j] + added[j];\n");
+  } else {
+    TEXT("      value[j] = value[j] * rstd * factor[j];\n");
+  }
+  TEXT("    const uint4 y = narrow_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(value);\n"
+       "    if (i == 0 && thread == 0 && cut.odd != 0)\n"
+       "      ends[0] = y;\n"
+       "    else if (i >= SURE - 1 && cut.end != 0 && at == cut.vectors - 1)\n"
+       "      ends[1] = y;\n"
+       "    else\n"
+       "      *(uint4 *)(to + at * 16) = y;\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+       "    ");
+  STRING(stem);
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_layernorm_fwd_args args) {\n"
+       "  __shared__ uint4 row_ends[GROUPS][2];\n"
+       "  __shared__ uint4 warp_tails[WARPS][2];\n");
+  if ((norm == AP_LAYERNORM_NORM_LAYER) && shared) {
+    TEXT("  __shared__ float2 told[2][WARPS]; // of either pass\n");
+  } else if (shared) {
+    TEXT("  __shared__ float2 told[1][WARPS];\n");
+  }
+  TEXT("  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, columns = args.columns;\n");
+  if (shared) {
+    TEXT("  const int group = 0, thread = threadIdx.x;\n"
+         "  const uint32_t warp_row = blockIdx.x;\n");
+  } else {
+    TEXT("  const int group = lane / LANES * WARPS + warp, thread = lane % LANES;\n"
+         "  // Begins at the same element of a vector as the thread's row.\n"
+         "  const uint32_t warp_row = blockIdx.x * GROUPS + warp;\n");
+  }
+  TEXT("  const int64_t row = (int64_t)blockIdx.x * GROUPS + group;\n"
+       "  uint4 *const ends = row_ends[group];\n"
+       "  const int odd = (int)(warp_row * (uint32_t)columns % ELEMENTS);\n"
+       "  const Cut cut = {odd, (odd + columns + ELEMENTS - 1) / ELEMENTS, (odd + columns) % ELEMENTS};\n"
+       "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+       "  griddepcontrol_wait();\n"
+       "  griddepcontrol_launch_dependents();\n"
+       "  const int64_t begin = (row * columns - odd) * SIZE; // of its first vector\n"
+       "  const unsigned char *const from = (const unsigned char *)args.x + begin;\n"
+       "  const bool has = row < args.rows;\n"
+       "  // Its last vector may reach beyond the matrix.\n"
+       "  const bool beyond = row == args.rows - 1 && cut.end != 0;\n"
+       "  const int readable = has ? cut.vectors - beyond : 0;\n"
+       "  uint4 x[VECTORS];\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VECTORS; ++i) {\n"
+       "    const int at = thread + i * ROW_THREADS;\n"
+       "    const uint4 zero = {0, 0, 0, 0};\n"
+       "    x[i] = zero;\n"
+       "    if (i < SURE - 1 ? has : at < readable)\n"
+       "      x[i] = *(const uint4 *)(from + at * 16);\n"
+       "  }\n"
+       "  // What of the parameters is no whole vector, for each warp.\n"
+       "  uint4 *const tails = warp_tails[warp];\n"
+       "  if (lane < ELEMENTS) {\n"
+       "    const int at = columns / ELEMENTS * ELEMENTS + lane;\n"
+       "    store_element(tails, SIZE, lane,\n"
+       "                  load_2_if(at < columns, (const uint16_t *)args.weight + at, 0));\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("    store_element(tails + 1, SIZE, lane,\n"
+         "                  load_2_if(at < columns, (const uint16_t *)args.bias + at, 0));\n");
+  }
+  TEXT("  }\n"
+       "  if (beyond) {\n"
+       "#pragma unroll\n"
+       "    for (int i = SURE - 1; i < VECTORS; ++i) {\n"
+       "      const int at = thread + i * ROW_THREADS;\n"
+       "      if (at == cut.vectors - 1)\n"
+       "        x[i] = load_first_elements(from + at * 16, cut.end);\n"
+       "    }\n"
+       "  }\n"
+       "  fill_ends(cut, thread, 0, x);\n"
+       "  // All lanes arrive and wait: the ends of the parameters are there.\n"
+       "  __syncwarp();\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("  float2 sums = add_up(x, 0.0f");
+    STRING(shared ? ", told[0]" : "");
+    TEXT(");\n"
+         "  float mean = sums.x * args.per_column, squares = sums.y - sums.x * mean;\n"
+         "  // Where values are far from 0 their squares hide what they differ by: again, about the mean.\n");
+    if (row_threads < 32) {
+      TEXT("  if (__any_sync(0xffffffff, !(sums.x * mean <= FAR * squares))) {\n");
+    } else {
+      TEXT("  if (!(sums.x * mean <= FAR * squares)) {\n");
+    }
+    TEXT("    const uint32_t bits = narrow_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(mean) & 0xffff;\n"
+         "    const float about = widen_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(bits);\n"
+         "    const uint32_t filler = bits | bits << 16;\n"
+         "#pragma unroll\n"
+         "    for (int i = SURE; i < VECTORS; ++i) {\n"
+         "      const uint4 fill = {filler, filler, filler, filler};\n"
+         "      if (thread + i * ROW_THREADS >= cut.vectors)\n"
+         "        x[i] = fill;\n"
+         "    }\n"
+         "    fill_ends(cut, thread, filler, x);\n"
+         "    sums = add_up(x, about");
+    STRING(shared ? ", told[1]" : "");
+    TEXT(");\n"
+         "    const float off = sums.x * args.per_column, left = sums.y - sums.x * off;\n"
+         "    mean = about + off;\n"
+         "    squares = left < 0.0f ? 0.0f : left; // NaN stays\n"
+         "  }\n");
+  } else {
+    TEXT("  const float squares = add_up(x, 0.0f");
+    STRING(shared ? ", told[0]" : "");
+    TEXT(").y;\n"
+         "  constexpr float mean = 0.0f;\n");
+  }
+  TEXT("  const float rstd = reciprocal_sqrt_approx(squares * args.per_column + args.eps);\n");
+  if (row_threads < 32) {
+    TEXT("  if (has && thread == 0) {\n");
+  } else {
+    TEXT("  if (!has)\n"
+         "    return;\n"
+         "  if (thread == 0) {\n");
+  }
+  TEXT("    if (CENTERED && args.mean)\n"
+       "      args.mean[row] = mean;\n"
+       "    if (args.rstd)\n"
+       "      args.rstd[row] = rstd;\n"
+       "  }\n"
+       "  unsigned char *const to = (unsigned char *)args.y + begin;\n"
+       "  const uint32_t nothing = (uint32_t)(columns >> 31);\n"
+       "  const int renewed = thread ^ (int)nothing; // nor are addresses made before they are needed\n"
+       "  switch (");
+  STRING((row_threads < 32) ? "has ? odd / 2 : -1" : "odd / 2");
+  TEXT(") {\n");
+  for (int32_t place = 0; place < 4; ++place) {
+    TEXT("  case ");
+    INTEGER(place);
+    TEXT(":\n"
+         "    write_row(&args, ");
+    INTEGER(place);
+    TEXT(", cut, renewed, mean, rstd, nothing, tails, x, ends, to);\n"
+         "    break;\n");
+  }
+  TEXT("  }\n"
+       "  // All lanes arrive and wait: what is at the row's ends is there.\n"
+       "  __syncwarp();\n");
+  if (row_threads < 16) {
+    TEXT("  // Both ends by the same lanes.\n"
+         "  const unsigned char *const last = (const unsigned char *)(ends + 1);\n"
+         "  unsigned char *const end = to + (cut.vectors - 1) * 16;\n"
+         "  if (has && odd != 0 && thread >= odd)\n"
+         "    store_element(to, SIZE, thread, load_element(ends, SIZE, thread));\n"
+         "  if (has && thread < cut.end)\n"
+         "    store_element(end, SIZE, thread, load_element(last, SIZE, thread));\n");
+  } else {
+    TEXT("  const int place = lane % LANES; // among the lanes that write elements\n"
+         "  const bool begins = ");
+    STRING(shared ? "warp == 0 && " : "");
+    TEXT("odd != 0 && place < ELEMENTS && place >= odd;\n"
+         "  const bool ended = ");
+    STRING(shared ? "(cut.vectors - 1) % ROW_THREADS / 32 == warp && " : "");
+    TEXT("place >= ELEMENTS &&\n"
+         "                     place - ELEMENTS < cut.end;\n"
+         "  const int edge = place < ELEMENTS ? place : (cut.vectors - 1) * ELEMENTS + place - ELEMENTS;\n"
+         "  if (");
+    STRING((row_threads < 32) ? "has && (begins || ended)" : "begins || ended");
+    TEXT(")\n"
+         "    store_element(to, SIZE, edge, load_element(ends, SIZE, place));\n");
+  }
+  TEXT("}\n");
+}
