@@ -88,6 +88,7 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "constexpr int WARPS = THREADS / 32;\n"
        "constexpr int SMEM_BYTES = 0;\n"
        "constexpr int SLOTS = 0; // of a ring\n"
+       "static_assert(SMEM_BYTES == 0 && SLOTS == 0, \"rows lie in registers\");\n"
        "constexpr int ROW_VECTORS = COLUMNS / ELEMENTS; // that a row has a part of\n"
        "constexpr int VECTORS = (ROW_VECTORS + ROW_THREADS - 1) / ROW_THREADS; // of a thread in a row\n"
        "// Of these, those that every thread has: the class below has four fifths of the columns, or more.\n"
@@ -242,9 +243,11 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "                                          uint32_t nothing, const uint4 *tails, const uint4 *x,\n"
        "                                          uint4 *ends, unsigned char *to) {\n"
        "  const int whole = args->columns / ELEMENTS;\n"
-       "  const int bits = cut.odd % 2 != 0 ? 16 : 32;\n"
-       "  const float offset = -mean * rstd;\n"
-       "#pragma unroll\n"
+       "  const int bits = cut.odd % 2 != 0 ? 16 : 32;\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("  const float offset = -mean * rstd;\n");
+  }
+  TEXT("#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    const int at = thread + i * ROW_THREADS;\n"
        "    if (i >= SURE && at >= cut.vectors)\n"
