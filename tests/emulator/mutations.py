@@ -12,6 +12,14 @@ BLOCK = "templates/attention/parts/key_block.cu.j2"
 ROWS = "templates/attention/parts/tile_rows.cu.j2"
 COMBINE = "templates/attention/flash_fwd_combine.cu.j2"
 FWD_SM90 = "templates/attention/flash_fwd_sm90.cu.j2"
+BWD_DQ = "templates/attention/parts/bwd_dq_sm90.cu.j2"
+DENSE_PRODUCER = "templates/attention/parts/dense_producer_sm90.cu.j2"
+FWD_ALIBI = "templates/attention/parts/fwd_alibi_sm90.cu.j2"
+FWD_OUTPUT = "templates/attention/parts/fwd_output_sm90.cu.j2"
+FWD_PRODUCTS = "templates/attention/parts/fwd_products_sm90.cu.j2"
+FWD_SCORES = "templates/attention/parts/fwd_scores_sm90.cu.j2"
+FWD_WALK = "templates/attention/parts/fwd_walk_sm90.cu.j2"
+GATHER_KEYS = "templates/attention/parts/gather_keys_sm90.cu.j2"
 TILE = "include/attnpress/device/tile.cuh"
 WGMMA = "include/attnpress/device/ptx_wgmma.cuh"
 PIPELINE = "include/attnpress/device/pipeline.cuh"
@@ -993,13 +1001,13 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: K is not released",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "arrive_once(k_empty(shared, stage));",
         "",
     ),
     Mutation(
         "sm90: K is released before its products are waited for",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wgmma_wait(pending);",
         "arrive_once(k_empty(shared, stage)); wgmma_wait(pending);",
     ),
@@ -1040,7 +1048,7 @@ MUTATIONS = [
         FWD_SM90,
         "arrive_once(q_empty(shared, consumer));",
         "",
-        place=3,
+        place=2,
     ),
     Mutation(
         "sm90: every lane releases",
@@ -1074,7 +1082,7 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: the producer waits for the phase that goes on",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "stage->parity ^ 1, K_SLABS",
         "stage->parity, K_SLABS",
     ),
@@ -1086,7 +1094,7 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: the producer does not wait for Q's place",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "wait_for_phase(q_empty(shared, consumer), parity ^ 1);",
         "",
     ),
@@ -1111,17 +1119,17 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: no wait for the next K",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wait_for_phase(k_full(shared, stage.index), stage.parity);",
         "",
-        place=2,
+        place=1,
     ),
     Mutation(
         "sm90: no wait for the first K",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wait_for_phase(k_full(shared, stage.index), stage.parity);",
         "",
-        place=3,
+        place=2,
     ),
     Mutation(
         "sm90: no wait for V of a block that passes",
@@ -1145,13 +1153,13 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: the producer's parity of Q stays",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "q_parity ^= 1;",
         "",
     ),
     Mutation(
         "sm90: the consumer's parity of Q stays",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "q_parity ^= 1;",
         "",
         place=2,
@@ -1164,19 +1172,19 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: the block is not counted that passes",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "stage = next_stage(stage, STAGES);",
         "",
     ),
     Mutation(
         "sm90: K of the block in use is loaded again",
-        FWD_SM90,
+        DENSE_PRODUCER,
         'else "" }n - 1, kv_head',
         'else "" }n, kv_head',
     ),
     Mutation(
         "sm90: P V uses the next stage of V",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "start_output(out, p, shared, last.index${",
         "start_output(out, p, shared, stage.index${",
     ),
@@ -1188,7 +1196,7 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: a unit without keys ends the producer",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "      continue;\n",
         "      break;\n",
     ),
@@ -1238,33 +1246,33 @@ MUTATIONS = [
     # ---- sm90: products ----
     Mutation(
         "sm90: no fence before Q K^T",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wgmma_fence();",
         "",
     ),
     Mutation(
         "sm90: no fence before P V",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wgmma_fence();",
         "",
         place=2,
     ),
     Mutation(
         "sm90: Q K^T is not a group",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wgmma_commit();",
         "",
     ),
     Mutation(
         "sm90: P V is not a group",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wgmma_commit();",
         "",
         place=2,
     ),
     Mutation(
         "sm90: no wait for the scores",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wgmma_wait(pending);",
         "",
     ),
@@ -1276,7 +1284,7 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: no wait in the end of P V",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wgmma_wait(0);",
         "",
     ),
@@ -1326,49 +1334,49 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: scores are added to P",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "step > 0);",
         "1);",
     ),
     Mutation(
         "sm90: a step of K within its slab",
-        FWD_SM90,
+        FWD_PRODUCTS,
         '"KEY_SLAB_BYTES" } + step % 4 * 32) / 16',
         '"KEY_SLAB_BYTES" } + step % 4 * 64) / 16',
     ),
     Mutation(
         "sm90: a step of Q into the next slab",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "(step / 4 * Q_SLAB_BYTES + step % 4 * 32)",
         "(step / 4 * KEY_SLAB_BYTES + step % 4 * 32)",
     ),
     Mutation(
         "sm90: a step of V",
-        FWD_SM90,
+        FWD_PRODUCTS,
         'else "step * 16 * 128" } / 16',
         'else "step * 8 * 128" } / 16',
     ),
     Mutation(
         "sm90: rows of K's atoms",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wgmma_descriptor(shared + K_OFFSET, 1024, 0)",
         "wgmma_descriptor(shared + K_OFFSET, 512, 0)",
     ),
     Mutation(
         "sm90: slabs of V",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wgmma_descriptor(shared + V_OFFSET, 1024, KEY_SLAB_BYTES)",
         "wgmma_descriptor(shared + V_OFFSET, 1024, 1024)",
     ),
     Mutation(
         "sm90: Q of the first consumer for all",
-        FWD_SM90,
+        FWD_PRODUCTS,
         'wgmma_descriptor(shared + ${ "q_place" if q_ahead else "consumer" } * Q_BYTES, ',
         "wgmma_descriptor(shared, ",
     ),
     Mutation(
         "sm90: the descriptor's strides change places",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "wgmma_descriptor(shared + V_OFFSET, 1024, KEY_SLAB_BYTES)",
         "wgmma_descriptor(shared + V_OFFSET, KEY_SLAB_BYTES, 1024)",
     ),
@@ -1399,7 +1407,7 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: the bytes of Q where heads share a tile",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "K_SLABS * 128 * positions * args->fwd.heads_per_tile",
         "K_SLABS * Q_SLAB_BYTES",
     ),
@@ -1417,19 +1425,19 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: Q of the first consumer's positions",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "unit->position_begin + consumer * positions, unit->batch",
         "unit->position_begin, unit->batch",
     ),
     Mutation(
         "sm90: the wrong key head",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "unit.tile_head / group",
         "unit.tile_head % fwd->heads_kv",
     ),
     Mutation(
         "sm90: V by K's map",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "&args->v, v_full",
         "&args->k, v_full",
     ),
@@ -1454,13 +1462,13 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: mask left out of the last key block",
-        FWD_SM90,
+        FWD_SCORES,
         " + 1) * BLOCK_N > walk->key_unmasked",
         ") * BLOCK_N > walk->key_unmasked",
     ),
     Mutation(
         "sm90: causal mask left out too early",
-        FWD_SM90,
+        FWD_WALK,
         'if sequences != "dense" else "" }position_begin);',
         'if sequences != "dense" else "" }position_begin + 63);',
     ),
@@ -1472,32 +1480,32 @@ MUTATIONS = [
     ),
     Mutation(
         "sm90: causal keys of a consumer's first row only",
-        FWD_SM90,
+        FWD_WALK,
         '"" }position_begin + positions)',
         '"" }position_begin + 1)',
     ),
     Mutation(
         "sm90: causal rows of the other half",
-        FWD_SM90,
+        FWD_WALK,
         "divide(row + half * 8,",
         "divide(row,",
     ),
     Mutation(
         "sm90: the last of the heads that share tiles in parts is not there, and is stored",
-        FWD_SM90,
+        FWD_OUTPUT,
         " &&\n                       head < fwd->heads_q;",
         ";",
     ),
     Mutation(
         "sm90: a key head for the last of the heads that share tiles in parts",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "args->tile_heads.value / fwd->heads_kv",
         "fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile",
         place=0,
     ),
     Mutation(
         "sm90: Q of the first heads in all tiles",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "unit->tile_head * args->fwd.heads_per_tile,\n                  unit->position_begin",
         "unit->tile_head,\n                  unit->position_begin",
     ),
@@ -1609,61 +1617,61 @@ MUTATIONS = [
     # ---- sm90: the output ----
     Mutation(
         "sm90: rows of the first warps",
-        FWD_SM90,
+        FWD_OUTPUT,
         "threadIdx.x / 32 % 4 * 16 + half * 8",
         "threadIdx.x / 32 % 2 * 16 + half * 8",
     ),
     Mutation(
         "sm90: positions of the first consumer",
-        FWD_SM90,
+        FWD_OUTPUT,
         "consumer * args->warpgroup_positions + row_position",
         "row_position",
     ),
     Mutation(
         "sm90: heads that share a tile",
-        FWD_SM90,
+        FWD_OUTPUT,
         "(unit->tile_head - row_position) * fwd->heads_per_tile + row",
         "unit->tile_head * fwd->heads_per_tile + row % 2",
     ),
     Mutation(
         "sm90: rows past the last whole position",
-        FWD_SM90,
+        FWD_OUTPUT,
         "row_position < args->warpgroup_positions && ",
         "",
     ),
     Mutation(
         "sm90: rows past the last query",
-        FWD_SM90,
+        FWD_OUTPUT,
         " && position < fwd->seqlen_q",
         "",
     ),
     Mutation(
         "sm90: pieces: the wrong one is sent",
-        FWD_SM90,
+        FWD_OUTPUT,
         "odd ? first : second",
         "odd ? second : first",
     ),
     Mutation(
         "sm90: pieces: the wrong order",
-        FWD_SM90,
+        FWD_OUTPUT,
         "uint2{received, second}",
         "uint2{second, received}",
     ),
     Mutation(
         "sm90: pieces: lanes change places",
-        FWD_SM90,
+        FWD_OUTPUT,
         "lane % 2 * 8 + lane / 2 % 2 * 4",
         "lane / 2 % 2 * 8 + lane % 2 * 4",
     ),
     Mutation(
         "sm90: tiles past the last column",
-        FWD_SM90,
+        FWD_OUTPUT,
         "(tile + 1 < O_TILES || lane % 2 == 0)",
         "true",
     ),
     Mutation(
         "sm90: the sum of one lane",
-        FWD_SM90,
+        FWD_OUTPUT,
         "{quad_sum(row_sum[0]), quad_sum(row_sum[1])}",
         "{row_sum[0], row_sum[1]}",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import Mutation
+from mutations import BWD_DQ, Mutation
 
 BWD = "templates/attention/flash_bwd_sm80.cu.j2"
 SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
@@ -230,7 +230,7 @@ MUTATIONS = [
     ),
     Mutation(
         "bwd sm90: the dS of all is not waited for",
-        SM90,
+        BWD_DQ,
         "  wait_for_phase(ds_full(shared, turn), parity);\n",
         "",
     ),
@@ -269,13 +269,13 @@ MUTATIONS = [
     ),
     Mutation(
         "bwd sm90: the other turn's dS",
-        SM90,
+        BWD_DQ,
         "DS_OFFSET + turn * DS_BYTES + warp",
         "DS_OFFSET + warp",
     ),
     Mutation(
         "bwd sm90: one consumer's keys of dQ",
-        SM90,
+        BWD_DQ,
         "first < KEY_STEPS; first",
         "first < KEY_STEPS / 2; first",
     ),
@@ -321,14 +321,14 @@ MUTATIONS = [
     ),
     Mutation(
         "bwd sm90: dQ of the second slab onto the first",
-        SM90,
+        BWD_DQ,
         "add_columns(sum + 8 * 128, smem",
         "add_columns(sum, smem",
         0,
     ),
     Mutation(
         "bwd sm90: the place of dS is handed back too early",
-        SM90,
+        BWD_DQ,
         "        if (first + DQ_STEPS == KEY_STEPS) {",
         "        if (first == 0) {",
         0,
@@ -469,13 +469,13 @@ MUTATIONS = [
     ),
     Mutation(
         "bwd sm90 in turn: the place of dQ is waited for with the wrong parity",
-        SM90,
+        BWD_DQ,
         "dq_empty(shared, turn ^ 1), parity ^ turn ^ 1, work",
         "dq_empty(shared, turn ^ 1), parity ^ turn, work",
     ),
     Mutation(
         "bwd sm90 in turn: the place of dQ that a consumer itself had",
-        SM90,
+        BWD_DQ,
         "dq_empty(shared, turn ^ 1), parity ^ turn ^ 1, work",
         "dq_empty(shared, turn), parity ^ 1, work",
     ),
@@ -531,12 +531,15 @@ MUTATIONS = [
     ),
     Mutation(
         "bwd sm90 halves: the other consumer's columns of K",
-        SM90,
+        BWD_DQ,
         "wgmma_descriptor(shared + consumer * KEY_SLAB_BYTES",
         "wgmma_descriptor(shared",
     ),
     Mutation(
-        "bwd sm90 halves: keys of dS left out", SM90, "i < KEY_STEPS; ++i", "i < KEY_STEPS / 2; ++i"
+        "bwd sm90 halves: keys of dS left out",
+        BWD_DQ,
+        "i < KEY_STEPS; ++i",
+        "i < KEY_STEPS / 2; ++i",
     ),
     Mutation(
         "bwd sm90 halves: dS without the swizzle",
@@ -559,7 +562,7 @@ MUTATIONS = [
     ),
     Mutation(
         "bwd sm90 halves: dQ of a step is added to the next one's rows",
-        SM90,
+        BWD_DQ,
         '"row_begin" }; n < steps',
         '"row_begin" } + BLOCK_M; n < steps',
     ),
@@ -572,91 +575,91 @@ MUTATIONS = [
     # ---- sm90: a thread has dQ of consumers added up ----
     Mutation(
         "bwd sm90 adders: the place of dQ is not waited for",
-        SM90,
+        BWD_DQ,
         "  wait_for_phase(empty, parity);\n",
         "",
     ),
     Mutation(
         "bwd sm90 adders: the place of dQ is given back before it is read",
-        SM90,
+        BWD_DQ,
         "    bulk_commit();\n    bulk_wait_read(0);\n",
         "    bulk_commit();\n",
     ),
     Mutation(
         "bwd sm90 adders: dQ is not fenced",
-        SM90,
+        BWD_DQ,
         "    fence_proxy_async();\n#pragma unroll\n    for (int warp",
         "#pragma unroll\n    for (int warp",
     ),
     Mutation(
         "bwd sm90 adders: dQ is not waited for",
-        SM90,
+        BWD_DQ,
         '    wait_for_phase(dq_full(shared, place), ${ "(before + n)" if takes else "n" } % 2);\n',
         "",
     ),
     Mutation(
         "bwd sm90 adders: dQ is handed over before other lanes stored it",
-        SM90,
+        BWD_DQ,
         "  __syncwarp();\n  arrive_once(dq_full",
         "  arrive_once(dq_full",
     ),
     Mutation(
         "bwd sm90 adders: the second half is added onto the first",
-        SM90,
+        BWD_DQ,
         "sum + (warp * K_TILES + first) * 128",
         "sum + warp * K_TILES * 128",
     ),
     Mutation(
         "bwd sm90 adders: columns behind the last are added to the next rows",
-        SM90,
+        BWD_DQ,
         "place == 0 ? DQ_TILES : K_TILES - DQ_TILES",
         "DQ_TILES",
     ),
     Mutation(
         "bwd sm90 adders: the sum of the first head alone",
-        SM90,
+        BWD_DQ,
         "      sum += (args->sum_tiles",
         "      sum += 0 * (args->sum_tiles",
     ),
     Mutation(
         "bwd sm90 adders: a step is added to the rows of the one before",
-        SM90,
+        BWD_DQ,
         "    sum += BLOCK_M / 16 * K_TILES * 128;\n",
         "",
     ),
     Mutation(
         "bwd sm90 in turn: fragments of dS overwritten under the products before",
-        SM90,
+        BWD_DQ,
         "      if (part > 0)\n        wgmma_wait(1);\n",
         "",
     ),
     Mutation(
         "bwd sm90 in turn: fragments of dS overwritten under the latest products",
-        SM90,
+        BWD_DQ,
         "load_ds(ds[(part + 1) % 2], tile",
         "load_ds(ds[part % 2], tile",
     ),
     Mutation(
         "bwd sm90 in turn: fragments of dS from the wrong place",
-        SM90,
+        BWD_DQ,
         "_rs_trans(dq, ds[part % 2][i]",
         "_rs_trans(dq, ds[0][i]",
     ),
     Mutation(
         "bwd sm90 in turn: one consumer's keys of dQ",
-        SM90,
+        BWD_DQ,
         "part < PARTS; ++part",
         "part < PARTS / 2; ++part",
     ),
     Mutation(
         "bwd sm90 in turn: K of the first keys, always",
-        SM90,
+        BWD_DQ,
         "k + (part * DQ_STEPS + i) * 16 * 128 / 16",
         "k + i * 16 * 128 / 16",
     ),
     Mutation(
         "bwd sm90 in turn: the place of dS is handed back before its last part is read",
-        SM90,
+        BWD_DQ,
         "  for (int part = 0; part < PARTS; ++part) {\n    wgmma_fence();\n",
         "  for (int part = 0; part < PARTS; ++part) {\n    wgmma_fence();\n"
         "    if (part == 0) {\n      __syncwarp();\n"
@@ -664,7 +667,7 @@ MUTATIONS = [
     ),
     Mutation(
         "bwd sm90 in turn: the place of dS is handed back by one lane for all",
-        SM90,
+        BWD_DQ,
         "  // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
         "  __syncwarp();\n  arrive_once(ds_empty(shared, turn));\n",
         "  arrive_once(ds_empty(shared, turn));\n",
@@ -675,32 +678,32 @@ MUTATIONS = [
     Mutation("bwd sm90: dQ is not committed", BULK, "    bulk_commit();\n", ""),
     Mutation(
         "bwd sm90: the last dQ is not waited for",
-        SM90,
+        BWD_DQ,
         "// K has been read\n  wait_for_additions(0);\n",
         "// K has been read\n",
     ),
     Mutation("bwd sm90: one group of additions is left behind", BULK, "read(pending)", "read(1)"),
     Mutation(
         "bwd sm90: the place of dQ's columns is not waited for",
-        SM90,
+        BWD_DQ,
         "  wait_for_additions(${ 1 if hdim > 64 else 0 });\n",
         "",
     ),
     Mutation(
         "bwd sm90: the place of dQ's columns is waited for by one lane",
-        SM90,
+        BWD_DQ,
         "  wait_for_additions(${ 1 if hdim > 64 else 0 });\n  __syncwarp();\n",
         "  wait_for_additions(${ 1 if hdim > 64 else 0 });\n",
     ),
     Mutation(
         "bwd sm90: the last columns of dQ are not waited for",
-        SM90,
+        BWD_DQ,
         "// K has been read\n  wait_for_additions(0);\n",
         "// K has been read\n",
     ),
     Mutation(
         "bwd sm90: both parts of dQ's columns in one place",
-        SM90,
+        BWD_DQ,
         "shared, place + 8 * 512, dq",
         "shared, place, dq",
         0,
@@ -709,13 +712,13 @@ MUTATIONS = [
     Mutation("bwd sm90: a run of dQ is long", BULK, "tiles * 512)", "(tiles + 1) * 512)"),
     Mutation(
         "bwd sm90: a run of dQ is dropped",
-        SM90,
+        BWD_DQ,
         "for (int warp = 0; warp < 4; ++warp)",
         "for (int warp = 0; warp < 3; ++warp)",
     ),
     Mutation(
         "bwd sm90: another warp's run of dQ",
-        SM90,
+        BWD_DQ,
         "begin_addition(sum, shared + place,",
         "begin_addition(sum, shared + DQ_OFFSET,",
     ),

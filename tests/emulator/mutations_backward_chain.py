@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import Mutation
+from mutations import BWD_DQ, Mutation
 
 CHAIN = "include/attnpress/device/gradient_chain.cuh"
 SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
@@ -106,59 +106,59 @@ MUTATIONS = [
     # ---- The way there and back ----
     of("the first part is added", CHAIN, "  if (begins)\n", "  if (false)\n"),
     of("later parts are stored", CHAIN, "  if (begins)\n", "  if (true)\n"),
-    of("nobody waits until parts are written", SM90, WAIT, "      ;\n"),
-    of("parts have been read, not written", SM90, WAIT, "      bulk_wait_read(0);\n"),
+    of("nobody waits until parts are written", BWD_DQ, WAIT, "      ;\n"),
+    of("parts have been read, not written", BWD_DQ, WAIT, "      bulk_wait_read(0);\n"),
     of(
         "what was left is not brought",
-        SM90,
+        BWD_DQ,
         "if (row < work->whole_end && work->key_begin > 0) {",
         "if (false) {",
     ),
     of(
         "row tiles behind the last come as well",
-        SM90,
+        BWD_DQ,
         "        if (row + warp * 16 < args->seqlen_q)\n          bulk_load(",
         "          bulk_load(",
     ),
     of(
         "a row tile less is awaited",
-        SM90,
+        BWD_DQ,
         "min(4, ceil_div(args->seqlen_q - row, 16)) * tiles",
         "(min(4, ceil_div(args->seqlen_q - row, 16)) - 1) * tiles",
     ),
     of(
         "columns of the other half come",
-        SM90,
+        BWD_DQ,
         "bulk_load(source + warp * DQ_WARP_BYTES, sum + (warp * K_TILES + first) * 128",
         "bulk_load(source + warp * DQ_WARP_BYTES, sum + warp * K_TILES * 128",
     ),
     of(
         "what was left is not added",
-        SM90,
+        BWD_DQ,
         "  if (work->key_begin > 0) {\n    add_left(",
         "  if (work->key_begin < 0) {\n    add_left(",
     ),
     of(
         "what was left where nothing was",
-        SM90,
+        BWD_DQ,
         "  if (work->key_begin > 0) {\n    add_left(",
         "  if (work->key_begin >= 0) {\n    add_left(",
     ),
     of(
         "the place is written while others read it",
-        SM90,
+        BWD_DQ,
         "    // The warp's lanes arrive and wait: and the place is free.\n    __syncwarp();\n",
         "",
     ),
     of(
         "rows that are not complete are stored",
-        SM90,
+        BWD_DQ,
         '${ "step.row < work->whole_end" if chains',
         '${ "true" if chains',
     ),
     of(
         "complete rows are added up as well",
-        SM90,
+        BWD_DQ,
         '${ "row >= work->whole_end && " if chains',
         '${ "" if chains',
     ),

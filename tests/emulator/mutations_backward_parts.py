@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import Mutation
+from mutations import BWD_DQ, Mutation
 
 WALK = "templates/attention/parts/key_walk_sm90.cu.j2"
 SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
@@ -96,7 +96,7 @@ MUTATIONS = [
     ),
     of(
         "by steps: the copy engine adds from the first row on",
-        SM90,
+        BWD_DQ,
         '"work->walk_begin" if parts else "row_begin" }; n < steps',
         '"row_begin" }; n < steps',
     ),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from mutations import Mutation
+from mutations import BWD_DQ, Mutation
 
 PASS = "include/attnpress/device/gradient_pass.cuh"
 DELTA = "templates/attention/flash_bwd_delta.cu.j2"
-SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
 WALK = "templates/attention/parts/key_walk_sm90.cu.j2"
 
 KERNELS = [
@@ -39,15 +38,15 @@ MUTATIONS = [
        "blockIdx.x * (BLOCK_M / 16)] = 0;"),
     of("zeroes as well", DELTA, "(args.zero_ahead > 0 && head_index",
        "(args.zero_ahead != 0 && head_index + args.batch * args.heads_q"),
-    of("nothing is taken over", SM90, "passes_on(args) && step.row < work->taken_end",
+    of("nothing is taken over", BWD_DQ, "passes_on(args) && step.row < work->taken_end",
        "passes_on(args) && step.row < 0"),
-    of("all is taken over", SM90, "passes_on(args) && step.row < work->taken_end",
+    of("all is taken over", BWD_DQ, "passes_on(args) && step.row < work->taken_end",
        "passes_on(args)"),
-    of("the last mark is not made", SM90, "//% if passes\n  make_mark(mark, lane);\n",
+    of("the last mark is not made", BWD_DQ, "//% if passes\n  make_mark(mark, lane);\n",
        "//% if passes\n"),
-    of("nothing is passed on", SM90, "valid && step.row >= work->passed_begin", "false"),
-    of("all is passed on", SM90, "valid && step.row >= work->passed_begin", "valid"),
-    of("a row tile past the end is taken over", SM90, "&& row_tile * 16 < args->seqlen_q)", ")"),
+    of("nothing is passed on", BWD_DQ, "valid && step.row >= work->passed_begin", "false"),
+    of("all is passed on", BWD_DQ, "valid && step.row >= work->passed_begin", "valid"),
+    of("a row tile past the end is taken over", BWD_DQ, "&& row_tile * 16 < args->seqlen_q)", ")"),
     of("the next block has these rows as well", WALK,
        "work.key_begin + BLOCK_N, &args->score", "work.key_begin + BLOCK_N + 64, &args->score"),
     of("the block before ends later", WALK, "queries_in_window(work.key_begin - 1,",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import Mutation
+from mutations import BWD_DQ, Mutation
 
 TAKE = "include/attnpress/device/gradient_take.cuh"
 ROWS = "include/attnpress/device/gradient_rows.cuh"
@@ -48,7 +48,7 @@ MUTATIONS = [
        "{progress.steps % stages, progress.steps / stages % 2}", "{0, 0}"),
     of("a round of the ring too early", TAKE, "progress.steps / stages % 2",
        "(progress.steps + 1) / stages % 2"),
-    of("dQ is added before there are zeros", SM90,
+    of("dQ is added before there are zeros", BWD_DQ,
        "  wait_for_phase(sum_ready(work_turn % 2), work_turn / 2 % 2);\n", ""),
     of("tails of keys are of one parity", WALK, "  *parities ^= 1u << STAGES;\n", ""),
     of("a causal order of the grid's blocks", WALK,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import Mutation
+from mutations import BWD_DQ, Mutation
 
 ZERO = "include/attnpress/device/gradient_zero.cuh"
 DELTA = "templates/attention/flash_bwd_delta.cu.j2"
@@ -72,7 +72,7 @@ MUTATIONS = [
     ),
     of(
         "the thread that has dQ added does not wait",
-        SM90,
+        BWD_DQ,
         "//% if parts\n  wait_for_zeros(args, unit_of(args, work), 2);\n",
         "//% if parts\n",
     ),
@@ -84,7 +84,7 @@ MUTATIONS = [
     ),
     of(
         "nobody tells the warpgroup of dQ",
-        SM90,
+        BWD_DQ,
         "  named_barrier_sync(3, 128 + 32);\n",
         "  named_barrier_arrive(3, 128 + 32);\n",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import Mutation
+from mutations import BWD_DQ, Mutation
 
 DIRECT = "include/attnpress/device/gradient_direct.cuh"
 SM80 = "templates/attention/flash_bwd_sm80.cu.j2"
@@ -151,31 +151,31 @@ MUTATIONS = [
     ),
     Mutation(
         "direct dq: wgmma, of the first of two key blocks",
-        SM90,
+        BWD_DQ,
         "return args->seqlen_k <= BLOCK_N;",
         "return args->seqlen_k <= 2 * BLOCK_N;",
     ),
     Mutation(
         "direct dq: wgmma, a whole key block has a sum",
-        SM90,
+        BWD_DQ,
         "return args->seqlen_k <= BLOCK_N;",
         "return args->seqlen_k < BLOCK_N;",
     ),
     Mutation(
         "direct dq: the second slab where the first is",
-        SM90,
+        BWD_DQ,
         "step.head) + column,",
         "step.head),",
     ),
     Mutation(
         "direct dq: additions of the keys before are not waited for",
-        SM90,
+        BWD_DQ,
         "  if (is_direct(args)) {\n    wait_for_additions(0);\n",
         "  if (is_direct(args)) {\n",
     ),
     Mutation(
         "direct dq: other lanes do not wait for the additions before",
-        SM90,
+        BWD_DQ,
         "  if (is_direct(args)) {\n    wait_for_additions(0);\n    __syncwarp();\n",
         "  if (is_direct(args)) {\n    wait_for_additions(0);\n",
     ),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from mutations import Mutation
+from mutations import GATHER_KEYS, Mutation
 
-SM90 = "templates/attention/flash_fwd_sm90.cu.j2"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 
 KERNELS = [
@@ -18,7 +17,7 @@ not; entries by copies, and in registers; splits, and none."""
 MUTATIONS = [
     Mutation(
         "gather: numbers that are no page's",
-        SM90,
+        GATHER_KEYS,
         "clamped_page(ragged, entry) *",
         "entry *",
     ),
@@ -48,19 +47,19 @@ MUTATIONS = [
     ),
     Mutation(
         "gather: space is overwritten before it is handed back",
-        SM90,
+        GATHER_KEYS,
         "  wait_for_phase(empty, parity);\n  target += row",
         "  target += row",
     ),
     Mutation(
         "gather: entries are read while they are under way",
-        SM90,
+        GATHER_KEYS,
         "  wait_for_phase(entries_full(gathering->place.index), gathering->place.parity);\n",
         "",
     ),
     Mutation(
         "gather: entries are handed back before all lanes have read them",
-        SM90,
+        GATHER_KEYS,
         "  __syncwarp();\n  arrive_once(entries_empty",
         "  arrive_once(entries_empty",
     ),
@@ -76,36 +75,38 @@ MUTATIONS = [
         "place_of_key(&unit->pages, ragged, n * BLOCK_N + key).page;",
         "place_of_key(&unit->pages, ragged, (n + 1) * BLOCK_N + key).page;",
     ),
-    Mutation("gather: no swizzle", SM90, "(chunk ^ row) * 16;", "chunk * 16;"),
-    Mutation("gather: the swizzle of every second four keys", SM90, "(to ^ half * 64)", "to"),
-    Mutation("gather: keys of the first half twice", SM90, "+ half * 4 + row)", "+ row)"),
+    Mutation("gather: no swizzle", GATHER_KEYS, "(chunk ^ row) * 16;", "chunk * 16;"),
+    Mutation(
+        "gather: the swizzle of every second four keys", GATHER_KEYS, "(to ^ half * 64)", "to"
+    ),
+    Mutation("gather: keys of the first half twice", GATHER_KEYS, "+ half * 4 + row)", "+ row)"),
     Mutation(
         "gather: rows of another warp's keys",
-        SM90,
+        GATHER_KEYS,
         "const int place = (i * 4 + group) * GATHER_PARTS + gathering->part;",
         "const int place = (i * 4 + group) * GATHER_PARTS + GATHER_PARTS - 1 - gathering->part;",
     ),
     Mutation(
         "gather: a page of the key block before",
-        SM90,
+        GATHER_KEYS,
         "max(key - BLOCK_N, 0),\n",
         "key,\n",
     ),
     Mutation(
         "gather: columns past the head dim are another head's",
-        SM90,
+        GATHER_KEYS,
         "slab * 64 + chunk * 8 < columns ? 16 : 0",
         "true ? 16 : 0",
     ),
     Mutation(
         "gather: V by K's entries",
-        SM90,
+        GATHER_KEYS,
         "[of_values][",
         "[0][",
     ),
     Mutation(
         "gather: V by K's table",
-        SM90,
+        GATHER_KEYS,
         "of_values ? ragged->page_table_v : 0);",
         "0);",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import Mutation
+from mutations import FWD_PRODUCTS, Mutation
 
 SM90 = "templates/attention/flash_fwd_sm90.cu.j2"
 
@@ -16,57 +16,57 @@ KERNELS = [
 MUTATIONS = [
     Mutation(
         "q fragments: Q is not waited for",
-        SM90,
+        FWD_PRODUCTS,
         "  wait_for_phase(q_full(shared, consumer), parity);\n  const int lane",
         "  const int lane",
     ),
     Mutation(
         "q fragments: handed back before it is read",
-        SM90,
+        FWD_PRODUCTS,
         "  // The copy engine hands over Q.\n  wait_for_phase(q_full(shared, consumer), parity);\n",
         "  // The copy engine hands over Q.\n  wait_for_phase(q_full(shared, consumer), parity);\n"
         "  arrive_once(q_empty(shared, consumer));\n",
     ),
     Mutation(
         "q fragments: handed back while they are under way",
-        SM90,
+        FWD_PRODUCTS,
         "((step % 4 * 2 + lane / 16) ^ row % 8) * 16);\n}",
         "((step % 4 * 2 + lane / 16) ^ row % 8) * 16);\n"
         "  __syncwarp();\n  arrive_once(q_empty(shared, consumer));\n}",
     ),
     Mutation(
         "q fragments: handed back with each key block",
-        SM90,
+        FWD_PRODUCTS,
         "  if (first_block)\n    arrive_once(q_empty(shared, consumer));",
         "  arrive_once(q_empty(shared, consumer));",
     ),
     Mutation(
         "q fragments: never handed back",
-        SM90,
+        FWD_PRODUCTS,
         "  if (first_block)\n    arrive_once(q_empty(shared, consumer)); //",
         "  //",
     ),
     Mutation(
         "q fragments: the first consumer's",
-        SM90,
+        FWD_PRODUCTS,
         "const uint32_t tile = shared + consumer * Q_BYTES + row * 128;",
         "const uint32_t tile = shared + row * 128;",
     ),
     Mutation(
         "q fragments: chunks are not swizzled",
-        SM90,
+        FWD_PRODUCTS,
         "((step % 4 * 2 + lane / 16) ^ row % 8) * 16",
         "(step % 4 * 2 + lane / 16) * 16",
     ),
     Mutation(
         "q fragments: one slab for all",
-        SM90,
+        FWD_PRODUCTS,
         "tile + step / 4 * Q_SLAB_BYTES +\n",
         "tile +\n",
     ),
     Mutation(
         "q fragments: the quarters of a fragment in another order",
-        SM90,
+        FWD_PRODUCTS,
         "row = threadIdx.x / 32 % 4 * 16 + lane % 16;\n  const uint32_t tile",
         "row = threadIdx.x / 32 % 4 * 16 + (lane + 8) % 16;\n  const uint32_t tile",
     ),
@@ -78,7 +78,7 @@ MUTATIONS = [
     ),
     Mutation(
         "q fragments: rows that heads leave over and the first slab alone are cleared",
-        SM90,
+        FWD_PRODUCTS,
         "for (int chunk = lane / 16; chunk < K_SLABS * 8; chunk += 2)",
         "for (int chunk = lane / 16; chunk < 8; chunk += 2)",
     ),

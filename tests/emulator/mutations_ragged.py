@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import COMBINE, Mutation
+from mutations import COMBINE, FWD_OUTPUT, FWD_PRODUCTS, Mutation
 
 SEQUENCE = "include/attnpress/device/sequence.cuh"
 UNITS_OF = "include/attnpress/device/units.cuh"
@@ -593,13 +593,13 @@ MUTATIONS = [
     ),
     Mutation(
         "ragged sm90: rows behind the end are stored",
-        SM90,
+        FWD_OUTPUT,
         "position < unit->seqlen_q;",
         "position < fwd->seqlen_q;",
     ),
     Mutation(
         "ragged sm90: out of the batch's first row",
-        SM90,
+        FWD_OUTPUT,
         "head, unit->q_row + position",
         "head, position",
     ),
@@ -611,7 +611,7 @@ MUTATIONS = [
     ),
     Mutation(
         "ragged sm90: a place is handed back while lanes store",
-        SM90,
+        FWD_OUTPUT,
         "  __syncwarp();\n  arrive_once(unit_empty(n % UNITS));",
         "  arrive_once(unit_empty(n % UNITS));",
     ),
@@ -683,13 +683,13 @@ MUTATIONS = [
     ),
     Mutation(
         "pages sm90: strides of V are each other's",
-        SM90,
+        FWD_PRODUCTS,
         "wgmma_descriptor(shared + V_OFFSET, V_GROUP_BYTES, V_SLAB_STEP)",
         "wgmma_descriptor(shared + V_OFFSET, V_SLAB_STEP, V_GROUP_BYTES)",
     ),
     Mutation(
         "pages sm90: a product P V goes on 8 keys further",
-        SM90,
+        FWD_PRODUCTS,
         "step * 2 * V_GROUP_BYTES",
         "step * V_GROUP_BYTES",
     ),
@@ -998,7 +998,7 @@ MUTATIONS = [
     ),
     Mutation(
         "fixed splits sm90: V is not waited for",
-        SM90,
+        FWD_PRODUCTS,
         "  wait_for_phase(v_full(shared, last.index), last.parity);\n",
         "",
     ),

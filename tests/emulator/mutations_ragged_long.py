@@ -3,7 +3,7 @@ the wait for P V, for mutate.py."""
 
 from __future__ import annotations
 
-from mutations import FWD_SM90, SOFTMAX, Mutation
+from mutations import FWD_PRODUCTS, FWD_SM90, SOFTMAX, Mutation
 
 FIRST = "include/attnpress/device/softmax_first.cuh"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
@@ -92,7 +92,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a unit's first product adds to O of the unit before",
-        FWD_SM90,
+        FWD_PRODUCTS,
         "step > 0 || !begins",
         "1",
     ),

@@ -3,7 +3,7 @@ mutate.py."""
 
 from __future__ import annotations
 
-from mutations import Mutation
+from mutations import FWD_SCORES, FWD_WALK, Mutation
 
 SEQUENCE = "include/attnpress/device/sequence.cuh"
 MODIFY = "include/attnpress/device/modify.cuh"
@@ -78,26 +78,26 @@ MUTATIONS = [
     ),
     Mutation(
         "ragged snippet, sm90: the first sequence",
-        SM90,
+        FWD_WALK,
         "snippet_row(fwd, walk->unit.sequence, head,",
         "snippet_row(fwd, 0, head,",
     ),
     Mutation(
         "ragged snippet, sm90: a query past its sequence",
-        SM90,
+        FWD_WALK,
         "min(position_begin + row_position, walk->unit.seqlen_q - 1));",
         "position_begin + row_position);",
         harmless="such a row is not stored, indices are clamped",
     ),
     Mutation(
         "ragged snippet, sm90: bounds for the lengths",
-        SM90,
+        FWD_SCORES,
         "mask_by_snippet(score, mod, walk->unit.seqlen_q, walk->unit.seqlen_k,",
         "mask_by_snippet(score, mod, fwd->seqlen_q, fwd->seqlen_k,",
     ),
     Mutation(
         "ragged snippet, sm90: bounds for the lengths of its score",
-        SM90,
+        FWD_SCORES,
         'pass_scores(score, half, mod, ${ "fwd->" if sequences == "dense" else "walk->unit." }',
         'pass_scores(score, half, mod, ${ "fwd->" if 1 else "walk->unit." }',
     ),

@@ -3,7 +3,7 @@ snippets' texts behind the sources."""
 
 from __future__ import annotations
 
-from mutations import FWD, FWD_SM90, Mutation
+from mutations import DENSE_PRODUCER, FWD, FWD_SCORES, FWD_SM90, FWD_WALK, Mutation
 
 HEADER = "include/attnpress/device/score_mod.cuh"
 TEXT = "include/attnpress/device/score_text.cuh"
@@ -67,7 +67,7 @@ MUTATIONS = [
     ),
     Mutation(
         "snippet, sm90: the query of a packed row",
-        FWD_SM90,
+        FWD_WALK,
         "snippet_row(fwd, walk->unit.batch, head, position_begin + row_position)",
         "snippet_row(fwd, walk->unit.batch, head, position_begin + row + half * 8)",
     ),
@@ -151,19 +151,19 @@ MUTATIONS = [
     ),
     Mutation(
         "map, sm90: a ticket is taken twice",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "atomic_increment(snippet_args_sm90(args)->ticket)",
         "(0 * atomic_increment(snippet_args_sm90(args)->ticket))",
     ),
     Mutation(
         "map, sm90: the last units are nobody's",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "divide(args->rounds, &args->group_rounds) * args->group_units",
         "args->group_units",
     ),
     Mutation(
         "map, sm90: a place is not waited for",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "      wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
         "      units[place.index] = unit;",
         "      units[place.index] = unit;",
@@ -255,13 +255,13 @@ MUTATIONS = [
     ),
     Mutation(
         "map, sm90: K of every block is loaded",
-        FWD_SM90,
+        DENSE_PRODUCER,
         "const int next = block_after(&unit, n);",
         "const int next = n - 1;",
     ),
     Mutation(
         "map, sm90: the mask is never asked",
-        FWD_SM90,
+        FWD_SCORES,
         "  if (state != ALL_SCORES)\n    hide_unseen",
         "  if (state == NO_SCORES)\n    hide_unseen",
     ),
