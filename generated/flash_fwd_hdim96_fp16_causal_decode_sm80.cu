@@ -389,30 +389,13 @@ __device__ __forceinline__ void load_queries(uint32_t shared, const uint16_t *q,
                   row_begin + row < rows ? 16 : 0);
   }
 }
-// Stores 4 columns of a row of the output, and its lse with the first; `total`: not yet normalized.
-__device__ __forceinline__ void store_columns(const attnpress_fwd_args *args, int batch, int head,
-                                              int position, int column, float4 total, RowEnd end) {
-  const uint2 packed = {pack(DTYPE, total.x * end.normalize, total.y * end.normalize),
-                        pack(DTYPE, total.z * end.normalize, total.w * end.normalize)};
-  *(uint2 *)((uint16_t *)args->out + out_offset(args, batch, head, position) + column) = packed;
-  if (args->lse && column == 0)
-    args->lse[lse_offset(args, batch, head, position)] = end.lse;
-}
-
-// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is
-// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.
-__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],
-                                             const float row_max[M_TILES][2],
-                                             const float row_sum[M_TILES][2],
-                                             const attnpress_fwd_args *args, Work work,
-                                             unsigned char *smem) {
+// Leaves what the warp has of the first `rows` rows to all, from its part of `parts` on.
+__device__ __forceinline__ void leave_part(const float out[M_TILES][O_TILES * 4],
+                                           const float row_max[M_TILES][2],
+                                           const float row_sum[M_TILES][2], int rows,
+                                           unsigned char *parts) {
   const int thread = read_thread_index();
   const int lane = thread % 32;
-  const int heads = args->heads_per_tile;
-  const int rows = args->seqlen_q * heads - work.row_begin; // from the tile's first row on
-  unsigned char *parts = smem + RING_OFFSET;
-  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.
-  ring_barrier();
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
@@ -432,36 +415,76 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
       }
     }
   }
+}
+
+// A row's maximum and sum, and 4 columns of its output, of all warps' keys.
+struct Total {
+  float maximum, sum;
+  float4 out;
+};
+
+// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w, sum = sum_w 2^(max_w - max) sum_w.
+__device__ __forceinline__ Total add_parts(const unsigned char *parts, int row, int column,
+                                           float scale_log2) {
+  const float *part_row = (const float *)(parts + row * PART_ROW_BYTES);
+  float2 state[WARPS_K];
+  Total total = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
+#pragma unroll
+  for (int w = 0; w < WARPS_K; ++w) {
+    state[w] = *(const float2 *)(part_row + w * (RING_BYTES / 4) + HEAD_DIM_V);
+    total.maximum = fmaxf(total.maximum, state[w].x);
+  }
+  const float base = finite_base(total.maximum);
+#pragma unroll
+  for (int w = 0; w < WARPS_K; ++w) {
+    const float4 part =
+        *(const float4 *)(part_row + w * (RING_BYTES / 4) + column);
+    const float weight = exp2_approx((state[w].x - base) * scale_log2);
+    total.sum += weight * state[w].y;
+    total.out.x += weight * part.x;
+    total.out.y += weight * part.y;
+    total.out.z += weight * part.z;
+    total.out.w += weight * part.w;
+  }
+  return total;
+}
+
+// Stores 4 columns of a row of the output, and its lse with the first; `total`: not yet normalized.
+__device__ __forceinline__ void store_columns(const attnpress_fwd_args *args, int batch, int head,
+                                              int position, int column, float4 total, RowEnd end) {
+  const uint2 packed = {pack(DTYPE, total.x * end.normalize, total.y * end.normalize),
+                        pack(DTYPE, total.z * end.normalize, total.w * end.normalize)};
+  *(uint2 *)((uint16_t *)args->out + out_offset(args, batch, head, position) + column) = packed;
+  if (args->lse && column == 0)
+    args->lse[lse_offset(args, batch, head, position)] = end.lse;
+}
+
+// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is
+// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.
+__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],
+                                             const float row_max[M_TILES][2],
+                                             const float row_sum[M_TILES][2],
+                                             const attnpress_fwd_args *args, Work work,
+                                             unsigned char *smem) {
+  const int thread = read_thread_index();
+  const int heads = args->heads_per_tile;
+  const int rows = args->seqlen_q * heads - work.row_begin; // from the tile's first row on
+  unsigned char *parts = smem + RING_OFFSET;
+  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.
+  ring_barrier();
+  leave_part(out, row_max, row_sum, rows, parts);
   // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.
   __syncthreads();
   const int chunks = HEAD_DIM_V / 4;
   for (int index = thread; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {
     const int row = index / chunks, column = index % chunks * 4;
-    const float *part_row = (const float *)(parts + row * PART_ROW_BYTES);
-    float maximum = -INF;
-#pragma unroll
-    for (int w = 0; w < WARPS_K; ++w)
-      maximum = fmaxf(maximum, part_row[w * (RING_BYTES / 4) + HEAD_DIM_V]);
-    const float base = finite_base(maximum);
-    float sum = 0.0f;
-    float4 total = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-    for (int w = 0; w < WARPS_K; ++w) {
-      const float2 state = *(const float2 *)(part_row + w * (RING_BYTES / 4) + HEAD_DIM_V);
-      const float4 part = *(const float4 *)(part_row + w * (RING_BYTES / 4) + column);
-      const float weight = exp2_approx((state.x - base) * args->scale_log2);
-      sum += weight * state.y;
-      total.x += weight * part.x;
-      total.y += weight * part.y;
-      total.z += weight * part.z;
-      total.w += weight * part.w;
-    }
+    const Total total = add_parts(parts, row, column, args->scale_log2);
     int position, head;
     split_row(work.row_begin + row, heads, &position, &head);
     head += work.first_head;
-    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,
-                               DROPOUT, SPLIT);
-    store_columns(args, work.batch, head, position, column, total, end);
+    const RowEnd end = end_row(total.maximum * args->scale_log2, total.sum, &args->score,
+                               args->heads_q, head, DROPOUT, SPLIT);
+    store_columns(args, work.batch, head, position, column, total.out, end);
   }
 }
 

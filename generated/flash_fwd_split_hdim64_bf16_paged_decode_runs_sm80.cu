@@ -682,26 +682,15 @@ static_assert(WARPS_K * BLOCK_M * 8 <= RING_OFFSET, "row maxima and sums lie bef
 __device__ __forceinline__ int part_column(int row, int column) {
   return column ^ row % 8 * 4;
 }
-// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is
-// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.
-// `whole`: the output is stored; else it is the part at `partial`. `args`: the sequence's.
-__device__ __forceinline__ void store_part(const float out[M_TILES][O_TILES * 4],
+
+// Leaves what the warp has of the first `rows` rows to all, from its part of `parts` on; maxima and
+// sums in `states`.
+__device__ __forceinline__ void leave_part(const float out[M_TILES][O_TILES * 4],
                                            const float row_max[M_TILES][2],
-                                           const float row_sum[M_TILES][2],
-                                           const attnpress_fwd_ragged_args *batch,
-                                           const attnpress_fwd_args *args, int row_begin,
-                                           int first_head, bool whole, int64_t first_partial,
-                                           unsigned char *smem, int free_slot) {
+                                           const float row_sum[M_TILES][2], int rows,
+                                           unsigned char *parts, float2 *states) {
   const int thread = read_thread_index();
   const int lane = thread % 32;
-  const int heads = args->heads_per_tile;
-  const int rows = args->seqlen_q * heads - row_begin; // from the tile's first row on
-  // A warp's part takes the place of the slab that was used last; its row maxima and sums lie
-  // before the rings.
-  unsigned char *parts = smem + RING_OFFSET + free_slot * SLOT_BYTES;
-  float2 *states = (float2 *)smem;
-  // All threads of the warp arrive and wait: that slab has been read.
-  ring_barrier();
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
@@ -721,40 +710,73 @@ __device__ __forceinline__ void store_part(const float out[M_TILES][O_TILES * 4]
       }
     }
   }
+}
+
+// A row's maximum and sum, and 4 columns of its output, of all warps' keys.
+struct Total {
+  float maximum, sum;
+  float4 out;
+};
+
+// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w, sum = sum_w 2^(max_w - max) sum_w.
+__device__ __forceinline__ Total add_parts(const unsigned char *parts, const float2 *states,
+                                           int row, int column, float scale_log2) {
+  const float *part_row = (const float *)(parts + row * PART_BYTES);
+  float2 state[WARPS_K];
+  Total total = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
+#pragma unroll
+  for (int w = 0; w < WARPS_K; ++w) {
+    state[w] = states[w * BLOCK_M + row];
+    total.maximum = fmaxf(total.maximum, state[w].x);
+  }
+  const float base = finite_base(total.maximum);
+#pragma unroll
+  for (int w = 0; w < WARPS_K; ++w) {
+    const float4 part =
+        *(const float4 *)(part_row + w * (RING_BYTES / 4) + part_column(row, column));
+    const float weight = exp2_approx((state[w].x - base) * scale_log2);
+    total.sum += weight * state[w].y;
+    total.out.x += weight * part.x;
+    total.out.y += weight * part.y;
+    total.out.z += weight * part.z;
+    total.out.w += weight * part.w;
+  }
+  return total;
+}
+
+// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is
+// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.
+// `whole`: the output is stored; else it is the part at `partial`. `args`: the sequence's.
+__device__ __forceinline__ void store_part(const float out[M_TILES][O_TILES * 4],
+                                           const float row_max[M_TILES][2],
+                                           const float row_sum[M_TILES][2],
+                                           const attnpress_fwd_ragged_args *batch,
+                                           const attnpress_fwd_args *args, int row_begin,
+                                           int first_head, bool whole, int64_t first_partial,
+                                           unsigned char *smem, int free_slot) {
+  const int thread = read_thread_index();
+  const int heads = args->heads_per_tile;
+  const int rows = args->seqlen_q * heads - row_begin; // from the tile's first row on
+  // A warp's part takes the place of the slab that was used last; its row maxima and sums lie
+  // before the rings.
+  unsigned char *parts = smem + RING_OFFSET + free_slot * SLOT_BYTES;
+  float2 *states = (float2 *)smem;
+  // All threads of the warp arrive and wait: that slab has been read.
+  ring_barrier();
+  leave_part(out, row_max, row_sum, rows, parts, states);
   // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.
   __syncthreads();
   const int chunks = HEAD_DIM_V / 4;
   for (int index = thread; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {
     const int row = index / chunks, column = index % chunks * 4;
-    const float *part_row = (const float *)(parts + row * PART_BYTES);
-    float2 state[WARPS_K];
-    float maximum = -INF;
-#pragma unroll
-    for (int w = 0; w < WARPS_K; ++w) {
-      state[w] = states[w * BLOCK_M + row];
-      maximum = fmaxf(maximum, state[w].x);
-    }
-    const float base = finite_base(maximum);
-    float sum = 0.0f;
-    float4 total = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-    for (int w = 0; w < WARPS_K; ++w) {
-      const float4 part =
-          *(const float4 *)(part_row + w * (RING_BYTES / 4) + part_column(row, column));
-      const float weight = exp2_approx((state[w].x - base) * args->scale_log2);
-      sum += weight * state[w].y;
-      total.x += weight * part.x;
-      total.y += weight * part.y;
-      total.z += weight * part.z;
-      total.w += weight * part.w;
-    }
+    const Total total = add_parts(parts, states, row, column, args->scale_log2);
     int position, head;
     split_row(row_begin + row, heads, &position, &head);
     head += first_head;
-    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,
-                               DROPOUT, !whole);
-    const float4 scaled = {total.x * end.normalize, total.y * end.normalize,
-                           total.z * end.normalize, total.w * end.normalize};
+    const RowEnd end = end_row(total.maximum * args->scale_log2, total.sum, &args->score,
+                               args->heads_q, head, DROPOUT, !whole);
+    const float4 scaled = {total.out.x * end.normalize, total.out.y * end.normalize,
+                           total.out.z * end.normalize, total.out.w * end.normalize};
     if (whole) {
       const uint2 packed = {pack(DTYPE, scaled.x, scaled.y), pack(DTYPE, scaled.z, scaled.w)};
       *(uint2 *)((uint16_t *)args->out + out_offset(args, 0, head, position) + column) = packed;

@@ -43,6 +43,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t spread = in->field[AP_ATTENTION_TILE_SPREAD];
   const int32_t warps_k = in->field[AP_ATTENTION_TILE_WARPS_K];
   int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
+  int32_t continues = 0;
   int32_t lanes_look_up = ((warps_k > 1) && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -1574,6 +1575,103 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("}\n");
   }
   if (warps_k > 1) {
+    if (continues) {
+      TEXT("// A row of a warp's part, and where a column lies in it: groups of 4 are in another order in each\n"
+           "// of 8 rows, so that these lie in different banks.\n"
+           "constexpr int PART_BYTES = HEAD_DIM_V * 4;\n"
+           "static_assert(BLOCK_M * PART_BYTES <= SLOT_BYTES, \"a part takes the place of a slab\");\n"
+           "static_assert(WARPS_K * BLOCK_M * 8 <= RING_OFFSET, \"row maxima and sums lie before the rings\");\n"
+           "\n"
+           "__device__ __forceinline__ int part_column(int row, int column) {\n"
+           "  return column ^ row % 8 * 4;\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// Leaves what the warp has of the first `rows` rows to all, from its part of `parts` on");
+    if (continues) {
+      TEXT("; maxima and\n"
+           "// sums in `states`");
+    }
+    TEXT(".\n"
+         "__device__ __forceinline__ void leave_part(const float out[M_TILES][O_TILES * 4],\n"
+         "                                           const float row_max[M_TILES][2],\n"
+         "                                           const float row_sum[M_TILES][2], int rows,\n"
+         "                                           unsigned char *parts");
+    STRING(continues ? ", float2 *states" : "");
+    TEXT(") {\n"
+         "  const int thread = read_thread_index();\n"
+         "  const int lane = thread % 32;\n"
+         "#pragma unroll\n"
+         "  for (int m = 0; m < M_TILES; ++m) {\n"
+         "#pragma unroll\n"
+         "    for (int half = 0; half < 2; ++half) {\n"
+         "      const int row = m * 16 + half * 8 + lane / 4;\n"
+         "      if (row < rows) {\n"
+         "        float *part_row =\n"
+         "            (float *)(parts + thread / RING_THREADS * RING_BYTES + row * ");
+    STRING(continues ? "PART_BYTES" : "PART_ROW_BYTES");
+    TEXT(");\n"
+         "#pragma unroll\n"
+         "        for (int o = 0; o < O_TILES; ++o) {\n"
+         "          const float2 pair = {out[m][o * 4 + half * 2], out[m][o * 4 + half * 2 + 1]};\n"
+         "          *(float2 *)(part_row + ");
+    STRING(continues ? "part_column(row, o * 8 + lane % 4 * 2)" : "o * 8 + lane % 4 * 2");
+    TEXT(") = pair;\n"
+         "        }\n"
+         "        const float2 state = {row_max[m][half], row_sum[m][half]};\n"
+         "        if (lane % 4 == 0)\n"
+         "          ");
+    STRING(continues ? "states[thread / RING_THREADS * BLOCK_M + row]" : "*(float2 *)(part_row + HEAD_DIM_V)");
+    TEXT(" = state;\n"
+         "      }\n"
+         "    }\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// A row's maximum and sum, and 4 columns of its output, of all warps' keys.\n"
+         "struct Total {\n"
+         "  float maximum, sum;\n"
+         "  float4 out;\n"
+         "};\n"
+         "\n"
+         "// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w, sum = sum_w 2^(max_w - max) sum_w.\n"
+         "__device__ __forceinline__ Total add_parts(const unsigned char *parts,");
+    STRING(continues ? " const float2 *states," : " int row, int column,");
+    TEXT("\n"
+         "                                           ");
+    STRING(continues ? "int row, int column, " : "");
+    TEXT("float scale_log2) {\n"
+         "  const float *part_row = (const float *)(parts + row * ");
+    STRING(continues ? "PART_BYTES" : "PART_ROW_BYTES");
+    TEXT(");\n"
+         "  float2 state[WARPS_K];\n"
+         "  Total total = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
+         "#pragma unroll\n"
+         "  for (int w = 0; w < WARPS_K; ++w) {\n");
+    if (continues) {
+      TEXT("    state[w] = states[w * BLOCK_M + row];\n");
+    } else {
+      TEXT("    state[w] = *(const float2 *)(part_row + w * (RING_BYTES / 4) + HEAD_DIM_V);\n");
+    }
+    TEXT("    total.maximum = fmaxf(total.maximum, state[w].x);\n"
+         "  }\n"
+         "  const float base = finite_base(total.maximum);\n"
+         "#pragma unroll\n"
+         "  for (int w = 0; w < WARPS_K; ++w) {\n"
+         "    const float4 part =\n"
+         "        *(const float4 *)(part_row + w * (RING_BYTES / 4) + ");
+    STRING(continues ? "part_column(row, column)" : "column");
+    TEXT(");\n"
+         "    const float weight = exp2_approx((state[w].x - base) * scale_log2);\n"
+         "    total.sum += weight * state[w].y;\n"
+         "    total.out.x += weight * part.x;\n"
+         "    total.out.y += weight * part.y;\n"
+         "    total.out.z += weight * part.z;\n"
+         "    total.out.w += weight * part.w;\n"
+         "  }\n"
+         "  return total;\n"
+         "}\n"
+         "\n");
     if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
       TEXT("// Stores 4 columns of a row of the output, and its lse with the first; `total`: not yet normalized.\n"
            "__device__ __forceinline__ void store_columns(const attnpress_fwd_args *args, int batch, int head,\n"
@@ -1617,7 +1715,6 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
       }
     }
     TEXT("  const int thread = read_thread_index();\n"
-         "  const int lane = thread % 32;\n"
          "  const int heads = args->heads_per_tile;\n"
          "  const int rows = ");
     STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args->seqlen_q" : "seqlen_q");
@@ -1625,77 +1722,41 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  unsigned char *parts = smem + RING_OFFSET;\n"
          "  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.\n"
          "  ring_barrier();\n"
-         "#pragma unroll\n"
-         "  for (int m = 0; m < M_TILES; ++m) {\n"
-         "#pragma unroll\n"
-         "    for (int half = 0; half < 2; ++half) {\n"
-         "      const int row = m * 16 + half * 8 + lane / 4;\n"
-         "      if (row < rows) {\n"
-         "        float *part_row =\n"
-         "            (float *)(parts + thread / RING_THREADS * RING_BYTES + row * PART_ROW_BYTES);\n"
-         "#pragma unroll\n"
-         "        for (int o = 0; o < O_TILES; ++o) {\n"
-         "          const float2 pair = {out[m][o * 4 + half * 2], out[m][o * 4 + half * 2 + 1]};\n"
-         "          *(float2 *)(part_row + o * 8 + lane % 4 * 2) = pair;\n"
-         "        }\n"
-         "        const float2 state = {row_max[m][half], row_sum[m][half]};\n"
-         "        if (lane % 4 == 0)\n"
-         "          *(float2 *)(part_row + HEAD_DIM_V) = state;\n"
-         "      }\n"
-         "    }\n"
-         "  }\n"
+         "  leave_part(out, row_max, row_sum, rows, parts);\n"
          "  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.\n"
          "  __syncthreads();\n"
          "  const int chunks = HEAD_DIM_V / 4;\n"
          "  for (int index = thread; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {\n"
          "    const int row = index / chunks, column = index % chunks * 4;\n"
-         "    const float *part_row = (const float *)(parts + row * PART_ROW_BYTES);\n"
-         "    float maximum = -INF;\n"
-         "#pragma unroll\n"
-         "    for (int w = 0; w < WARPS_K; ++w)\n"
-         "      maximum = fmaxf(maximum, part_row[w * (RING_BYTES / 4) + HEAD_DIM_V]);\n"
-         "    const float base = finite_base(maximum);\n"
-         "    float sum = 0.0f;\n"
-         "    float4 total = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-         "#pragma unroll\n"
-         "    for (int w = 0; w < WARPS_K; ++w) {\n"
-         "      const float2 state = *(const float2 *)(part_row + w * (RING_BYTES / 4) + HEAD_DIM_V);\n"
-         "      const float4 part = *(const float4 *)(part_row + w * (RING_BYTES / 4) + column);\n"
-         "      const float weight = exp2_approx((state.x - base) * args->scale_log2);\n"
-         "      sum += weight * state.y;\n"
-         "      total.x += weight * part.x;\n"
-         "      total.y += weight * part.y;\n"
-         "      total.z += weight * part.z;\n"
-         "      total.w += weight * part.w;\n"
-         "    }\n"
+         "    const Total total = add_parts(parts, row, column, args->scale_log2);\n"
          "    int position, head;\n"
          "    split_row(work.row_begin + row, heads, &position, &head);\n"
          "    head += work.first_head;\n");
     if (split && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
-      TEXT("    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,\n"
-           "                               DROPOUT, !whole);\n"
+      TEXT("    const RowEnd end = end_row(total.maximum * args->scale_log2, total.sum, &args->score,\n"
+           "                               args->heads_q, head, DROPOUT, !whole);\n"
            "    if (whole) { // the combine kernel leaves it out\n"
-           "      store_columns(args, work.batch, head, position, column, total, end);\n"
+           "      store_columns(args, work.batch, head, position, column, total.out, end);\n"
            "      continue;\n"
            "    }\n");
     } else {
-      TEXT("    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,\n"
-           "                               DROPOUT, SPLIT);\n");
+      TEXT("    const RowEnd end = end_row(total.maximum * args->scale_log2, total.sum, &args->score,\n"
+           "                               args->heads_q, head, DROPOUT, SPLIT);\n");
     }
     if (split) {
       TEXT("    const int64_t partial = partial_row(");
       STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "&batch->fwd");
       TEXT(", work.split, work.batch, head, position);\n"
-           "    const float4 scaled = {total.x * end.normalize, total.y * end.normalize,\n"
-           "                           total.z * end.normalize, total.w * end.normalize};\n"
+           "    const float4 scaled = {total.out.x * end.normalize, total.out.y * end.normalize,\n"
+           "                           total.out.z * end.normalize, total.out.w * end.normalize};\n"
            "    *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;\n"
            "    if (column == 0)\n"
            "      args->lse_partial[partial] = end.lse;\n");
     } else if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("    store_columns(args, work.batch, head, position, column, total, end);\n");
+      TEXT("    store_columns(args, work.batch, head, position, column, total.out, end);\n");
     } else {
-      TEXT("    const uint2 packed = {pack(DTYPE, total.x * end.normalize, total.y * end.normalize),\n"
-           "                          pack(DTYPE, total.z * end.normalize, total.w * end.normalize)};\n"
+      TEXT("    const uint2 packed = {pack(DTYPE, total.out.x * end.normalize, total.out.y * end.normalize),\n"
+           "                          pack(DTYPE, total.out.z * end.normalize, total.out.w * end.normalize)};\n"
            "    *(uint2 *)((uint16_t *)args->out + out_offset(args, work.batch, head, position) + column) =\n"
            "        packed;\n"
            "    if (args->lse && column == 0)\n"

@@ -1759,13 +1759,95 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "\n"
          "__device__ __forceinline__ int part_column(int row, int column) {\n"
          "  return column ^ row % 8 * 4;\n"
-         "}\n");
-  } else {
-    TEXT("constexpr int PART_BYTES = PART_ROW_BYTES;\n"
-         "\n"
-         "__device__ __forceinline__ int part_column(int row, int column) { return column; }\n");
+         "}\n"
+         "\n");
   }
-  TEXT("// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is\n"
+  TEXT("// Leaves what the warp has of the first `rows` rows to all, from its part of `parts` on");
+  if (continues) {
+    TEXT("; maxima and\n"
+         "// sums in `states`");
+  }
+  TEXT(".\n"
+       "__device__ __forceinline__ void leave_part(const float out[M_TILES][O_TILES * 4],\n"
+       "                                           const float row_max[M_TILES][2],\n"
+       "                                           const float row_sum[M_TILES][2], int rows,\n"
+       "                                           unsigned char *parts");
+  STRING(continues ? ", float2 *states" : "");
+  TEXT(") {\n"
+       "  const int thread = read_thread_index();\n"
+       "  const int lane = thread % 32;\n"
+       "#pragma unroll\n"
+       "  for (int m = 0; m < M_TILES; ++m) {\n"
+       "#pragma unroll\n"
+       "    for (int half = 0; half < 2; ++half) {\n"
+       "      const int row = m * 16 + half * 8 + lane / 4;\n"
+       "      if (row < rows) {\n"
+       "        float *part_row =\n"
+       "            (float *)(parts + thread / RING_THREADS * RING_BYTES + row * ");
+  STRING(continues ? "PART_BYTES" : "PART_ROW_BYTES");
+  TEXT(");\n"
+       "#pragma unroll\n"
+       "        for (int o = 0; o < O_TILES; ++o) {\n"
+       "          const float2 pair = {out[m][o * 4 + half * 2], out[m][o * 4 + half * 2 + 1]};\n"
+       "          *(float2 *)(part_row + ");
+  STRING(continues ? "part_column(row, o * 8 + lane % 4 * 2)" : "o * 8 + lane % 4 * 2");
+  TEXT(") = pair;\n"
+       "        }\n"
+       "        const float2 state = {row_max[m][half], row_sum[m][half]};\n"
+       "        if (lane % 4 == 0)\n"
+       "          ");
+  STRING(continues ? "states[thread / RING_THREADS * BLOCK_M + row]" : "*(float2 *)(part_row + HEAD_DIM_V)");
+  TEXT(" = state;\n"
+       "      }\n"
+       "    }\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "// A row's maximum and sum, and 4 columns of its output, of all warps' keys.\n"
+       "struct Total {\n"
+       "  float maximum, sum;\n"
+       "  float4 out;\n"
+       "};\n"
+       "\n"
+       "// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w, sum = sum_w 2^(max_w - max) sum_w.\n"
+       "__device__ __forceinline__ Total add_parts(const unsigned char *parts,");
+  STRING(continues ? " const float2 *states," : " int row, int column,");
+  TEXT("\n"
+       "                                           ");
+  STRING(continues ? "int row, int column, " : "");
+  TEXT("float scale_log2) {\n"
+       "  const float *part_row = (const float *)(parts + row * ");
+  STRING(continues ? "PART_BYTES" : "PART_ROW_BYTES");
+  TEXT(");\n"
+       "  float2 state[WARPS_K];\n"
+       "  Total total = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
+       "#pragma unroll\n"
+       "  for (int w = 0; w < WARPS_K; ++w) {\n");
+  if (continues) {
+    TEXT("    state[w] = states[w * BLOCK_M + row];\n");
+  } else {
+    TEXT("    state[w] = *(const float2 *)(part_row + w * (RING_BYTES / 4) + HEAD_DIM_V);\n");
+  }
+  TEXT("    total.maximum = fmaxf(total.maximum, state[w].x);\n"
+       "  }\n"
+       "  const float base = finite_base(total.maximum);\n"
+       "#pragma unroll\n"
+       "  for (int w = 0; w < WARPS_K; ++w) {\n"
+       "    const float4 part =\n"
+       "        *(const float4 *)(part_row + w * (RING_BYTES / 4) + ");
+  STRING(continues ? "part_column(row, column)" : "column");
+  TEXT(");\n"
+       "    const float weight = exp2_approx((state[w].x - base) * scale_log2);\n"
+       "    total.sum += weight * state[w].y;\n"
+       "    total.out.x += weight * part.x;\n"
+       "    total.out.y += weight * part.y;\n"
+       "    total.out.z += weight * part.z;\n"
+       "    total.out.w += weight * part.w;\n"
+       "  }\n"
+       "  return total;\n"
+       "}\n"
+       "\n"
+       "// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is\n"
        "// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.\n"
        "// `whole`: the output is stored; else it is the part at `partial`. `args`: the sequence's.\n"
        "__device__ __forceinline__ void store_part(const float out[M_TILES][O_TILES * 4],\n"
@@ -1780,7 +1862,6 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("                                           unsigned char *smem) {\n");
   }
   TEXT("  const int thread = read_thread_index();\n"
-       "  const int lane = thread % 32;\n"
        "  const int heads = args->heads_per_tile;\n"
        "  const int rows = args->seqlen_q * heads - row_begin; // from the tile's first row on\n");
   if (continues) {
@@ -1794,67 +1875,24 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.\n");
   }
   TEXT("  ring_barrier();\n"
-       "#pragma unroll\n"
-       "  for (int m = 0; m < M_TILES; ++m) {\n"
-       "#pragma unroll\n"
-       "    for (int half = 0; half < 2; ++half) {\n"
-       "      const int row = m * 16 + half * 8 + lane / 4;\n"
-       "      if (row < rows) {\n"
-       "        float *part_row =\n"
-       "            (float *)(parts + thread / RING_THREADS * RING_BYTES + row * PART_BYTES);\n"
-       "#pragma unroll\n"
-       "        for (int o = 0; o < O_TILES; ++o) {\n"
-       "          const float2 pair = {out[m][o * 4 + half * 2], out[m][o * 4 + half * 2 + 1]};\n"
-       "          *(float2 *)(part_row + part_column(row, o * 8 + lane % 4 * 2)) = pair;\n"
-       "        }\n"
-       "        const float2 state = {row_max[m][half], row_sum[m][half]};\n"
-       "        if (lane % 4 == 0)\n");
-  if (continues) {
-    TEXT("          states[thread / RING_THREADS * BLOCK_M + row] = state;\n");
-  } else {
-    TEXT("          *(float2 *)(part_row + HEAD_DIM_V) = state;\n");
-  }
-  TEXT("      }\n"
-       "    }\n"
-       "  }\n"
+       "  leave_part(out, row_max, row_sum, rows, parts");
+  STRING(continues ? ", states" : "");
+  TEXT(");\n"
        "  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.\n"
        "  __syncthreads();\n"
        "  const int chunks = HEAD_DIM_V / 4;\n"
        "  for (int index = thread; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {\n"
        "    const int row = index / chunks, column = index % chunks * 4;\n"
-       "    const float *part_row = (const float *)(parts + row * PART_BYTES);\n"
-       "    float2 state[WARPS_K];\n"
-       "    float maximum = -INF;\n"
-       "#pragma unroll\n"
-       "    for (int w = 0; w < WARPS_K; ++w) {\n");
-  if (continues) {
-    TEXT("      state[w] = states[w * BLOCK_M + row];\n");
-  } else {
-    TEXT("      state[w] = *(const float2 *)(part_row + w * (RING_BYTES / 4) + HEAD_DIM_V);\n");
-  }
-  TEXT("      maximum = fmaxf(maximum, state[w].x);\n"
-       "    }\n"
-       "    const float base = finite_base(maximum);\n"
-       "    float sum = 0.0f;\n"
-       "    float4 total = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-       "#pragma unroll\n"
-       "    for (int w = 0; w < WARPS_K; ++w) {\n"
-       "      const float4 part =\n"
-       "          *(const float4 *)(part_row + w * (RING_BYTES / 4) + part_column(row, column));\n"
-       "      const float weight = exp2_approx((state[w].x - base) * args->scale_log2);\n"
-       "      sum += weight * state[w].y;\n"
-       "      total.x += weight * part.x;\n"
-       "      total.y += weight * part.y;\n"
-       "      total.z += weight * part.z;\n"
-       "      total.w += weight * part.w;\n"
-       "    }\n"
+       "    const Total total = add_parts(parts,");
+  STRING(continues ? " states," : "");
+  TEXT(" row, column, args->scale_log2);\n"
        "    int position, head;\n"
        "    split_row(row_begin + row, heads, &position, &head);\n"
        "    head += first_head;\n"
-       "    const RowEnd end = end_row(maximum * args->scale_log2, sum, &args->score, args->heads_q, head,\n"
-       "                               DROPOUT, !whole);\n"
-       "    const float4 scaled = {total.x * end.normalize, total.y * end.normalize,\n"
-       "                           total.z * end.normalize, total.w * end.normalize};\n"
+       "    const RowEnd end = end_row(total.maximum * args->scale_log2, total.sum, &args->score,\n"
+       "                               args->heads_q, head, DROPOUT, !whole);\n"
+       "    const float4 scaled = {total.out.x * end.normalize, total.out.y * end.normalize,\n"
+       "                           total.out.z * end.normalize, total.out.w * end.normalize};\n"
        "    if (whole) {\n"
        "      const uint2 packed = {pack(DTYPE, scaled.x, scaled.y), pack(DTYPE, scaled.z, scaled.w)};\n"
        "      *(uint2 *)((uint16_t *)args->out + out_offset(args, 0, head, position) + column) = packed;\n"

@@ -18,6 +18,7 @@ FWD_ALIBI = "templates/attention/parts/fwd_alibi_sm90.cu.j2"
 FWD_OUTPUT = "templates/attention/parts/fwd_output_sm90.cu.j2"
 FWD_PRODUCTS = "templates/attention/parts/fwd_products_sm90.cu.j2"
 FWD_SCORES = "templates/attention/parts/fwd_scores_sm90.cu.j2"
+WARP_PARTS = "templates/attention/parts/warp_parts.cu.j2"
 FWD_WALK = "templates/attention/parts/fwd_walk_sm90.cu.j2"
 GATHER_KEYS = "templates/attention/parts/gather_keys_sm90.cu.j2"
 TILE = "include/attnpress/device/tile.cuh"
@@ -303,21 +304,21 @@ MUTATIONS = [
     ),
     Mutation(
         "parts are not rescaled",
-        DECODE,
-        "exp2_approx((state.x - base) * args->scale_log2)",
+        WARP_PARTS,
+        "exp2_approx((state[w].x - base) * scale_log2)",
         "exp2_approx(0.0f)",
     ),
     Mutation(
         "part of one warp left out",
-        DECODE,
-        "for (int w = 0; w < WARPS_K; ++w) {",
-        "for (int w = 1; w < WARPS_K; ++w) {",
+        WARP_PARTS,
+        "for (int w = 0; w < WARPS_K; ++w) {\n    const float4 part",
+        "for (int w = 1; w < WARPS_K; ++w) {\n    const float4 part",
     ),
     Mutation(
         "maximum of one part left out",
-        DECODE,
-        "for (int w = 0; w < WARPS_K; ++w)\n      maximum",
-        "for (int w = 1; w < WARPS_K; ++w)\n      maximum",
+        WARP_PARTS,
+        "total.maximum = fmaxf(total.maximum, state[w].x);",
+        "total.maximum = w > 0 ? fmaxf(total.maximum, state[w].x) : total.maximum;",
         harmless="any base does, so long as no weight overflows",
     ),
     Mutation(
