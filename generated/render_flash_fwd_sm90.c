@@ -56,8 +56,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t offsets_ahead = (skips_rows && (block_m == 256)) ? 1 : 0;
   int32_t q_ahead = (offsets_ahead || (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE))) ? 1 : 0;
   int32_t values_apart = (((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && split)) || skips_rows) ? 1 : 0;
-  int32_t gathers = (sequences == AP_ATTENTION_SEQUENCES_PAGED) ? 1 : 0;
-  int32_t gather_parts = (gathers && decode) ? 4 : 1;
+  int32_t gather_parts = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && decode) ? 4 : 1;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -164,7 +163,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/ptx_address.cuh\"\n");
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n");
-    if (gathers) {
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n");
       if (decode) {
         TEXT("#include \"attnpress/device/ptx_cp_async_4.cuh\"\n");
@@ -258,7 +257,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((decode && gathers) ? 88 : (decode ? 56 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24))));
+  INTEGER((decode && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 88 : (decode ? 56 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24))));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
   INTEGER(decode ? 240 : ((block_m == 256) ? 112 : ((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240))));
@@ -547,12 +546,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "// time. Behind them one where the producer's first warp arrives when it has asked for the unit's\n"
          "// last K; and a barrier a stage: V is there, before what follows a sequence's last key was made\n"
          "// zeros");
-    STRING(gathers ? ", and, where keys are gathered, before products can see it; and likewise of K" : "");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? ", and, where keys are gathered, before products can see it; and likewise of K" : "");
     TEXT(".\n"
          "constexpr int UNITS = 4;\n"
          "__shared__ Unit units[UNITS];\n"
          "__shared__ uint64_t unit_barriers[3 * UNITS + ");
-    STRING(gathers ? "2 * " : "");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "2 * " : "");
     TEXT("STAGES];\n");
     if (offsets_ahead) {
       TEXT("// Where the output of a warpgroup's rows lies, from that of its first one on.\n"
@@ -574,7 +573,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  return shared_address(&unit_barriers[3 * UNITS + stage]);\n"
          "}\n"
          "\n");
-    if (gathers) {
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("__device__ __forceinline__ uint32_t k_loaded(int stage) {\n"
            "  return v_loaded(STAGES + stage);\n"
            "}\n"
@@ -974,140 +973,138 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    tma_load_5d(target + slab * KEY_SLAB_BYTES + first * box_slabs * 128, map, full, slab * 64, 0,\n"
          "                head, box.row / 8, box.page);\n"
          "}\n"
+         "\n"
+         "// Keys in pages that have no boxes, of other sizes or behind padding: warps gather them, 16 bytes a\n"
+         "// lane, four keys at a time. The GATHER_PARTS warps of K, and those of V, take groups of 8 keys in\n"
+         "// turn. A lane finds every 32nd of its warp's keys.\n"
+         "constexpr int GATHER_PARTS = ");
+    INTEGER(gather_parts);
+    TEXT(";\n"
+         "constexpr int PART_GROUPS = ceil_div(BLOCK_N / 8, GATHER_PARTS); // of a warp, at the most\n"
+         "constexpr int LOOKUPS = ceil_div(PART_GROUPS, 4);\n"
+         "\n"
+         "// Where a key lies, by its entry, in 16 bytes, of which a tensor has no more than 32 bits count.\n"
+         "__device__ __forceinline__ uint32_t row_offset(const attnpress_ragged_args *ragged,\n"
+         "                                               const Pages *pages, int key, int entry,\n"
+         "                                               int64_t page_stride, int64_t row_stride) {\n"
+         "  return (uint32_t)((clamped_page(ragged, entry) * page_stride +\n"
+         "                     place_of_key(pages, ragged, key).row * row_stride) >>\n"
+         "                    3);\n"
+         "}\n"
          "\n");
-    if (gathers) {
-      TEXT("// Keys in pages that have no boxes, of other sizes or behind padding: warps gather them, 16 bytes a\n"
-           "// lane, four keys at a time. The GATHER_PARTS warps of K, and those of V, take groups of 8 keys in\n"
-           "// turn. A lane finds every 32nd of its warp's keys.\n"
-           "constexpr int GATHER_PARTS = ");
-      INTEGER(gather_parts);
-      TEXT(";\n"
-           "constexpr int PART_GROUPS = ceil_div(BLOCK_N / 8, GATHER_PARTS); // of a warp, at the most\n"
-           "constexpr int LOOKUPS = ceil_div(PART_GROUPS, 4);\n"
+    if (decode) {
+      TEXT("// A warp of its own asks for entries of the table, of K and V, as many key blocks ahead as there\n"
+           "// are places. At a place's \"full\" barrier its lanes arrive by their copies, and the warps that\n"
+           "// gather wait; at its \"empty\" one these arrive.\n"
+           "constexpr int ENTRY_PLACES = 4;\n"
+           "__shared__ int entries[ENTRY_PLACES][2][BLOCK_N];\n"
+           "__shared__ uint64_t entry_barriers[2 * ENTRY_PLACES];\n"
            "\n"
-           "// Where a key lies, by its entry, in 16 bytes, of which a tensor has no more than 32 bits count.\n"
-           "__device__ __forceinline__ uint32_t row_offset(const attnpress_ragged_args *ragged,\n"
-           "                                               const Pages *pages, int key, int entry,\n"
-           "                                               int64_t page_stride, int64_t row_stride) {\n"
-           "  return (uint32_t)((clamped_page(ragged, entry) * page_stride +\n"
-           "                     place_of_key(pages, ragged, key).row * row_stride) >>\n"
-           "                    3);\n"
+           "__device__ __forceinline__ uint32_t entries_full(int place) {\n"
+           "  return shared_address(&entry_barriers[place]);\n"
            "}\n"
-           "\n");
-      if (decode) {
-        TEXT("// A warp of its own asks for entries of the table, of K and V, as many key blocks ahead as there\n"
-             "// are places. At a place's \"full\" barrier its lanes arrive by their copies, and the warps that\n"
-             "// gather wait; at its \"empty\" one these arrive.\n"
-             "constexpr int ENTRY_PLACES = 4;\n"
-             "__shared__ int entries[ENTRY_PLACES][2][BLOCK_N];\n"
-             "__shared__ uint64_t entry_barriers[2 * ENTRY_PLACES];\n"
-             "\n"
-             "__device__ __forceinline__ uint32_t entries_full(int place) {\n"
-             "  return shared_address(&entry_barriers[place]);\n"
-             "}\n"
-             "__device__ __forceinline__ uint32_t entries_empty(int place) {\n"
-             "  return shared_address(&entry_barriers[ENTRY_PLACES + place]);\n"
-             "}\n"
-             "\n");
-      }
-      TEXT("// Where a warp that gathers is.\n"
-           "struct Gathering {\n"
-           "  int part; // of the warp\n");
-      if (decode) {
-        TEXT("  Stage place; // of the entries\n");
-      } else {
-        TEXT("  int entries[LOOKUPS]; // of the next key block\n");
-      }
-      TEXT("};\n"
-           "\n"
-           "// The lane's key of lookup `i`, in a key block.\n"
-           "__device__ __forceinline__ int looked_up_key(const Gathering *gathering, int i) {\n"
-           "  const int lane = threadIdx.x % 32;\n"
-           "  return ((i * 4 + lane / 8) * GATHER_PARTS + gathering->part) * 8 + lane % 8;\n"
-           "}\n"
-           "\n");
-      if (!decode) {
-        TEXT("// The lane's entry for a key, as it is in the table, so that nothing waits for it here.\n"
-             "__device__ __forceinline__ int look_up(const attnpress_ragged_args *ragged, const Pages *pages,\n"
-             "                                       int key, int64_t table) {\n"
-             "  return pages->table[table + place_of_key(pages, ragged, key).page];\n"
-             "}\n"
-             "\n"
-             "__device__ __forceinline__ void look_up_block(Gathering *gathering,\n"
-             "                                              const attnpress_ragged_args *ragged,\n"
-             "                                              const Pages *pages, int n, int64_t table) {\n"
-             "#pragma unroll\n"
-             "  for (int i = 0; i < LOOKUPS; ++i)\n"
-             "    gathering->entries[i] =\n"
-             "        look_up(ragged, pages, n * BLOCK_N + looked_up_key(gathering, i), table);\n"
-             "}\n"
-             "\n");
-      }
-      TEXT("// Gathers key block `n` of K or V (`of_values`), `slabs` slabs, into `target`, once `empty` is in\n"
-           "// `parity`; each lane's copies arrive at `loaded`. Their first column in all rows is `from`.\n"
-           "// Columns past the head dim become zeros; keys past the last one are that one. All lanes arrive.\n"
-           "__device__ __forceinline__ void gather_keys(Gathering *gathering,\n"
-           "                                            const attnpress_ragged_args *ragged,\n"
-           "                                            const Unit *unit, int n, bool of_values,\n"
-           "                                            uint32_t target, const uint16_t *from,\n"
-           "                                            int64_t page_stride, int64_t row_stride, int slabs,\n"
-           "                                            int group_bytes, int slab_step, int columns,\n"
-           "                                            uint32_t loaded, uint32_t empty, int parity) {\n"
-           "  const int lane = threadIdx.x % 32, chunk = lane % 8, row = lane / 8;\n");
-      if (decode) {
-        TEXT("  // The lanes that look up arrive by their copies; hands over entries.\n"
-             "  wait_for_phase(entries_full(gathering->place.index), gathering->place.parity);\n"
-             "  uint32_t offsets[LOOKUPS];\n"
-             "#pragma unroll\n"
-             "  for (int i = 0; i < LOOKUPS; ++i) {\n"
-             "    const int key = looked_up_key(gathering, i);\n"
-             "    const int entry = entries[gathering->place.index][of_values][min_int(key, BLOCK_N - 1)];\n"
-             "    offsets[i] =\n"
-             "        row_offset(ragged, &unit->pages, n * BLOCK_N + key, entry, page_stride, row_stride);\n"
-             "  }\n"
-             "  // All lanes arrive and wait: they have read their entries.\n"
-             "  __syncwarp();\n"
-             "  arrive_once(entries_empty(gathering->place.index));\n"
-             "  gathering->place = next_stage(gathering->place, ENTRY_PLACES);\n");
-      }
-      TEXT("  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
-           "  wait_for_phase(empty, parity);\n"
-           "  target += row * 128 + (chunk ^ row) * 16;\n"
-           "  from += chunk * 8;\n"
-           "#pragma unroll\n"
-           "  for (int i = 0; i < LOOKUPS; ++i) {\n");
-      if (decode) {
-        TEXT("    const uint32_t offset = offsets[i];\n");
-      } else {
-        TEXT("    const int key = n * BLOCK_N + looked_up_key(gathering, i);\n"
-             "    const uint32_t offset =\n"
-             "        row_offset(ragged, &unit->pages, key, gathering->entries[i], page_stride, row_stride);\n"
-             "    gathering->entries[i] = look_up(ragged, &unit->pages, max(key - BLOCK_N, 0),\n"
-             "                                    of_values ? ragged->page_table_v : 0);\n");
-      }
-      TEXT("#pragma unroll ");
-      INTEGER(decode ? 4 : 1);
-      TEXT(" // registers are few\n"
-           "    for (int group = 0; group < min(PART_GROUPS - i * 4, 4); ++group) {\n"
-           "      const int place = (i * 4 + group) * GATHER_PARTS + gathering->part;\n"
-           "      if (place >= BLOCK_N / 8)\n"
-           "        break;\n"
-           "      const uint32_t to = target + place * group_bytes;\n"
-           "#pragma unroll\n"
-           "      for (int half = 0; half < 2; ++half) {\n"
-           "        const uint16_t *at =\n"
-           "            from + (uint64_t)__shfl_sync(0xffffffff, offset, group * 8 + half * 4 + row) * 8;\n"
-           "#pragma unroll\n"
-           "        for (int slab = 0; slab < slabs; ++slab)\n"
-           "          cp_async_16((to ^ half * 64) + half * 512 + slab * slab_step, at + slab * 64,\n"
-           "                      slab * 64 + 64 <= columns || slab * 64 + chunk * 8 < columns ? 16 : 0);\n"
-           "      }\n"
-           "    }\n"
-           "  }\n"
-           "  cp_async_arrive(loaded);\n"
+           "__device__ __forceinline__ uint32_t entries_empty(int place) {\n"
+           "  return shared_address(&entry_barriers[ENTRY_PLACES + place]);\n"
            "}\n"
            "\n");
     }
+    TEXT("// Where a warp that gathers is.\n"
+         "struct Gathering {\n"
+         "  int part; // of the warp\n");
+    if (decode) {
+      TEXT("  Stage place; // of the entries\n");
+    } else {
+      TEXT("  int entries[LOOKUPS]; // of the next key block\n");
+    }
+    TEXT("};\n"
+         "\n"
+         "// The lane's key of lookup `i`, in a key block.\n"
+         "__device__ __forceinline__ int looked_up_key(const Gathering *gathering, int i) {\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "  return ((i * 4 + lane / 8) * GATHER_PARTS + gathering->part) * 8 + lane % 8;\n"
+         "}\n"
+         "\n");
+    if (!decode) {
+      TEXT("// The lane's entry for a key, as it is in the table, so that nothing waits for it here.\n"
+           "__device__ __forceinline__ int look_up(const attnpress_ragged_args *ragged, const Pages *pages,\n"
+           "                                       int key, int64_t table) {\n"
+           "  return pages->table[table + place_of_key(pages, ragged, key).page];\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ void look_up_block(Gathering *gathering,\n"
+           "                                              const attnpress_ragged_args *ragged,\n"
+           "                                              const Pages *pages, int n, int64_t table) {\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < LOOKUPS; ++i)\n"
+           "    gathering->entries[i] =\n"
+           "        look_up(ragged, pages, n * BLOCK_N + looked_up_key(gathering, i), table);\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// Gathers key block `n` of K or V (`of_values`), `slabs` slabs, into `target`, once `empty` is in\n"
+         "// `parity`; each lane's copies arrive at `loaded`. Their first column in all rows is `from`.\n"
+         "// Columns past the head dim become zeros; keys past the last one are that one. All lanes arrive.\n"
+         "__device__ __forceinline__ void gather_keys(Gathering *gathering,\n"
+         "                                            const attnpress_ragged_args *ragged,\n"
+         "                                            const Unit *unit, int n, bool of_values,\n"
+         "                                            uint32_t target, const uint16_t *from,\n"
+         "                                            int64_t page_stride, int64_t row_stride, int slabs,\n"
+         "                                            int group_bytes, int slab_step, int columns,\n"
+         "                                            uint32_t loaded, uint32_t empty, int parity) {\n"
+         "  const int lane = threadIdx.x % 32, chunk = lane % 8, row = lane / 8;\n");
+    if (decode) {
+      TEXT("  // The lanes that look up arrive by their copies; hands over entries.\n"
+           "  wait_for_phase(entries_full(gathering->place.index), gathering->place.parity);\n"
+           "  uint32_t offsets[LOOKUPS];\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < LOOKUPS; ++i) {\n"
+           "    const int key = looked_up_key(gathering, i);\n"
+           "    const int entry = entries[gathering->place.index][of_values][min_int(key, BLOCK_N - 1)];\n"
+           "    offsets[i] =\n"
+           "        row_offset(ragged, &unit->pages, n * BLOCK_N + key, entry, page_stride, row_stride);\n"
+           "  }\n"
+           "  // All lanes arrive and wait: they have read their entries.\n"
+           "  __syncwarp();\n"
+           "  arrive_once(entries_empty(gathering->place.index));\n"
+           "  gathering->place = next_stage(gathering->place, ENTRY_PLACES);\n");
+    }
+    TEXT("  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
+         "  wait_for_phase(empty, parity);\n"
+         "  target += row * 128 + (chunk ^ row) * 16;\n"
+         "  from += chunk * 8;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < LOOKUPS; ++i) {\n");
+    if (decode) {
+      TEXT("    const uint32_t offset = offsets[i];\n");
+    } else {
+      TEXT("    const int key = n * BLOCK_N + looked_up_key(gathering, i);\n"
+           "    const uint32_t offset =\n"
+           "        row_offset(ragged, &unit->pages, key, gathering->entries[i], page_stride, row_stride);\n"
+           "    gathering->entries[i] = look_up(ragged, &unit->pages, max(key - BLOCK_N, 0),\n"
+           "                                    of_values ? ragged->page_table_v : 0);\n");
+    }
+    TEXT("#pragma unroll ");
+    INTEGER(decode ? 4 : 1);
+    TEXT(" // registers are few\n"
+         "    for (int group = 0; group < min(PART_GROUPS - i * 4, 4); ++group) {\n"
+         "      const int place = (i * 4 + group) * GATHER_PARTS + gathering->part;\n"
+         "      if (place >= BLOCK_N / 8)\n"
+         "        break;\n"
+         "      const uint32_t to = target + place * group_bytes;\n"
+         "#pragma unroll\n"
+         "      for (int half = 0; half < 2; ++half) {\n"
+         "        const uint16_t *at =\n"
+         "            from + (uint64_t)__shfl_sync(0xffffffff, offset, group * 8 + half * 4 + row) * 8;\n"
+         "#pragma unroll\n"
+         "        for (int slab = 0; slab < slabs; ++slab)\n"
+         "          cp_async_16((to ^ half * 64) + half * 512 + slab * slab_step, at + slab * 64,\n"
+         "                      slab * 64 + 64 <= columns || slab * 64 + chunk * 8 < columns ? 16 : 0);\n"
+         "      }\n"
+         "    }\n"
+         "  }\n"
+         "  cp_async_arrive(loaded);\n"
+         "}\n"
+         "\n");
   } else {
     TEXT("// Loads the key block of K or V that begins at `row`, `slabs` slabs, into `target`, once `empty` is\n"
          "// in `parity`.\n"
@@ -1139,59 +1136,49 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  return page_of_key(&unit->pages, &ragged->ragged,\n"
            "                     n * BLOCK_N + threadIdx.x % 32 * ragged->box_rows, table);\n"
            "}\n"
-           "\n");
-      if (gathers) {
-        TEXT("__device__ __forceinline__ bool has_boxes(const attnpress_fwd_sm90_args *args) {\n"
-             "  return ragged_args(args)->box_rows > 0;\n"
-             "}\n"
-             "\n");
-      }
-      TEXT("__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n");
-      if (gathers) {
-        TEXT("                                       bool boxes, Gathering *gathering,\n");
-      }
-      TEXT("                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
-           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n");
-      if (gathers) {
-        TEXT("  if (!boxes) {\n"
-             "    gather_keys(gathering, &ragged->ragged, unit, n, false,\n"
-             "                shared + K_OFFSET + stage->index * K_BYTES,\n"
-             "                (const uint16_t *)args->fwd.k + kv_head * args->fwd.k_head_stride,\n"
-             "                args->fwd.k_batch_stride, args->fwd.k_row_stride, K_SLABS, K_GROUP_BYTES,\n"
-             "                K_SLAB_STEP, HEAD_DIM, k_loaded(stage->index), k_empty(shared, stage->index),\n"
-             "                stage->parity ^ 1);\n"
-             "    *stage = next_stage(*stage, STAGES);\n"
-             "    return;\n"
-             "  }\n");
-      }
-      TEXT("  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
+           "\n"
+           "__device__ __forceinline__ bool has_boxes(const attnpress_fwd_sm90_args *args) {\n"
+           "  return ragged_args(args)->box_rows > 0;\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+           "                                       bool boxes, Gathering *gathering,\n"
+           "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
+           "  if (!boxes) {\n"
+           "    gather_keys(gathering, &ragged->ragged, unit, n, false,\n"
+           "                shared + K_OFFSET + stage->index * K_BYTES,\n"
+           "                (const uint16_t *)args->fwd.k + kv_head * args->fwd.k_head_stride,\n"
+           "                args->fwd.k_batch_stride, args->fwd.k_row_stride, K_SLABS, K_GROUP_BYTES,\n"
+           "                K_SLAB_STEP, HEAD_DIM, k_loaded(stage->index), k_empty(shared, stage->index),\n"
+           "                stage->parity ^ 1);\n"
+           "    *stage = next_stage(*stage, STAGES);\n"
+           "    return;\n"
+           "  }\n"
+           "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
            "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, K_BOX_SLABS,\n"
            "            ragged->box_rows, find_box(args, unit, n, 0), kv_head * ragged->k_head_step);\n"
            "  *stage = next_stage(*stage, STAGES);\n"
            "}\n"
            "\n"
            "// V of a block that is not whole comes by way of clear_tails().\n"
-           "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n");
-      if (gathers) {
-        TEXT("                                       bool boxes, Gathering *gathering,\n");
-      }
-      TEXT("                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
+           "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+           "                                       bool boxes, Gathering *gathering,\n"
+           "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
            "  const bool whole = n < unit->blocks.end - 1 || tail_keys(unit) >= BLOCK_N;\n"
-           "  const uint32_t full = whole ? v_full(shared, stage->index) : v_loaded(stage->index);\n");
-      if (gathers) {
-        TEXT("  if (!boxes) {\n"
-             "    gather_keys(gathering, &ragged->ragged, unit, n, true,\n"
-             "                shared + V_OFFSET + stage->index * V_BYTES,\n"
-             "                (const uint16_t *)args->fwd.v + kv_head * args->fwd.v_head_stride,\n"
-             "                args->fwd.v_batch_stride, args->fwd.v_row_stride, V_SLABS, V_GROUP_BYTES,\n"
-             "                V_SLAB_STEP, HEAD_DIM_V, v_loaded(stage->index), v_empty(shared, stage->index),\n"
-             "                stage->parity ^ 1);\n"
-             "    *stage = next_stage(*stage, STAGES);\n"
-             "    return;\n"
-             "  }\n");
-      }
-      TEXT("  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, full,\n"
+           "  const uint32_t full = whole ? v_full(shared, stage->index) : v_loaded(stage->index);\n"
+           "  if (!boxes) {\n"
+           "    gather_keys(gathering, &ragged->ragged, unit, n, true,\n"
+           "                shared + V_OFFSET + stage->index * V_BYTES,\n"
+           "                (const uint16_t *)args->fwd.v + kv_head * args->fwd.v_head_stride,\n"
+           "                args->fwd.v_batch_stride, args->fwd.v_row_stride, V_SLABS, V_GROUP_BYTES,\n"
+           "                V_SLAB_STEP, HEAD_DIM_V, v_loaded(stage->index), v_empty(shared, stage->index),\n"
+           "                stage->parity ^ 1);\n"
+           "    *stage = next_stage(*stage, STAGES);\n"
+           "    return;\n"
+           "  }\n"
+           "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v, full,\n"
            "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, V_BOX_SLABS,\n"
            "            ragged->box_rows, find_box(args, unit, n, ragged->ragged.page_table_v),\n"
            "            kv_head * ragged->v_head_step);\n"
@@ -1299,12 +1286,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT(": loads ");
       STRING(decode ? "K of each unit's key blocks" : "each unit's Q, and K of its key blocks");
       TEXT(".\n");
-      if (gathers) {
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("// `boxes`: keys come in boxes of the tensor maps, else they are gathered, by several warps of which\n"
              "// this one is number `part`; known to the compiler.\n");
       }
       TEXT("__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared");
-      STRING(gathers ? ",\n                                        bool boxes, int part" : "");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? ",\n                                        bool boxes, int part" : "");
       TEXT(") {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
@@ -1315,7 +1302,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       } else {
         TEXT("  int q_parity = 0;\n");
       }
-      if (gathers) {
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("  Gathering gathering;\n"
              "  gathering.part = part;\n");
         if (decode) {
@@ -1333,13 +1320,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      int n = unit->blocks.end");
       STRING(decode ? "" : " - 1");
       TEXT(";\n");
-      if (gathers && !decode) {
+      if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && !decode) {
         TEXT("      if (!boxes)\n"
              "        look_up_block(&gathering, &ragged_args(args)->ragged, &unit->pages, n, 0);\n");
       }
       if (!decode) {
         TEXT("      load_k(args, shared, ");
-        STRING(gathers ? "boxes, &gathering, " : "");
+        STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "boxes, &gathering, " : "");
         TEXT("&k_stage, unit, n, kv_head);\n");
       }
       if (split) {
@@ -1355,7 +1342,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
           TEXT("      // The place of Q is free later than that of the second key block.\n"
                "      if (--n >= unit->blocks.begin)\n"
                "        load_k(args, shared, ");
-          STRING(gathers ? "boxes, &gathering, " : "");
+          STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "boxes, &gathering, " : "");
           TEXT("&k_stage, unit, n, kv_head);\n");
         }
         if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
@@ -1374,14 +1361,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("      while (--n >= unit->blocks.begin)\n"
            "        load_k(args, shared, ");
-      STRING(gathers ? "boxes, &gathering, " : "");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "boxes, &gathering, " : "");
       TEXT("&k_stage, unit, n, kv_head);\n"
            "    }\n");
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("    // All lanes arrive and wait: they have read the unit.\n"
              "    __syncwarp();\n"
              "    arrive_once(unit_empty(place.index));\n");
-        if (gathers && decode) {
+        if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && decode) {
           TEXT("    if (boxes)\n"
                "      arrive_once(unit_asked(place.index));\n");
         } else {
@@ -1402,12 +1389,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("__device__ __forceinline__ void produce_values(const attnpress_fwd_sm90_args *args,\n"
            "                                               uint32_t shared");
-      STRING(gathers ? ", bool boxes, int part" : "");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? ", bool boxes, int part" : "");
       TEXT(") {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
            "  Stage v_stage = {0, 0}, place = {0, 0};\n");
-      if (gathers) {
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("  Gathering gathering;\n"
              "  gathering.part = part;\n");
         if (decode) {
@@ -1421,14 +1408,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    if (unit->position_begin < 0)\n"
            "      return;\n"
            "    const int kv_head = unit->tile_head / group;\n");
-      if (gathers && !decode) {
+      if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && !decode) {
         TEXT("    if (!boxes && unit->blocks.end > unit->blocks.begin)\n"
              "      look_up_block(&gathering, &ragged_args(args)->ragged, &unit->pages, unit->blocks.end - 1,\n"
              "                    ragged_args(args)->ragged.page_table_v);\n");
       }
       TEXT("    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n"
            "      load_v(args, shared, ");
-      STRING(gathers ? "boxes, &gathering, " : "");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "boxes, &gathering, " : "");
       TEXT("&v_stage, unit, n, kv_head);\n");
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("    // As above.\n"
@@ -1751,7 +1738,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "}\n"
          "\n");
-    if (gathers) {
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("// The same warp where keys are gathered: hands over all key blocks, as products see what other\n"
            "// threads have copied once one that knows of it has come through the fence. What follows a\n"
            "// sequence's last key is that key again, so that there is nothing to clear.\n"
@@ -3835,7 +3822,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(");\n"
        "      mbarrier_init(v_empty(shared, stage), 4 * CONSUMERS);\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    if (gathers) {
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("      mbarrier_init(k_loaded(stage), 32 * GATHER_PARTS);\n"
            "      mbarrier_init(v_loaded(stage), has_boxes(&args) ? 1 : 32 * GATHER_PARTS);\n");
     } else {
@@ -3846,7 +3833,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("    for (int place = 0; place < UNITS; ++place) {\n"
          "      mbarrier_init(unit_full(place), 1);\n");
-    if (gathers && decode) {
+    if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && decode) {
       TEXT("      mbarrier_init(unit_empty(place),\n"
            "                    4 * CONSUMERS + (has_boxes(&args) ? 3 : 2 + 2 * GATHER_PARTS));\n");
     } else {
@@ -3856,7 +3843,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("      mbarrier_init(unit_asked(place), 1);\n"
          "    }\n");
-    if (gathers && decode) {
+    if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && decode) {
       TEXT("    for (int place = 0; place < ENTRY_PLACES; ++place) {\n"
            "      mbarrier_init(entries_full(place), 32);\n"
            "      mbarrier_init(entries_empty(place), 2 * GATHER_PARTS);\n"
@@ -3917,7 +3904,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT(") {\n"
        "    decrease_registers(PRODUCER_REGISTERS);\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    if (gathers) {
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("    const int warp = threadIdx.x / 32;\n");
       if (decode) {
         TEXT("    // Of the last warpgroups, which have nothing to do with boxes: entries of the table, K and V.\n"
@@ -3944,9 +3931,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       STRING(decode ? "&args, " : "");
       TEXT("shared);\n");
     } else {
-      TEXT("    if (");
-      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "threadIdx.x / 32" : "threadIdx.x");
-      TEXT(" == 0)\n"
+      TEXT("    if (threadIdx.x == 0)\n"
            "      produce(&args, shared);\n"
            "    else if (threadIdx.x / 32 == 1)\n"
            "      clear_tails(");
@@ -3961,7 +3946,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("    else if (threadIdx.x / 32 == 2)\n"
          "      find_units(&args);\n");
-    if (gathers) {
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       if (decode) {
         TEXT("    else if (warp == 8)\n"
              "      look_up(&args);\n");

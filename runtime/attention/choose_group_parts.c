@@ -76,6 +76,16 @@ static int64_t rows_seeing(const walks *w, int64_t key_block) {
   return larger(0, w->row_blocks - first / w->block_m);
 }
 
+/** Q, dO and the sum of dq of so many rows of a head. */
+static int64_t bytes_of_rows(const ap_problem *p, int64_t rows) {
+  return rows * (6 * p->hdim + 2 * p->hdim_v);
+}
+
+/** How much longer a step takes where as many bytes are walked over at once and L2 keeps `kept`. */
+static double slower_beyond(int64_t bytes, int64_t kept) {
+  return bytes <= kept ? 1 : 1 + APART_PERCENT * 0.01 * (double)(bytes - kept) / (double)bytes;
+}
+
 /** How much longer a causal step takes. Walks are of different lengths, so thread blocks that
  * walk over several heads are soon at different ones, and rows that one has read and added to are no
  * longer in L2 when the next comes to them. */
@@ -86,11 +96,8 @@ static double steps_apart(const walks *w, int32_t parts) {
   const int64_t at_once = blocks <= w->slots * FEW_ROUNDS
                               ? ap_turns(p, w->device, w->launch, w->key_blocks, units)
                               : smaller(units, ceil_div(w->slots, w->key_blocks));
-  const int64_t row_bytes = 6 * p->hdim + 2 * p->hdim_v; /* Q, dO and the sum of dq */
-  const int64_t bytes = at_once * p->seqlen_q * row_bytes * group / parts;
-  if (parts == group || bytes <= KEPT_BYTES)
-    return 1;
-  return 1 + APART_PERCENT * 0.01 * (double)(bytes - KEPT_BYTES) / (double)bytes;
+  const int64_t bytes = at_once * bytes_of_rows(p, p->seqlen_q) * group / parts;
+  return parts == group ? 1 : slower_beyond(bytes, KEPT_BYTES);
 }
 
 /** Lets the one of `ends` that is first, a heap, be later. */
@@ -160,10 +167,9 @@ static double steps_of_call(const walks *w, int32_t parts) {
   return sums + steps * steps_apart(w, parts);
 }
 
-/** Q, dO and the sum of dq of so many rows of all heads. */
+/** bytes_of_rows() of all heads. */
 static int64_t bytes_of_heads(const walks *w, int64_t rows) {
-  const ap_problem *p = w->problem;
-  return w->units * ap_group_of(p) * rows * (6 * p->hdim + 2 * p->hdim_v);
+  return w->units * ap_group_of(w->problem) * bytes_of_rows(w->problem, rows);
 }
 
 /** Key blocks behind the whole ones walk over rows again that have left L2 since: half of what as many
@@ -181,9 +187,7 @@ static double steps_of_rows_again(const walks *w, int64_t whole_blocks) {
 /** steps_apart() of parts of equal steps: all heads are walked over at once. */
 static double steps_apart_by_steps(const walks *w) {
   const int64_t bytes = bytes_of_heads(w, w->problem->seqlen_q);
-  if (w->problem->mask == AP_ATTENTION_MASK_FULL || bytes <= STEPS_KEPT_BYTES)
-    return 1;
-  return 1 + APART_PERCENT * 0.01 * (double)(bytes - STEPS_KEPT_BYTES) / (double)bytes;
+  return w->problem->mask == AP_ATTENTION_MASK_FULL ? 1 : slower_beyond(bytes, STEPS_KEPT_BYTES);
 }
 
 /** The same of parts of equal steps, behind so many whole key blocks of each head. */
@@ -261,7 +265,7 @@ static ap_parts choose_by_steps(const walks *w, double least, ap_parts best) {
   if (w->slots > SLOTS_MAX || w->units * w->key_blocks > w->slots * most)
     return best;
   /* Causal parts of one walk are at several heads at once: L2 has to hold more than one. */
-  if (!is_full && 2 * p->seqlen_q * (6 * p->hdim + 2 * p->hdim_v) > KEPT_BYTES)
+  if (!is_full && 2 * bytes_of_rows(p, p->seqlen_q) > KEPT_BYTES)
     return best;
   least *= (100 - (is_full ? 0 : STEPS_GAIN_PERCENT)) * 0.01;
   for (int64_t rounds = larger(0, last - FEW_ROUNDS + 1); rounds <= last; ++rounds) {
