@@ -23,7 +23,7 @@ import torch
 
 from bench import BenchError
 from bench.cases import Case
-from bench.timing import NO_DEVICE
+from bench.timing import NO_DEVICE, graph_of
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -165,17 +165,7 @@ class Gpu:
         self, call: Callable[..., Any], sets: list[Tensors], calls: int
     ) -> Callable[[], None]:
         """A CUDA graph of `calls` calls over the sets in turn. Returns its replay."""
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for tensors in sets:
-                call(*tensors)
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for index in range(calls):
-                call(*sets[index % len(sets)])
-        return graph.replay
+        return graph_of([functools.partial(call, *tensors) for tensors in sets], calls)
 
     # ---- The machine ----------------------------------------------------------------------------
 

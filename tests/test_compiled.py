@@ -67,9 +67,8 @@ GATHER_SPILL_BYTES = 96  # of producers on 9.0 that gather what no box brings, w
 
 def most_spills(row: Row) -> int:
     variant = parse_stem(row.stem)
-    gathers = variant.family.name == "attention" and (
-        variant["sequences"] == "paged" and variant.arch == 90
-    )
+    is_attention = variant.family.name == "attention"
+    gathers = is_attention and variant["sequences"] == "paged" and variant.arch == 90
     return GATHER_SPILL_BYTES if gathers else SPILL_BYTES
 
 

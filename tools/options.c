@@ -67,13 +67,19 @@ void tool_print_help(const tool_command *command) {
   }
 }
 
-const tool_opt *tool_find_option(const tool_command *command, const char *word) {
+const tool_opt *tool_find_in(const tool_opt *table, const char *word) {
   const size_t length = strcspn(word, "=");
-  for (int t = 0; t < TOOL_TABLES_MAX && command->options[t] != NULL; ++t)
-    for (const tool_opt *o = command->options[t]; o->name != NULL; ++o)
-      if (strncmp(o->name, word, length) == 0 && o->name[length] == '\0')
-        return o;
+  for (const tool_opt *o = table; o->name != NULL; ++o)
+    if (strncmp(o->name, word, length) == 0 && o->name[length] == '\0')
+      return o;
   return NULL;
+}
+
+const tool_opt *tool_find_option(const tool_command *command, const char *word) {
+  const tool_opt *found = NULL;
+  for (int t = 0; t < TOOL_TABLES_MAX && command->options[t] != NULL && found == NULL; ++t)
+    found = tool_find_in(command->options[t], word);
+  return found;
 }
 
 int tool_dispatch(const tool_command *command, int argc, char **argv) {

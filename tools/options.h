@@ -33,6 +33,8 @@ void tool_print_options(FILE *out, const tool_opt *options);
  * column `at` already. */
 void tool_print_wrapped(FILE *out, const char *text, int indent, int at);
 /** The row of the option that a word is, "--batch" or "--batch=3"; NULL: it is none of them. */
+const tool_opt *tool_find_in(const tool_opt *table, const char *word);
+/** The same of all of a command. */
 const tool_opt *tool_find_option(const tool_command *command, const char *word);
 /** Prints the help where it is asked for, refuses what is no option, or runs the command. */
 int tool_dispatch(const tool_command *command, int argc, char **argv);

@@ -68,13 +68,6 @@ static const tool_opt emulated_options[] = {
     {"--packed", NULL, "--device emulated: the query heads of a key head share a tile"},
     {NULL, NULL, NULL}};
 
-static int is_emulated_option(const char *word) {
-  for (const tool_opt *o = emulated_options; o->name != NULL; ++o)
-    if (strncmp(word, o->name, strlen(o->name)) == 0)
-      return 1;
-  return 0;
-}
-
 /* What goes with --lengths; batch and lengths become those of the call. */
 static int check_lengths(run_options *o) {
   if (o->seqlen_k != NOT_GIVEN || o->batch != 1)
@@ -175,7 +168,7 @@ static int parse_options(int argc, char **argv, run_options *o) {
         status = tool_parse_choice("run", choices[n].name, value, choices[n].names,
                                    choices[n].first, choices[n].count, choices[n].value);
       }
-    if (!known && is_emulated_option(argv[i]))
+    if (!known && tool_find_in(emulated_options, argv[i]) != NULL)
       return tool_usage("run", "%.*s goes with --device emulated", (int)strcspn(argv[i], "="),
                         argv[i]);
     if (!known)

@@ -81,6 +81,21 @@ static int is_direct(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT;
 }
 
+/* Rows that lie one after the other, of another matrix than y. */
+static int is_without_gaps(const kernel *k) {
+  return is_packed(k) || is_cut(k) || is_direct(k);
+}
+
+/* Rows that no kernel of a class above takes. */
+static int is_of_one_class(const kernel *k) {
+  return is_bulk(k) || is_cut(k) || is_direct(k);
+}
+
+/* Rows with weight, and without bias. */
+static int has_no_bias(const kernel *k) {
+  return is_direct(k) && k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
+}
+
 /* Elements of a vector but one: columns that a cut row has less than its class. */
 static int64_t cut_edges(const kernel *k) {
   return VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) - 1;
@@ -102,7 +117,7 @@ static int64_t most_columns(const kernel *k) {
 static int64_t least_columns(const kernel *k) {
   const ap_set *classes = &ap_families[AP_FAMILY_LAYERNORM]->axes[AP_LAYERNORM_COLS].domain;
   int64_t below = 0;
-  if (!is_bulk(k) && !is_cut(k) && !is_direct(k))
+  if (!is_of_one_class(k))
     return 1;
   for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
     below = classes->values[i];
@@ -534,18 +549,18 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
                        .special = row->special && pass_of(k) == AP_LAYERNORM_PASS_FWD,
                        .blocks = row->blocks > 0 ? row->blocks : 1,
                        .mean = row->mean};
-  if (is_bulk(k) || is_cut(k) || is_direct(k)) {
+  if (is_of_one_class(k)) {
     const int64_t least = least_columns(k), given = least + (most - least) * row->sixteenths / 16;
     s.columns = given + row->more_columns < most ? given + row->more_columns : most;
     s.columns = s.columns > least ? s.columns : least;
   }
-  if (is_packed(k) || is_cut(k) || is_direct(k)) { /* it is given no others */
+  if (is_without_gaps(k)) { /* it is given no others */
     s.layout = PACKED;
     s.in_place = s.more = 0;
   }
   if (is_direct(k)) { /* nor these */
     s.parameters = 1;
-    s.no_bias = k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
+    s.no_bias = has_no_bias(k);
   }
   if (is_bulk(k)) { /* nor these */
     s.layout = s.layout == PACKED ? PACKED : VECTORS_APART;
@@ -656,11 +671,10 @@ int emulate_run_layernorm(int argc, char **argv) {
   char text[RANGE_BYTES];
   layernorm_error error = {0};
   int failed = -1;
-  s.no_bias = is_direct(&k) && k.variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
+  s.no_bias = has_no_bias(&k);
   if (k.variant.family != AP_FAMILY_LAYERNORM || s.columns > most_columns(&k))
     snprintf(report, sizeof report, "%s takes no %lld columns", k.stem, (long long)s.columns);
-  else if ((is_packed(&k) || is_cut(&k) || is_direct(&k)) &&
-           (s.layout != PACKED || s.in_place || s.more))
+  else if (is_without_gaps(&k) && (s.layout != PACKED || s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes packed rows of another matrix alone", k.stem);
   else if (is_direct(&k) && !s.parameters)
     snprintf(report, sizeof report, "%s takes rows with parameters alone", k.stem);
