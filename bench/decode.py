@@ -24,7 +24,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 import attnpress
 from bench.ragged import lognormal
 from bench.serving import in_pages, int32, normal, recorded
-from bench.timing import device_name, medians
+from bench.timing import copy_rate, device_name, medians
 
 PAGES = (0, 1, 16, 64, 256)  # 0: one piece
 SETS_BYTES = 256 << 20  # of K and V that a graph goes through, at least
@@ -123,14 +123,6 @@ class Caches:
             error = (out[b, 0].double() - expected).abs().max()
             worst = max(worst, error.item() / (expected.abs().max().item() * 2**-7 + 1e-5))
         return worst
-
-
-def copy_rate() -> float:
-    """TB/s that a copy of 2 GiB reads and writes."""
-    source = torch.zeros(2 << 30, device="cuda", dtype=torch.int8)
-    target = torch.empty_like(source)
-    times = medians({"copy": [lambda: target.copy_(source)]}, 5, 5)
-    return 2 * (2 << 30) / times["copy"] * 1e-6
 
 
 def main() -> None:

@@ -3,8 +3,9 @@
 Each line is a set of lengths and a mask, with a column for each shape of heads: TFLOP/s, and what
 they are of FlashAttention-3's in this process where flash_attn_interface can be imported ("x"), or
 else of those in the table below ("t"). Operations are those of the lengths themselves, 4 H D sum
-S^2, half if causal. Device events time rounds of calls, medians count, and sampled rows are held to
-float64 first."""
+S^2, half if causal. Of short sequences "c" is the share of a copy's bandwidth that the call's own
+bytes have, q, k, v and out once. Device events time rounds of calls, medians count, and sampled
+rows are held to float64 first."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ if __package__ in (None, ""):  # run as a script: this folder's files are not mo
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
-from bench.timing import device_name, medians
+from bench.timing import copy_rate, device_name, medians
 
 try:
     import flash_attn_interface
@@ -48,6 +49,7 @@ SETS = {
     "256xmean200": lognormal(256, 200, 1, 4096, 1),
     "packed docs 2K": lognormal(16, 2000, 64, 16384, 2),
 }
+SHORT = ("512x128", "256xmean200")  # sets whose bytes may take as long as their products
 EQUAL = re.compile(r"(\d+)x(\d+)")  # any other set: so many sequences of that length
 # flash_attn_varlen_func of FlashAttention-3 on one H200 (bf16, 2026-11-21, lengths of the same
 # kind): TFLOP/s by heads, full and causal.
@@ -86,6 +88,9 @@ class Batch:
             for n in (heads_q, heads_kv, heads_kv)
         )
         self.out = torch.full_like(self.q, math.nan)
+
+    def moved_bytes(self) -> int:
+        return sum(x.numel() * x.element_size() for x in (self.q, self.k, self.v, self.out))
 
     def run(self, causal: bool, schedule: torch.Tensor | None = None) -> None:
         attnpress.flash_attn_varlen_func(
@@ -167,11 +172,16 @@ def lengths_of(name: str) -> list[int]:
     return [int(found[2])] * int(found[1])
 
 
+def operations_of(batch: Batch, causal: bool) -> float:
+    heads, hdim = batch.q.shape[1:]
+    squares = sum((end - begin) ** 2 for begin, end in zip(batch.sums, batch.sums[1:]))
+    return 4 * heads * hdim * squares / (2 if causal else 1)
+
+
 def measure(batch: Batch, causal: bool, dense: bool, rounds: int) -> dict[str, float]:
     """TFLOP/s of the ragged call and of those that it stands beside."""
-    heads, hdim = batch.q.shape[1:]
     lengths = [end - begin for begin, end in zip(batch.sums, batch.sums[1:])]
-    operations = 4 * heads * hdim * sum(s * s for s in lengths) / (2 if causal else 1)
+    operations = operations_of(batch, causal)
     calls = {"ragged": [lambda: batch.run(causal)]}
     if dense and len(set(lengths)) == 1:
         calls["dense"] = [lambda: batch.run_dense(causal)]
@@ -202,7 +212,8 @@ def main() -> None:
     if options.schedules:
         time_schedules(options.rounds)
         return
-    print(f"{'set':16}{'mask':8}" + "".join(f"{f'{q}/{kv} D {d}':>22}" for q, kv, d in HEADS))
+    copy = copy_rate() if set(sets) & set(SHORT) else math.nan
+    print(f"{'set':16}{'mask':8}" + "".join(f"{f'{q}/{kv} D {d}':>26}" for q, kv, d in HEADS))
     ratios, of_dense = [], []
     for name, lengths in sets.items():
         for mask in options.masks:
@@ -221,7 +232,10 @@ def main() -> None:
                 if "dense" in rates:
                     of_dense.append(rates["ragged"] / rates["dense"])
                     cell += f" {of_dense[-1]:.3f}d"
-                cells += f"{cell if error <= 1 else f'WRONG {error:.1f}':>22}"
+                if name in SHORT:
+                    seconds = operations_of(batch, causal) / rates["ragged"] * 1e-12
+                    cell += f" {batch.moved_bytes() / seconds * 1e-12 / copy:.2f}c"
+                cells += f"{cell if error <= 1 else f'WRONG {error:.1f}':>26}"
             print(f"{name:16}{mask:8}{cells}", flush=True)
     if ratios:
         mean = statistics.geometric_mean(ratios)

@@ -48,6 +48,14 @@ def medians(
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def copy_rate() -> float:
+    """TB/s that a copy of 2 GiB reads and writes."""
+    source = torch.zeros(2 << 30, device="cuda", dtype=torch.int8)
+    target = torch.empty_like(source)
+    times = medians({"copy": [lambda: target.copy_(source)]}, 5, 5)
+    return 2 * (2 << 30) / times["copy"] * 1e-6
+
+
 def graph_of(calls: Sequence[Callable[[], object]], launches: int) -> Callable[[], object]:
     """The replay of a CUDA graph of `launches` calls in a row, over all sets in turn."""
     with torch.cuda.stream(torch.cuda.Stream()):  # what is compiled on first use is so before
