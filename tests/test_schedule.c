@@ -96,15 +96,25 @@ static int keys_of(const ap_problem *p, int position_end) {
 static double unit_time(const ap_problem *p, const ap_plan *plan, int row_block, int split) {
   const int consumers = plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] / 64,
             positions = 64 / plan->heads_per_tile;
-  const int begin = row_block * consumers * positions;
+  /* Under the causal mask row blocks end with the queries, but those of splits. */
+  const int step = consumers * positions, behind = (plan->row_blocks - 1 - row_block) * step;
+  const int last_is_full =
+      p->mask == ATTNPRESS_CAUSAL && plan->num_splits == 1 &&
+      (plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] % plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] !=
+           0 ||
+       plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] == 192);
+  const int position_end = last_is_full ? p->seqlen_q - behind : p->seqlen_q;
+  const int begin = !last_is_full         ? row_block * step
+                    : position_end < step ? 0
+                                          : position_end - step;
   const int first_block = split * plan->key_blocks_per_split;
   double time = 1.5;
   for (int n = first_block;; ++n) {
     int sees = 0;
     for (int consumer = 0; consumer < consumers; ++consumer) {
       const int first = begin + consumer * positions, end = first + positions;
-      sees += first < p->seqlen_q && n * plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] <
-                                         keys_of(p, end < p->seqlen_q ? end : p->seqlen_q);
+      sees += first < position_end && n * plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] <
+                                          keys_of(p, end < position_end ? end : position_end);
     }
     if (sees == 0 || n == first_block + plan->key_blocks_per_split)
       return time;

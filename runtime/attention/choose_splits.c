@@ -510,13 +510,19 @@ static void choose_narrow(const ap_problem *problem, const ap_device *device, co
 /* ---- Sequences ---- */
 
 /* That kernel's rows, in percent, at which it takes as long as the other: measured of lengths that
- * differ and of equal ones. Under a causal mask heads that share a tile leave fewer keys masked. */
-enum { LONG_FULL = 112, LONG_CAUSAL_PACKED = 106, LONG_CAUSAL = 104 };
+ * differ and of equal ones. Under a causal mask heads that share a tile leave fewer keys masked; where
+ * none do, and lengths differ, the row block that is not full has the first rows, which see fewest keys. */
+enum { LONG_FULL = 112, LONG_CAUSAL_PACKED = 106, LONG_CAUSAL = 104, LONG_CAUSAL_DIFFER = 112 };
 enum { LONG_ROUNDS = 5 }; /* of units of the other, at the least: few are less even */
 
 /* The same of head dim 64, where the other kernel has more consumers and smaller key blocks: the mean
  * length above which the one for long sequences takes less time. */
 enum { LONG_MEAN_FULL = 1000, LONG_MEAN_CAUSAL = 6000 };
+
+/** 1 where all sequences have as many queries as the longest. */
+static int are_equal(const ap_problem *problem) {
+  return (int64_t)problem->seqlen_q * problem->batch == problem->rows_q;
+}
 
 /** Positions that the row blocks of a sequence of mean length have room for. Where lengths differ the
  * last is half empty, in the mean. */
@@ -524,9 +530,7 @@ static int64_t mean_positions(const ap_problem *problem, const ap_tile *tile,
                               int32_t heads_per_tile) {
   const int64_t block = ap_row_block_positions(tile, heads_per_tile);
   const int64_t mean = problem->rows_q / problem->batch;
-  return (int64_t)problem->seqlen_q * problem->batch == problem->rows_q
-             ? ceil_div(mean, block) * block
-             : mean + block / 2;
+  return are_equal(problem) ? ceil_div(mean, block) * block : mean + block / 2;
 }
 
 /** By the mean length of queries or keys, whichever are more. */
@@ -560,7 +564,8 @@ static void choose_long_sequences(const ap_problem *problem, const ap_device *de
   const int64_t percent = plan->variant.axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_FULL
                               ? LONG_FULL
                           : heads_per_tile > 1 ? LONG_CAUSAL_PACKED
-                                               : LONG_CAUSAL;
+                          : are_equal(problem) ? LONG_CAUSAL
+                                               : LONG_CAUSAL_DIFFER;
   if (100 * mean_positions(problem, &tile, heads_per_tile) <=
       percent * mean_positions(problem, &plan->tile, plan->heads_per_tile))
     take_long(plan, long_key, &tile, heads_per_tile);

@@ -40,13 +40,28 @@ typedef struct work {
   int32_t seqlen_q, seqlen_k, keys_per_block, splits;
   int32_t blocks_per_split; /* key blocks */
   int32_t own_blocks;       /* 1: a unit counts key blocks from the first key that it sees */
-  int32_t parts;            /* splits whose units take times of their own, or 1: all as the first */
-  ap_mask mask;             /* that of the kernel */
-  double key_head_bytes;    /* K and V of a key head */
+  int32_t last_is_full;  /* 1: row blocks end with the sequence, and the first has what is left */
+  int32_t parts;         /* splits whose units take times of their own, or 1: all as the first */
+  ap_mask mask;          /* that of the kernel */
+  double key_head_bytes; /* K and V of a key head */
   /* Of a unit, by row block in the order of dealing, and part. */
   int64_t time[AP_SCHEDULE_ROW_BLOCKS];
   int64_t all_time; /* of all units together */
 } work;
+
+/** 1 where a kernel's row blocks end with the sequence (flash_fwd_sm90.cu.j2). */
+static int has_full_last_block(const ap_problem *problem, const ap_plan *plan) {
+  const int32_t *axis = plan->variant.axis;
+  const int rows = plan->tile.field[AP_ATTENTION_TILE_BLOCK_M];
+  return (rows % plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] != 0 || rows == 192) &&
+         axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_CAUSAL &&
+         problem->sequences == AP_ATTENTION_SEQUENCES_DENSE && plan->num_splits == 1 &&
+         problem->hdim <= AP_ATTENTION_SM90_HDIM_MAX &&
+         problem->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX &&
+         axis[AP_ATTENTION_BIAS] == AP_ATTENTION_BIAS_NONE && !axis[AP_ATTENTION_ALIBI] &&
+         !axis[AP_ATTENTION_DROPOUT] && !axis[AP_ATTENTION_MOD_SCORE] &&
+         !axis[AP_ATTENTION_MOD_MASK];
+}
 
 /** Everything but the times. */
 static void describe(const ap_problem *problem, int32_t units, const ap_plan *plan, work *w) {
@@ -71,19 +86,24 @@ static void describe(const ap_problem *problem, int32_t units, const ap_plan *pl
   w->own_blocks = plan->variant.axis[AP_ATTENTION_MASK] == ATTNPRESS_WINDOW &&
                   problem->sequences == AP_ATTENTION_SEQUENCES_DENSE && w->splits == 1 &&
                   !problem->mod_mask;
+  w->last_is_full = has_full_last_block(problem, plan);
   w->mask = ap_problem_mask(problem, plan->variant.axis[AP_ATTENTION_MASK]);
 }
 
-/** The key blocks of a unit whose rows begin at a query position: those of all its consumers, of which a
- * split has some. *seen_blocks: the same of each consumer. */
-static int64_t unit_blocks(const work *w, int64_t position, int64_t split, int64_t *seen_blocks) {
+/** The key blocks of a row block, from the first row on: those of all its consumers, of which a split has
+ * some. *seen_blocks: the same of each consumer. */
+static int64_t unit_blocks(const work *w, int64_t row_block, int64_t split, int64_t *seen_blocks) {
+  const int64_t step = (int64_t)w->positions * w->consumers;
+  const int64_t behind = w->last_is_full ? (w->row_blocks - 1 - row_block) * step : 0;
+  const int64_t position_end = w->seqlen_q - behind;
+  int64_t position = w->last_is_full ? larger(position_end - step, 0) : row_block * step;
   const int64_t first_key = ap_keys_of(&w->mask, position).begin;
   const int64_t origin = w->own_blocks ? first_key - first_key % AP_ATTENTION_KEY_ALIGNMENT : 0;
   const int64_t from = (first_key - origin) / w->keys_per_block + split * w->blocks_per_split;
   const int64_t to = w->splits > 1 ? from + w->blocks_per_split : INT64_MAX;
   int64_t first = INT64_MAX, end = 0, seen = 0;
-  for (int32_t i = 0; i < w->consumers && position < w->seqlen_q; ++i, position += w->positions) {
-    const int64_t last = smaller(position + w->positions, w->seqlen_q) - 1;
+  for (int32_t i = 0; i < w->consumers && position < position_end; ++i, position += w->positions) {
+    const int64_t last = smaller(position + w->positions, position_end) - 1;
     const int64_t begin =
         larger((ap_keys_of(&w->mask, position).begin - origin) / w->keys_per_block, from);
     const int64_t stop =
@@ -99,20 +119,19 @@ static int64_t unit_blocks(const work *w, int64_t position, int64_t split, int64
 }
 
 /** The time of a unit: a key block takes longer where more consumers have rows that see it. */
-static int64_t unit_time(const work *w, int64_t position, int64_t split) {
+static int64_t unit_time(const work *w, int64_t row_block, int64_t split) {
   int64_t seen;
-  const int64_t blocks = unit_blocks(w, position, split, &seen);
+  const int64_t blocks = unit_blocks(w, row_block, split, &seen);
   return KEY_BLOCK_TIME * w->consumers * blocks + CONSUMER_TIME * seen + UNIT_TIME * w->consumers;
 }
 
 static void measure(work *w) {
-  const int64_t step = (int64_t)w->positions * w->consumers;
   int64_t sum = 0;
   for (int64_t i = 0; i < w->row_blocks; ++i) {
     /* Later rows see more keys. */
     const int64_t row_block = w->mask.kind != ATTNPRESS_FULL ? w->row_blocks - 1 - i : i;
     for (int64_t part = 0; part < w->parts; ++part)
-      sum += w->time[i * w->parts + part] = unit_time(w, row_block * step, part);
+      sum += w->time[i * w->parts + part] = unit_time(w, row_block, part);
   }
   w->all_time = sum * (w->heads / w->parts); /* heads are all splits of some heads */
 }
@@ -314,8 +333,10 @@ static order choose(work *w) {
     try_order(w, ceil_div(w->key_heads, sections) * w->sharing, ONE_GROUP, &best);
   try_groups(w, &best);
   if (w->units <= FEW_ROUNDS * w->blocks)
-    for (int64_t heads = 1; heads <= FEW_ROUNDS_HEADS_MAX; ++heads)
+    for (int64_t heads = 1; heads <= FEW_ROUNDS_HEADS_MAX; ++heads) {
       try_order(w, heads, ONE_GROUP, &best);
+      try_order(w, heads, OWN_GROUPS, &best);
+    }
   if (w->units <= SINGLE_ROUNDS_MAX * w->blocks && pays_singly(w, &best))
     try_order(w, w->heads, SINGLY, &best);
   return best.order;
@@ -395,7 +416,7 @@ ap_schedule_blocks ap_schedule_count(const ap_problem *problem, const ap_plan *p
   describe(problem, plan->heads * plan->row_blocks, plan, &w);
   for (int64_t i = 0; i < w.row_blocks; ++i) {
     int64_t of_unit;
-    walked += unit_blocks(&w, i * w.positions * w.consumers, 0, &of_unit);
+    walked += unit_blocks(&w, i, 0, &of_unit);
     seen += of_unit;
     units += of_unit > 0;
   }

@@ -1476,8 +1476,26 @@ MUTATIONS = [
     Mutation(
         "sm90: causal keys of the first row only",
         FWD_SM90,
-        "row_at_end(fwd, unit->position_begin + positions)",
-        "row_at_end(fwd, unit->position_begin + 1)",
+        'else "unit->position_begin + positions" })',
+        'else "unit->position_begin + 1" })',
+    ),
+    Mutation(
+        "sm90: the first row block is as full as the others",
+        FWD_SM90,
+        ": args->fwd.seqlen_q - (args->fwd.row_blocks - 1) * positions;",
+        ": positions;",
+    ),
+    Mutation(
+        "sm90: the first row block begins before the first row",
+        FWD_SM90,
+        "max(fwd->seqlen_q - (row_block + 1) * positions, 0)",
+        "fwd->seqlen_q - (row_block + 1) * positions",
+    ),
+    Mutation(
+        "sm90: row blocks end a row before the sequence does",
+        FWD_SM90,
+        "max(fwd->seqlen_q - (row_block + 1) * positions, 0)",
+        "max(fwd->seqlen_q - 1 - (row_block + 1) * positions, 0)",
     ),
     Mutation(
         "sm90: causal keys of a consumer's first row only",
@@ -1638,6 +1656,12 @@ MUTATIONS = [
         "sm90: rows past the last whole position",
         FWD_OUTPUT,
         "row_position < args->warpgroup_positions && ",
+        "",
+    ),
+    Mutation(
+        "sm90: rows of the second row block in the first",
+        FWD_OUTPUT,
+        "position < position_end(args, unit) && ",
         "",
     ),
     Mutation(

@@ -594,7 +594,7 @@ MUTATIONS = [
     Mutation(
         "ragged sm90: rows behind the end are stored",
         FWD_OUTPUT,
-        "position < unit->seqlen_q;",
+        'position < unit->${ "position_end" if last_is_full else "seqlen_q" };',
         "position < fwd->seqlen_q;",
     ),
     Mutation(

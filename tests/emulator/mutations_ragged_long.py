@@ -7,6 +7,7 @@ from mutations import FWD_PRODUCTS, FWD_SM90, SOFTMAX, Mutation
 
 FIRST = "include/attnpress/device/softmax_first.cuh"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
+UNITS = "templates/attention/parts/ragged_units.cu.j2"
 
 KERNELS = [
     ("flash_fwd_hdim128_bf16_causal_ragged_long_sm90", ""),
@@ -26,8 +27,32 @@ MUTATIONS = [
     Mutation(
         "long ragged: the last consumer with rows has no Q",
         PRODUCER,
-        "if (unit->position_begin + consumer * positions >= unit->seqlen_q) {",
-        "if (unit->position_begin + (consumer + 1) * positions > unit->seqlen_q) {",
+        "if (unit->position_begin + consumer * positions >= unit->${",
+        "if (unit->position_begin + (consumer + 1) * positions > unit->${",
+    ),
+    Mutation(
+        "long ragged: the first row block has rows of the second",
+        UNITS,
+        ": of->seqlen_q - behind;",
+        ": of->seqlen_q;",
+    ),
+    Mutation(
+        "long ragged: the first row block begins before the first row",
+        UNITS,
+        "max(of->seqlen_q - behind - positions, 0)",
+        "of->seqlen_q - behind - positions",
+    ),
+    Mutation(
+        "long ragged: row blocks begin with the sequence, and keys end as if they did not",
+        UNITS,
+        "max(of->seqlen_q - behind - positions, 0)",
+        "(of->blocks - 1) * positions - behind",
+    ),
+    Mutation(
+        "long ragged: of heads that share tiles the last row block is full",
+        UNITS,
+        "min(unit->position_begin + positions, of->seqlen_q)",
+        "unit->position_begin + positions",
     ),
     Mutation(
         "long ragged: Q of each unit in the same phase",
