@@ -3,7 +3,7 @@ the wait for P V, for mutate.py."""
 
 from __future__ import annotations
 
-from mutations import FWD_PRODUCTS, FWD_SM90, SOFTMAX, Mutation
+from mutations import FWD_OUTPUT, FWD_PRODUCTS, FWD_SM90, FWD_WALK, SOFTMAX, Mutation
 
 FIRST = "include/attnpress/device/softmax_first.cuh"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
@@ -53,6 +53,36 @@ MUTATIONS = [
         UNITS,
         "min(unit->position_begin + positions, of->seqlen_q)",
         "unit->position_begin + positions",
+    ),
+    Mutation(
+        "long ragged: the first row sees a key too many",
+        UNITS,
+        "row_at_begin(&args->fwd, unit, unit->position_begin).key_end;",
+        "row_at_begin(&args->fwd, unit, unit->position_begin).key_end + 1;",
+    ),
+    Mutation(
+        "long ragged: all rows of a consumer see what the unit's first row does",
+        FWD_WALK,
+        "unit->key_end + position)",
+        "unit->key_end)",
+    ),
+    Mutation(
+        "long ragged: no key is masked",
+        FWD_WALK,
+        "walk->key_unmasked = min(unit->seqlen_k, unit->key_end + positions);",
+        "walk->key_unmasked = unit->seqlen_k;",
+    ),
+    Mutation(
+        "long ragged: consumers see the key blocks of the first",
+        FWD_WALK,
+        "unit->block_end[consumer]",
+        "unit->block_end[0]",
+    ),
+    Mutation(
+        "long ragged: warps whose last row is not there store nothing",
+        FWD_OUTPUT,
+        "divide(threadIdx.x / 32 % 4 * 16, &args->heads_per_tile);",
+        "divide(threadIdx.x / 32 % 4 * 16 + 15, &args->heads_per_tile);",
     ),
     Mutation(
         "long ragged: Q of each unit in the same phase",
