@@ -1236,31 +1236,31 @@ static void test_parts_of_groups(void **state) {
       {1, 71, 1, 11226, 26629, 256, 0, 14, 24, 0, 0},
       {1, 16, 1, 776, 14404, 192, 0, 6, 10, 1, 1} /* key blocks for 1.1 rounds */,
       {1, 21, 3, 29741, 29741, 192, 1, 12, 32, 1, 7} /* for 7.05 */,
-      {2, 20, 5, 10152, 10152, 256, 1, 8, 32, 1, 12} /* for 12.05 */,
+      {2, 20, 5, 10152, 10152, 256, 1, 2, 32, 1, 9} /* for 9.6, of 80 keys */,
       {1, 14, 2, 23714, 23714, 192, 1, 8, 10, 1, 3} /* whose heads L2 does not hold two of */,
       {32, 48, 3, 198, 198, 128, 1, 2, 2, 0, 0} /* whose rows would be read once more */,
-      {1, 4, 1, 10494, 10494, 256, 0, 3, 3, 1, 0},
+      {1, 4, 1, 10494, 10494, 256, 0, 2, 2, 0, 0} /* two rounds, of 80 keys */,
       {1, 7, 1, 6920, 25548, 192, 1, 30, 48, 1, 2},
       {2, 14, 7, 7640, 7640, 256, 0, 1, 1, 0, 0},
       {1, 16, 1, 15567, 15567, 256, 0, 6, 8, 0, 0},
       {3, 8, 1, 2047, 2047, 256, 0, 3, 3, 1,
        0} /* few rounds, and parts that cost what they save */,
-      {2, 24, 2, 2222, 3333, 256, 0, 4, 4, 0, 0},
-      {2, 8, 1, 1500, 4000, 256, 0, 4, 4, 1, 0},
-      {7, 16, 1, 1188, 1188, 256, 0, 5, 8, 0, 0},
-      {1, 16, 1, 4100, 4100, 256, 0, 4, 8, 0, 0},
+      {2, 24, 2, 2222, 3333, 256, 0, 4, 5, 0, 0},
+      {2, 8, 1, 1500, 4000, 256, 0, 3, 3, 1, 0},
+      {7, 16, 1, 1188, 1188, 256, 0, 7, 9, 0, 0},
+      {1, 16, 1, 4100, 4100, 256, 0, 8, 10, 0, 0},
       {6, 16, 2, 825, 1459, 256, 0, 3, 3, 0,
        0} /* two would be whole rounds, whose walks come apart */,
       {5, 10, 2, 2140, 3367, 160, 0, 2, 2, 0, 0},
       {28, 16, 1, 837, 837, 128, 0, 4, 8, 0, 0},
-      {3, 8, 1, 782, 985, 256, 1, 5, 5, 1, 0},
+      {3, 8, 1, 782, 985, 256, 1, 3, 3, 1, 0},
       {1, 10, 5, 16912, 16912, 128, 0, 1, 1, 0, 0},
       {4, 32, 8, 4096, 4096, 128, 0, 1, 2, 0, 0},
       {1, 32, 8, 65536, 65536, 128, 0, 1, 1, 0, 0} /* 1 GB a part */,
       {16, 10, 10, 2965, 2965, 192, 0, 1, 1, 0, 0},
       {1, 7, 1, 7255, 7255, 128, 1, 9, 9, 1, 0} /* by heads 3.02 rounds */,
       {1, 7, 1, 7255, 7255, 192, 1, 5, 5, 1, 0},
-      {1, 8, 2, 1519, 10244, 256, 0, 3, 4, 1, 2} /* 2.44 rounds of key blocks */,
+      {1, 8, 2, 1519, 10244, 256, 0, 1, 1, 0, 0} /* 1.95 rounds of key blocks of 80 keys */,
       {1, 16, 4, 60, 400, 64, 1, 1, 4, 0, 0} /* walks too short for it */,
   };
   ap_memo memo = {0};
@@ -1276,8 +1276,9 @@ static void test_parts_of_groups(void **state) {
     if (plan.group_parts < cases[i].least || plan.group_parts > cases[i].most)
       fail_msg("case %zu: %d", i, plan.group_parts);
     const int64_t heads = (int64_t)problem.heads_kv * problem.batch;
-    assert_int_equal(plan.by_steps, cases[i].by_steps);
-    assert_int_equal(plan.whole_blocks, cases[i].whole_rounds * h200.sm_count / heads);
+    if (plan.by_steps != cases[i].by_steps ||
+        plan.whole_blocks != cases[i].whole_rounds * h200.sm_count / heads)
+      fail_msg("case %zu: %d, %d", i, plan.by_steps, plan.whole_blocks);
     if (plan.group_parts > 1) {
       assert_true(launches.launch[plan.dk_convert].overlaps);
       assert_true(launches.launch[plan.dv_convert].overlaps);
@@ -1295,6 +1296,80 @@ static void test_parts_of_groups(void **state) {
     maxima.tma_min = maxima.tma_max = 1;
     assert_ok(ap_choose_backward_range(&maxima, 0, &h200, &range));
     assert_true(range.workspace_bytes >= launches.workspace_bytes);
+  }
+}
+
+/** Which kernel is bwd of wide heads: that of few rows, that whose thread blocks take key blocks, that of 80
+ * keys, or that of 64; and that a plan for longer calls has all of them. */
+static void test_wide_heads(void **state) {
+  (void)state;
+  enum { FEW = 1, RUNS, LONG, PAIR };
+  static const struct {
+    int batch, heads, heads_kv, queries, keys, hdim, full, kernel;
+  } cases[] = {
+      {7, 9, 9, 98, 7530, 256, 1, FEW},
+      {1, 60, 60, 110, 3325, 256, 0, FEW},
+      {8, 8, 4, 64, 4000, 200, 1, FEW},
+      {32, 16, 16, 128, 256, 256, 0, PAIR} /* four key blocks */,
+      {1, 4, 4, 100, 2000, 256, 1, 0} /* fewer key blocks than SMs */,
+      {8, 8, 4, 65, 4000, 256, 1, 0} /* four tiles of a group's rows */,
+      {7, 9, 9, 98, 7530, 192, 1, 0},
+      {32, 8, 8, 192, 2000, 256, 1, RUNS},
+      {8, 16, 16, 200, 3000, 256, 0, RUNS},
+      {8, 16, 16, 384, 3000, 256, 1, 0} /* six tiles of rows */,
+      {2, 14, 14, 300, 1500, 256, 1, 0} /* five rounds of key blocks */,
+      {8, 16, 16, 640, 3000, 256, 1, LONG},
+      {32, 16, 16, 512, 512, 256, 1, PAIR},
+      {1, 8, 8, 16384, 16384, 256, 1, LONG},
+      {1, 71, 1, 22387, 22387, 256, 1, LONG},
+      {5, 7, 1, 839, 839, 256, 1, LONG},
+      {2, 4, 2, 2430, 2430, 256, 0, LONG},
+      {1, 14, 1, 2047, 2047, 200, 1, LONG},
+      {1, 4, 4, 5288, 5288, 256, 1, 0} /* a round of 66 key blocks as of 83 */,
+      {1, 8, 8, 4096, 4096, 192, 1, 0},
+  };
+  ap_memo memo = {0};
+  ap_device remembers = h200;
+  remembers.memo = &memo;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    ap_problem problem = make_problem(cases[i].batch, cases[i].heads, cases[i].heads_kv,
+                                      cases[i].queries, cases[i].keys, cases[i].hdim);
+    problem.mask = cases[i].full ? AP_ATTENTION_MASK_FULL : AP_ATTENTION_MASK_CAUSAL;
+    problem.tma_min = problem.tma_max = 1;
+    ap_backward_plan plan;
+    ap_launches launches, range;
+    assert_ok(ap_choose_backward_range(&problem, 0, &h200, &range));
+    for (int again = 0; again < 3; ++again) {
+      assert_ok(ap_choose_backward(&problem, 0, again ? &remembers : &h200, &plan, &launches));
+      int kernel = PAIR;
+      for (int at = 0; at < launches.count; ++at) {
+        const ap_launch *launch = &launches.launch[at];
+        const int32_t *axis = launch->variant.axis;
+        int found = 0;
+        for (int j = 0; j < range.count; ++j)
+          found |= range.launch[j].variant_key == launch->variant_key;
+        assert_true(found);
+        if (axis[AP_ATTENTION_PASS] != AP_ATTENTION_PASS_BWD)
+          continue;
+        assert_true(ap_variant_is_legal(&launch->variant));
+        kernel = axis[AP_ATTENTION_FEW]         ? FEW
+                 : axis[AP_ATTENTION_RUNS]      ? RUNS
+                 : axis[AP_ATTENTION_LONG_ROWS] ? LONG
+                                                : 0;
+        if (kernel == FEW || kernel == RUNS)
+          assert_int_equal(launch->grid, h200.sm_count);
+        if (kernel == LONG)
+          assert_int_equal(plan.blocks[at], (cases[i].keys + 79) / 80);
+      }
+      if (kernel != cases[i].kernel)
+        fail_msg("case %zu: %d", i, kernel);
+      assert_true(range.workspace_bytes >= launches.workspace_bytes);
+      assert_true(kernel != FEW || (plan.zero_ahead == 0 && plan.group_parts == 1));
+      assert_int_equal(plan.takes, kernel == RUNS);
+    }
+    /* Every bit of the pair's is the same in every run. */
+    assert_ok(ap_choose_backward(&problem, 1, &h200, &plan, &launches));
+    assert_int_equal(plan.fused, 0);
   }
 }
 
@@ -1388,7 +1463,7 @@ static void test_short_pair(void **state) {
       {32, 172, 479, 256, 0, 8, 8, 1},
       {32, 172, 700, 256, 0, 8, 8, 0} /* a third of bwd_dq's rows would be past the end */,
       {16, 191, 1479, 256, 0, 14, 14, 1} /* few rows, so key blocks walk over little */,
-      {32, 128, 2000, 256, 0, 8, 8, 1},
+      {32, 128, 2000, 256, 0, 8, 8, 0} /* rows that stay in shared memory */,
       {32, 256, 2000, 256, 0, 8, 8, 1},
       {26, 130, 900, 256, 0, 10, 10, 0} /* half of bwd_dq's rows */,
       {9, 90, 4000, 256, 0, 21, 21, 0},
@@ -1750,6 +1825,7 @@ int main(void) {
       cmocka_unit_test(test_windows_that_pass_on),
       cmocka_unit_test(test_causal_turns),
       cmocka_unit_test(test_taken_key_blocks),
+      cmocka_unit_test(test_wide_heads),
       cmocka_unit_test(test_parts_of_groups),
       cmocka_unit_test(test_chained_key_blocks),
       cmocka_unit_test(test_short_pair),

@@ -503,6 +503,18 @@ static void make_table(void) {
   add_row((row){33, 8, 1, 300, 700, 96, 96, 1, 1, 0, 1, 1, 0, NULL});
   add_row((row){44, 7, 1, 200, 500, 128, 128, 2, 1, 0, 2, 0, 1, NULL});
   add_row((row){30, 8, 1, 200, 500, 192, 192, 2, 1, 0, 0, 1, 0, NULL});
+  /* Wide heads: few rows, which stay in shared memory, of a tile, of two, and of a group's two heads; key
+   * blocks one after the other; and those of 80 keys, whole and in parts. */
+  static const int wide[] = {256, 200, 232};
+  static const int shapes[][5] = {{8, 4, 4, 57, 600},   {8, 4, 4, 125, 700},  {20, 4, 2, 52, 350},
+                                  {18, 4, 4, 130, 700}, {1, 4, 4, 300, 2600}, {3, 8, 2, 306, 337},
+                                  {3, 4, 1, 325, 912}};
+  enum { SHAPES = sizeof shapes / sizeof *shapes };
+  for (int i = 0; i < 2 * SHAPES; ++i) {
+    const int *s = shapes[i / 2], hdim = wide[i % 3];
+    add_row((row){s[0], s[1], s[2], s[3], s[4], hdim, hdim, i < 8 ? 1 + i / 2 % 2 : ATTNPRESS_BF16,
+                  i % 2, 0, i / 2 % 3, i % 4 == 1, i % 5 == 2, NULL});
+  }
   /* And without queries, where nobody sets the counter that they would take them by. */
   add_row((row){40, 4, 2, 0, 700, 64, 64, 2, 0, 0, 0, 0, 0, NULL});
   add_row((row){40, 4, 4, 0, 700, 128, 128, 1, 1, 0, 0, 0, 0, NULL});

@@ -324,6 +324,12 @@ static void say_backward(explanation *e) {
   else
     say(e, "paired: a kernel for dq and one for dk and dv; the fused one ends at head dim %d",
         AP_ATTENTION_BWD_HDIM_MAX);
+  if (fused && main.axis[AP_ATTENTION_FEW])
+    say(e, "query rows are few: they stay in shared memory, and thread blocks walk over keys");
+  if (fused && main.axis[AP_ATTENTION_RUNS])
+    say(e, "walks over query rows are short: thread blocks take key blocks one after the other");
+  if (fused && main.axis[AP_ATTENTION_LONG_ROWS])
+    say(e, "key blocks have 80 keys: walks are long, or these fill the SMs better than 64");
   if (converted > 1)
     say(e,
         "key heads are few: thread blocks share their query heads, and what each gives to dk and "

@@ -141,7 +141,7 @@ def producer_tile(
     """A tile of an sm90 template: what its three numbers leave open follows from them."""
     warps_m = (128 if variant["pass"] in KEY_PASSES else max(block_m, CONSUMER_ROWS)) // 16
     warps_n = 1
-    if shares_columns(variant, block_n):
+    if shares_columns(variant, block_n) and not dq_warps:
         warps_m = COLUMN_CONSUMERS * CONSUMER_ROWS // 16
     if is_wide(variant):
         warps_m, warps_n = CONSUMER_ROWS // 16, 2
@@ -385,10 +385,12 @@ def _column_smem_bytes(variant: Variant, tile: Tile) -> int:
     and the barriers."""
     k_slabs = _ceil_div(variant.hdim, SLAB_COLUMNS)
     v_slabs = _ceil_div(variant.hdim_v, SLAB_COLUMNS)
-    places = tile.stages * k_slabs + COLUMN_DO_STAGES * v_slabs + 4
+    do_stages = 1 if tile.dq_warps else COLUMN_DO_STAGES
+    places = tile.stages * k_slabs + do_stages * v_slabs + 4
     slab_rows = (k_slabs + v_slabs) * tile.block_n + places * tile.block_m
-    stages = tile.stages + COLUMN_DO_STAGES
-    return 2 * SLAB_COLUMNS * slab_rows + stages * (4 * tile.block_m + 2 * 8) + 6 * 8
+    stages = tile.stages + do_stages
+    kept = 2 * tile.block_m * tile.block_n if tile.dq_warps else 0
+    return 2 * SLAB_COLUMNS * slab_rows + kept + stages * (4 * tile.block_m + 2 * 8) + 6 * 8
 
 
 def _changes_scores(variant: Variant) -> bool:
@@ -397,6 +399,8 @@ def _changes_scores(variant: Variant) -> bool:
 
 def exchanges(variant: Variant) -> bool:
     """Whether P and dS of a thread block of sm90 that owns keys pass through shared memory."""
+    if variant["pass"] == "bwd" and variant.few:
+        return True
     for template in family().templates:
         if template.name == EXCHANGE_TEMPLATE:
             return holds(template.where, family(), variant.values)
@@ -702,6 +706,8 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
         dq_warps = (0, 4) if sum_of_dims <= 192 else (4,) if variant.hdim > 128 else (0,)
         if 96 < variant.hdim <= 128:  # below, half of the columns are too few
             dq_warps += (DQ_BY_CONSUMERS,)
+        if variant.few:
+            dq_warps = (0,)
     checks = (
         (tile.dq_warps in dq_warps, f"dq_warps is {tile.dq_warps}, none of {dq_warps}"),
         (
@@ -734,6 +740,18 @@ def _backward_producer_problems(variant: Variant, tile: Tile) -> list[str]:
 def _column_problems(variant: Variant, tile: Tile, plain: Tile, limit: int) -> list[str]:
     """problems() of tiles whose consumers share the columns of dK and dV."""
     keys = f"a tile of {tile.block_n} keys"
+    if variant.hdim > 192:  # two consumers share the columns, and dQ has warps of its own
+        shape = (tile.block_m, tile.block_n, tile.stages, tile.dq_warps)
+        checks = (
+            (variant.hdim_v == variant.hdim, f"{keys} has one head dim above 192"),
+            (variant.mask != "window", f"{keys} has no window above head dim 192: not timed"),
+            (not variant.tile_class, f"{keys} does nothing to scores above head dim 192"),
+            (variant.sequences == "dense", f"{keys} has sequences of one length"),
+            (shape == LONG_SHAPE, f"{keys} above head dim 192 is not m64n80s2d4"),
+            (tile == plain, f"{tile.name} has other fields than {plain}"),
+            (plain.smem_bytes <= limit, f"{plain.smem_bytes} bytes are over {limit}"),
+        )
+        return [sentence for holds, sentence in checks if not holds]
     checks = (
         (variant["pass"] == "bwd", f"{keys} is of pass bwd"),
         (
@@ -931,11 +949,13 @@ BACKWARD_RINGS = ((2, 0), (2, 1), (1, 0))
 # memory, their thread blocks own 64 keys above head dim 128.
 BACKWARD_PRODUCER_SHAPES = ((64, 128, 2, 8), (64, 128, 2, 4), (64, 128, 2, 0))
 EXCHANGE_SHAPES = ((64, 64, 3, 4), (64, 64, 2, 4), (64, 64, 3, 0), (64, 64, 2, 0))
+FEW_ROWS_SHAPES = ((64, 64, 2, 0),)  # stages: tiles of rows, one for each consumer
 EXCHANGE_SHAPES_TO_128 = ((64, 128, 3, 0),)
 BACKWARD_DQ_PRODUCER_SHAPES = ((128, 64, 2, 0), (128, 32, 2, 0))
 # Tiles whose three consumers have 64 columns of dK and dV each; legal, nowhere the rule's.
 COLUMN_KEYS = (80, 96)
 COLUMN_CONSUMERS = 3
+LONG_SHAPE = (64, 80, 2, 4)  # of long walks at wide head dims
 DQ_BY_CONSUMERS = 8  # dq_warps: each of two consumers has half of the columns of dQ
 COLUMN_DO_STAGES = 2
 EXCHANGE_TEMPLATE = "attention/flash_bwd_exchange_sm90.cu.j2"
@@ -1014,6 +1034,10 @@ def _backward_producer_shapes(variant: Variant) -> tuple[tuple[int, int, int, in
     """block_m, block_n, stages, dq_warps of sm90, best first."""
     if variant["pass"] == "bwd_dq":
         return BACKWARD_DQ_PRODUCER_SHAPES
+    if variant.few:
+        return FEW_ROWS_SHAPES
+    if variant.long_rows:
+        return (LONG_SHAPE,)
     if not exchanges(variant):
         return BACKWARD_PRODUCER_SHAPES
     return EXCHANGE_SHAPES if variant.hdim > 128 else EXCHANGE_SHAPES_TO_128

@@ -136,6 +136,10 @@ int ap_can_zero_ahead(const ap_variant *variant);
 /** Whether thread blocks of a kernel can take key blocks one after the other. */
 int ap_can_take(const ap_variant *variant);
 
+/** Whether a kernel is for few query rows, which stay in shared memory while thread blocks walk over equal
+ * parts of all key blocks. */
+int ap_keeps_rows(const ap_variant *variant);
+
 /** Whether these may be of one unit, which passes dq on from each to the next. */
 int ap_can_chain(const ap_variant *variant);
 
@@ -166,7 +170,11 @@ typedef struct ap_parts {
 } ap_parts;
 
 ap_parts ap_choose_parts(const ap_problem *problem, const ap_device *device,
-                         const ap_launch *launch, int64_t key_blocks);
+                         const ap_launch *launch);
+/** Whether another launch of bwd, each of whose steps takes `percent` of one of `launch`, ends before it; of
+ * the key blocks of a dense call, each with its best parts. */
+int ap_takes_less(const ap_problem *problem, const ap_device *device, const ap_launch *launch,
+                  const ap_launch *other, int percent);
 /** Rows of dk_sum and dv_sum that a part has, where the first `whole_keys` keys have none, and that all
  * parts of a call of these extents or smaller ones have at most. */
 int64_t ap_part_rows(const ap_problem *problem, int64_t whole_keys);

@@ -107,6 +107,114 @@ static int32_t find_order(ap_backward_plan *plan, int keys, int32_t positions, i
   return i;
 }
 
+/* ---- Short walks ----------------------------------------------------------------------------- */
+
+enum {
+  PAIR_HDIM_MIN = 136,   /* of both head dims, */
+  PAIR_GROUP_HDIM = 128, /* or in causal groups; */
+  PAIR_WIDE_HDIM = 200,  /* where bwd has 64 keys a block, not 80 or 96 */
+  PAIR_GROUP = 4,        /* query heads of a key head from which on walks over them are long */
+  PAIR_LEAST_KEYS = 97,  /* more than a block's: of fewer a row's sum of dq is added to once; */
+  PAIR_GROUP_KEYS = 80,  /* and so many of causal groups */
+  PAIR_BLOCK_KEYS = 64,
+  PAIR_BLOCK_ROWS = 128, /* of bwd_dq, which take as long where some are past the end */
+  PAIR_FEW_ROWS = 256,   /* at wide head dims, full mask, no groups, whose key blocks walk so little
+                            that to begin and to end is most of what they do: */
+  PAIR_FEW_KEYS = 2048,  /* so many keys, */
+  PAIR_FEW_PERCENT = 140 /* where rows, with those past the end, are at most that of the call's */
+};
+
+/** Whether a call with few keys may run the pair although it need not: where the sum of dq is as long on
+ * its way as two more products take. */
+static int may_pair(const ap_problem *p, const ap_device *device) {
+  const int is_group = p->mask == AP_ATTENTION_MASK_CAUSAL && ap_group_of(p) >= PAIR_GROUP;
+  const int32_t least_hdim = is_group ? PAIR_GROUP_HDIM : PAIR_HDIM_MIN;
+  return device->capability == 90 && device->tma && p->tma &&
+         (device->arch_max == 0 || device->arch_max >= 90) &&
+         p->sequences == AP_ATTENTION_SEQUENCES_DENSE && p->mask != AP_ATTENTION_MASK_WINDOW &&
+         p->hdim >= least_hdim && p->hdim_v >= least_hdim && !p->softcap && !p->alibi && !p->bias &&
+         !p->dropout && !p->mod_score && !p->mod_mask;
+}
+
+/* Of the kernels of wide heads. */
+enum {
+  FEW_ROWS = 64,  /* of a tile: of few rows */
+  FEW_TILES = 2,  /* as many of a key head, at most, */
+  FEW_BLOCKS = 5, /* and as many blocks of keys, at least, for which the rows are brought once; */
+  RUNS_TILES = 5, /* where thread blocks take key blocks, as many of a head without a group, */
+  RUNS_CAUSAL_TILES = 6,
+  RUNS_ROUNDS = 6,           /* and as many rounds of key blocks, at least; */
+  LONG_TILES = 24,           /* rows of a group from which on L2 holds less of them; */
+  LONG_FULL_PERCENT = 119,   /* of a step of 64 keys, what one of 80 takes: full mask, */
+  LONG_CAUSAL_PERCENT = 122, /* causal, */
+  LONG_GROUP_PERCENT = 110,  /* in such groups, */
+  LONG_SHORT_TILES = 8,      /* and of walks over few rows, whose beginnings and ends are longer */
+  LONG_SHORT_PERCENT = 130
+};
+
+int ap_keeps_rows(const ap_variant *variant) {
+  const int32_t *axis = variant->axis;
+  return axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD && axis[AP_ATTENTION_FEW];
+}
+
+/** Key blocks of a wide head that thread blocks of bwd and of bwd_dkv have. */
+static int64_t wide_blocks(const ap_problem *p) {
+  return ceil_div(p->seqlen_k, PAIR_BLOCK_KEYS);
+}
+
+/** Whether bwd has more kernels than one for a call: dense ones of wide heads. */
+static int has_wide_kernels(const ap_problem *p, const ap_device *device) {
+  return may_pair(p, device) && p->hdim >= PAIR_WIDE_HDIM && p->hdim_v == p->hdim;
+}
+
+/** Whether a key head's query rows are so few that they stay in shared memory while a thread block walks
+ * over its keys, and there is such a walk for each SM. */
+static int keeps_rows(const ap_problem *p, const ap_device *device) {
+  const int64_t blocks = wide_blocks(p);
+  return has_wide_kernels(p, device) && p->seqlen_q > 0 && blocks >= FEW_BLOCKS &&
+         ceil_div(p->seqlen_q, FEW_ROWS) * ap_group_of(p) <= FEW_TILES &&
+         blocks * p->heads_kv * p->batch > device->sm_count;
+}
+
+/** Whether thread blocks take key blocks of wide heads: where walks are so few steps that to begin and to end
+ * is much of what they do, most are of one length, and there are many. */
+static int takes_short_walks(const ap_problem *p, const ap_device *device) {
+  const int is_full = p->mask == AP_ATTENTION_MASK_FULL;
+  return has_wide_kernels(p, device) && p->seqlen_q > 0 && ap_group_of(p) == 1 &&
+         ceil_div(p->seqlen_q, FEW_ROWS) <= (is_full ? RUNS_TILES : RUNS_CAUSAL_TILES) &&
+         (is_full || 2 * (int64_t)p->seqlen_q <= p->seqlen_k) &&
+         wide_blocks(p) * p->heads_kv * p->batch >= RUNS_ROUNDS * (int64_t)device->sm_count;
+}
+
+/** How long a step of 80 keys takes, in parts of one of 64. */
+static int percent_of_long_step(const ap_problem *p) {
+  const int64_t tiles = ceil_div(p->seqlen_q, FEW_ROWS) * ap_group_of(p);
+  if (tiles <= LONG_SHORT_TILES)
+    return LONG_SHORT_PERCENT;
+  if (ap_group_of(p) > 1 && tiles >= LONG_TILES)
+    return LONG_GROUP_PERCENT;
+  return p->mask == AP_ATTENTION_MASK_FULL ? LONG_FULL_PERCENT : LONG_CAUSAL_PERCENT;
+}
+
+/** Which of the kernels of wide heads is bwd. Key blocks of 80 keys send a fifth fewer bytes of rows and sums
+ * through L2, and take less time for each key: where that is not lost again as they are fewer. */
+static attnpress_status choose_wide_kernel(const ap_problem *p, const ap_device *device,
+                                           ap_launch *launch) {
+  if (!has_wide_kernels(p, device))
+    return ATTNPRESS_OK;
+  const int keeps = keeps_rows(p, device), takes = takes_short_walks(p, device);
+  ap_launch other = *launch;
+  other.variant.axis[keeps   ? AP_ATTENTION_FEW
+                     : takes ? AP_ATTENTION_RUNS
+                             : AP_ATTENTION_LONG_ROWS] = 1;
+  if (!ap_variant_is_legal(&other.variant))
+    return ATTNPRESS_OK;
+  FORWARD_IF(ap_find_launch_tile(&other));
+  if (keeps || takes || ap_takes_less(p, device, launch, &other, percent_of_long_step(p)))
+    *launch = other;
+  return ATTNPRESS_OK;
+}
+
 /* ---- Units of several key blocks ------------------------------------------------------------- */
 
 enum {
@@ -160,6 +268,8 @@ static attnpress_status add_kernel(const ap_problem *p, int32_t pass, int is_bou
     return ATTNPRESS_OK;
   ap_launch *launch = &launches->launch[launches->count];
   FORWARD_IF(find_kernel(p, pass, device, launch));
+  if (pass == AP_ATTENTION_PASS_BWD && !is_bound)
+    FORWARD_IF(choose_wide_kernel(p, device, launch));
   const int32_t positions =
       launch->tile.field[keys ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
   const int64_t each = ceil_div(rows, positions);
@@ -231,22 +341,7 @@ static int is_fused(const ap_problem *p, int deterministic) {
          p->hdim_v <= AP_ATTENTION_BWD_HDIM_MAX;
 }
 
-/* ---- Short walks ----------------------------------------------------------------------------- */
-
-enum {
-  PAIR_HDIM_MIN = 136,   /* of both head dims, */
-  PAIR_GROUP_HDIM = 128, /* or in causal groups; */
-  PAIR_WIDE_HDIM = 200,  /* where bwd has 64 keys a block, not 80 or 96 */
-  PAIR_GROUP = 4,        /* query heads of a key head from which on walks over them are long */
-  PAIR_LEAST_KEYS = 97,  /* more than a block's: of fewer a row's sum of dq is added to once; */
-  PAIR_GROUP_KEYS = 80,  /* and so many of causal groups */
-  PAIR_BLOCK_KEYS = 64,
-  PAIR_BLOCK_ROWS = 128, /* of bwd_dq, which take as long where some are past the end */
-  PAIR_FEW_ROWS = 256,   /* at wide head dims, full mask, no groups, whose key blocks walk so little
-                            that to begin and to end is most of what they do: */
-  PAIR_FEW_KEYS = 2048,  /* so many keys, */
-  PAIR_FEW_PERCENT = 140 /* where rows, with those past the end, are at most that of the call's */
-};
+/* ---- Short calls ---------------------------------------------------------------------------- */
 
 /** Keys from which on a call may run the pair. */
 static int64_t least_pair_keys(const ap_problem *p) {
@@ -283,18 +378,6 @@ static int64_t most_pair_keys(const ap_problem *p, int64_t rows, int64_t blocks,
   return group >= PAIR_GROUP && blocks * 20 >= slots * 9 ? smaller(most, 256) : 0;
 }
 
-/** Whether a call with few keys may run the pair although it need not: where the sum of dq is as long on
- * its way as two more products take. */
-static int may_pair(const ap_problem *p, const ap_device *device) {
-  const int is_group = p->mask == AP_ATTENTION_MASK_CAUSAL && ap_group_of(p) >= PAIR_GROUP;
-  const int32_t least_hdim = is_group ? PAIR_GROUP_HDIM : PAIR_HDIM_MIN;
-  return device->capability == 90 && device->tma && p->tma &&
-         (device->arch_max == 0 || device->arch_max >= 90) &&
-         p->sequences == AP_ATTENTION_SEQUENCES_DENSE && p->mask != AP_ATTENTION_MASK_WINDOW &&
-         p->hdim >= least_hdim && p->hdim_v >= least_hdim && !p->softcap && !p->alibi && !p->bias &&
-         !p->dropout && !p->mod_score && !p->mod_mask;
-}
-
 static int is_short(const ap_problem *p, const ap_device *device) {
   const int64_t unseen =
       p->mask == AP_ATTENTION_MASK_FULL ? 0 : smaller(p->seqlen_q, p->seqlen_k) / 2;
@@ -322,7 +405,7 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
   ap_launch *launch = &launches->launch[main_kernel];
   if (!may_share(p, launch))
     return ATTNPRESS_OK;
-  const ap_parts parts = ap_choose_parts(p, device, launch, plan->blocks[main_kernel]);
+  const ap_parts parts = ap_choose_parts(p, device, launch);
   plan->group_parts = parts.parts;
   if (is_bound && plan->group_parts == 1)
     plan->group_parts = 2;
@@ -381,11 +464,13 @@ enum {
 int ap_can_zero_ahead(const ap_variant *variant) {
   const int32_t *axis = variant->axis;
   return axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD && axis[AP_ATTENTION_ARCH] == 90 &&
-         axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_DENSE;
+         !axis[AP_ATTENTION_FEW] && axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_DENSE;
 }
 
 int ap_can_take(const ap_variant *variant) {
   const int32_t *axis = variant->axis;
+  if (axis[AP_ATTENTION_RUNS])
+    return axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD;
   return axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD && axis[AP_ATTENTION_ARCH] == 90 &&
          axis[AP_ATTENTION_MASK] != AP_ATTENTION_MASK_WINDOW &&
          axis[AP_ATTENTION_HDIM] <= TAKE_HDIM_MAX && axis[AP_ATTENTION_HDIM_V] <= TAKE_HDIM_MAX &&
@@ -445,11 +530,12 @@ static int32_t choose_zero_ahead(const ap_problem *p, const ap_device *device, i
 /** Where a kernel can, and there are more key blocks than run at once, launches as many thread blocks
  * as do, which take them one after the other by a counter; bwd_delta sets it, which comes before where
  * there are rows. */
-static void take_key_blocks(const ap_problem *p, const ap_device *device, int main_kernel,
-                            ap_backward_plan *plan, ap_launches *launches) {
+static void take_key_blocks(const ap_problem *p, const ap_device *device, int is_bound,
+                            int main_kernel, ap_backward_plan *plan, ap_launches *launches) {
   ap_launch *launch = &launches->launch[main_kernel];
-  plan->can_take = ap_can_take(&launch->variant);
-  plan->takes = plan->can_take && p->seqlen_q > 0 && launch->grid > (uint32_t)device->sm_count;
+  const int can = ap_can_take(&launch->variant);
+  plan->can_take = can || (is_bound && has_wide_kernels(p, device));
+  plan->takes = can && p->seqlen_q > 0 && launch->grid > (uint32_t)device->sm_count;
   if (plan->takes)
     launch->grid = (uint32_t)device->sm_count;
 }
@@ -588,7 +674,9 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
   int passes_on = 0;
   if (!is_bound)
     FORWARD_IF(find_passing(p, device, 0, &passes_on));
-  plan->fused = passes_on || (is_fused(p, deterministic) && (is_bound || !is_short(p, device)));
+  const int keeps = !is_bound && !deterministic && keeps_rows(p, device);
+  plan->fused =
+      passes_on || (is_fused(p, deterministic) && (is_bound || keeps || !is_short(p, device)));
   FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, is_bound, device, plan, launches));
   FORWARD_IF(add_sinks(p, device, launches));
   FORWARD_IF(add_dbias(p, device, plan, launches));
@@ -600,12 +688,15 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
     if (converts)
       FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, is_bound, device, plan, launches));
     if (launches->count > main_kernel) {
-      FORWARD_IF(share_groups(p, device, is_bound, main_kernel, plan, launches));
+      if (!keeps)
+        FORWARD_IF(share_groups(p, device, is_bound, main_kernel, plan, launches));
       if (plan->by_steps)
         plan->abreast[main_kernel] = -plan->whole_blocks - 1;
       else
         take_turns(p, device, plan, launches);
-      const ap_launch *launch = &launches->launch[main_kernel];
+      ap_launch *launch = &launches->launch[main_kernel];
+      if (keeps) /* equal parts of the key blocks */
+        launch->grid = (uint32_t)device->sm_count;
       plan->can_zero_ahead = ap_can_zero_ahead(&launch->variant);
       plan->can_pass_on = ap_can_pass_on(launch);
       if (passes_on)
@@ -613,7 +704,7 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
       else if (plan->can_zero_ahead && !plan->by_steps)
         plan->zero_ahead = choose_zero_ahead(p, device, plan->blocks[main_kernel],
                                              plan->group_parts, plan->abreast[main_kernel]);
-      take_key_blocks(p, device, main_kernel, plan, launches);
+      take_key_blocks(p, device, is_bound, main_kernel, plan, launches);
       choose_own_sums(p, launch, plan);
       overlap_launches(main_kernel, converts, plan, launches);
     }
@@ -631,6 +722,30 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
 attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, const ap_device *device,
                                     ap_backward_plan *plan, ap_launches *launches) {
   return choose(p, deterministic, 0, device, plan, launches);
+}
+
+/** Adds a kernel to those of a range, unless it is there. */
+static void add_to_range(const ap_launch *launch, ap_launches *range) {
+  for (int i = 0; i < range->count; ++i)
+    if (range->launch[i].variant_key == launch->variant_key)
+      return;
+  range->launch[range->count] = *launch;
+  range->launch[range->count].grid = 0;
+  range->launch[range->count++].num_splits = 0;
+}
+
+/** The kernels of wide heads that may run in place of a launch's. */
+static attnpress_status add_wide_kernels(const ap_launch *launch, ap_launches *range) {
+  static const int axes[] = {AP_ATTENTION_FEW, AP_ATTENTION_RUNS, AP_ATTENTION_LONG_ROWS};
+  for (size_t i = 0; i < sizeof axes / sizeof *axes; ++i) {
+    ap_launch other = *launch;
+    other.variant.axis[axes[i]] = 1;
+    if (!ap_variant_is_legal(&other.variant))
+      continue;
+    FORWARD_IF(ap_find_launch_tile(&other));
+    add_to_range(&other, range);
+  }
+  return ATTNPRESS_OK;
 }
 
 attnpress_status ap_choose_backward_range(const ap_problem *maxima, int deterministic,
@@ -654,14 +769,10 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
     for (int paired = deterministic && !passes_on; paired <= last; ++paired) {
       FORWARD_IF(choose(&probe, paired, 1, device, &plan, &found));
       for (int i = 0; i < found.count; ++i) {
-        int known = 0;
-        for (int j = 0; j < range->count; ++j)
-          known |= range->launch[j].variant_key == found.launch[i].variant_key;
-        if (known)
-          continue;
-        range->launch[range->count] = found.launch[i];
-        range->launch[range->count].grid = 0;
-        range->launch[range->count++].num_splits = 0;
+        add_to_range(&found.launch[i], range);
+        if (plan.fused && has_wide_kernels(&probe, device) &&
+            found.launch[i].variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD)
+          FORWARD_IF(add_wide_kernels(&found.launch[i], range));
       }
       if (found.workspace_bytes > range->workspace_bytes)
         range->workspace_bytes = found.workspace_bytes;

@@ -255,9 +255,9 @@ static int has_room(const walks *w, int32_t parts, int64_t whole_blocks) {
          ap_part_rows(w->problem, whole_blocks * w->block_n) * parts <= room_for_parts(w->problem);
 }
 
-/** The division that takes less time than `least`, of parts of equal steps; else `best`. Whole key blocks
+/** The division that takes less time than `*steps`, of parts of equal steps; else `best`. Whole key blocks
  * are those of so many rounds. */
-static ap_parts choose_by_steps(const walks *w, double least, ap_parts best) {
+static ap_parts choose_by_steps(const walks *w, ap_parts best, double *steps) {
   const ap_problem *p = w->problem;
   const int is_full = p->mask == AP_ATTENTION_MASK_FULL;
   const int64_t most = is_full ? STEPS_ROUNDS_MAX : FEW_ROUNDS;
@@ -267,13 +267,13 @@ static ap_parts choose_by_steps(const walks *w, double least, ap_parts best) {
   /* Causal parts of one walk are at several heads at once: L2 has to hold more than one. */
   if (!is_full && 2 * bytes_of_rows(p, p->seqlen_q) > KEPT_BYTES)
     return best;
-  least *= (100 - (is_full ? 0 : STEPS_GAIN_PERCENT)) * 0.01;
+  double least = *steps * (100 - (is_full ? 0 : STEPS_GAIN_PERCENT)) * 0.01;
   for (int64_t rounds = larger(0, last - FEW_ROUNDS + 1); rounds <= last; ++rounds) {
     const int64_t whole_blocks = rounds * w->slots / w->units;
     for (int32_t parts = 2; has_room(w, parts, whole_blocks); ++parts) {
-      const double steps = steps_by_steps(w, parts, whole_blocks);
-      if (steps < least) {
-        least = steps;
+      const double tried = steps_by_steps(w, parts, whole_blocks);
+      if (tried < least) {
+        *steps = least = tried;
         best = (ap_parts){parts, 1, (int32_t)whole_blocks};
       }
     }
@@ -281,8 +281,8 @@ static ap_parts choose_by_steps(const walks *w, double least, ap_parts best) {
   return best;
 }
 
-/** The parts, at most `most` of heads, that take the least time. */
-static ap_parts choose(const walks *w, int64_t most) {
+/** The parts, at most `most` of heads, that take the least time; `*took`: as many steps. */
+static ap_parts choose(const walks *w, int64_t most, double *took) {
   int32_t best = 1;
   double least = steps_of_call(w, 1);
   for (int32_t parts = 2; parts <= most; ++parts) {
@@ -294,7 +294,9 @@ static ap_parts choose(const walks *w, int64_t most) {
       best = parts;
     }
   }
-  return choose_by_steps(w, least, (ap_parts){best, 0, 0});
+  *took = least;
+  const ap_parts of_heads = {best, 0, 0};
+  return most > 0 && ap_group_of(w->problem) > 1 ? choose_by_steps(w, of_heads, took) : of_heads;
 }
 
 /* ---- What is remembered, in 16 bits ---------------------------------------------------------- */
@@ -322,22 +324,55 @@ static uint64_t key_of(const ap_problem *p, const ap_launch *launch) {
   return ap_memo_kind(ap_memo_key(key, (uint64_t)p->batch), 3);
 }
 
-ap_parts ap_choose_parts(const ap_problem *problem, const ap_device *device,
-                         const ap_launch *launch, int64_t key_blocks) {
-  const ap_parts none = {1, 0, 0};
-  const int64_t slots = device->sm_count;
+static walks walks_of(const ap_problem *problem, const ap_device *device, const ap_launch *launch) {
   const int32_t *field = launch->tile.field;
-  const int64_t most = smaller(smaller(ap_group_of(problem), slots * ROUNDS_MAX / launch->grid),
-                               room_for_parts(problem) / ap_part_rows(problem, 0));
-  const walks w = {.problem = problem,
-                   .device = device,
-                   .launch = launch,
-                   .slots = slots,
-                   .units = (int64_t)problem->heads_kv * problem->batch,
-                   .key_blocks = key_blocks,
-                   .row_blocks = ceil_div(problem->seqlen_q, field[AP_ATTENTION_TILE_BLOCK_M]),
-                   .block_m = field[AP_ATTENTION_TILE_BLOCK_M],
-                   .block_n = field[AP_ATTENTION_TILE_BLOCK_N]};
+  const int64_t block_m = field[AP_ATTENTION_TILE_BLOCK_M];
+  const int64_t block_n = field[AP_ATTENTION_TILE_BLOCK_N];
+  return (walks){.problem = problem,
+                 .device = device,
+                 .launch = launch,
+                 .slots = device->sm_count,
+                 .units = (int64_t)problem->heads_kv * problem->batch,
+                 .key_blocks = ceil_div(problem->seqlen_k, block_n),
+                 .row_blocks = ceil_div(problem->seqlen_q, block_m),
+                 .block_m = block_m,
+                 .block_n = block_n};
+}
+
+/** Parts of heads, at most; 0: there is no room for any. */
+static int64_t most_parts(const walks *w) {
+  const ap_problem *p = w->problem;
+  return smaller(smaller(ap_group_of(p), w->slots * ROUNDS_MAX / (w->units * w->key_blocks)),
+                 room_for_parts(p) / ap_part_rows(p, 0));
+}
+
+/** Steps that pass, with the best parts, until the last thread block of a launch has ended. */
+static double steps_of_launch(const ap_problem *problem, const ap_device *device,
+                              const ap_launch *launch) {
+  const walks w = walks_of(problem, device, launch);
+  double steps;
+  choose(&w, smaller(most_parts(&w), MEMO_PARTS), &steps);
+  return steps;
+}
+
+int ap_takes_less(const ap_problem *problem, const ap_device *device, const ap_launch *launch,
+                  const ap_launch *other, int percent) {
+  enum { NO = 1, YES };
+  const uint64_t key = ap_memo_kind(key_of(problem, launch), 0);
+  uint16_t known = ap_memo_find(device->memo, key);
+  if (known == 0) {
+    const double steps = steps_of_launch(problem, device, launch);
+    known = steps_of_launch(problem, device, other) * percent * 0.01 < steps ? YES : NO;
+    ap_memo_put(device->memo, key, known);
+  }
+  return known == YES;
+}
+
+ap_parts ap_choose_parts(const ap_problem *problem, const ap_device *device,
+                         const ap_launch *launch) {
+  const ap_parts none = {1, 0, 0};
+  const walks w = walks_of(problem, device, launch);
+  const int64_t most = most_parts(&w);
   if (most < 1)
     return none;
   const uint64_t key = key_of(problem, launch);
@@ -348,7 +383,8 @@ ap_parts ap_choose_parts(const ap_problem *problem, const ap_device *device,
       parts.by_steps ? has_room(&w, parts.parts, parts.whole_blocks) : parts.parts <= most;
   if (known != 0 && fits)
     return parts;
-  parts = choose(&w, smaller(most, MEMO_PARTS));
+  double steps;
+  parts = choose(&w, smaller(most, MEMO_PARTS), &steps);
   ap_memo_put(device->memo, key, pack_parts(&w, parts));
   return parts;
 }

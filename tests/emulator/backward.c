@@ -302,7 +302,8 @@ static int call_open(call *c, const kernel *k, const shape *s, int with_dlse, in
     add_floats(c, DQ_SUM, "dq_sum", c->sum_rows * hdim * c->sum_parts,
                pass_of(k) != AP_ATTENTION_PASS_BWD_CONVERT);
   c->group_parts = 1;
-  if (pass_of(k) == AP_ATTENTION_PASS_BWD && k->variant.axis[AP_ATTENTION_ARCH] == 90)
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD && k->variant.axis[AP_ATTENTION_ARCH] == 90 &&
+      !ap_keeps_rows(&k->variant))
     add_parts(c, k, hash_of_name(k->stem) + (unsigned)(seed / 1000));
   c->key_tiles =
       (s->seqlen_k - c->whole_keys + PADDED_ROWS - 1) / PADDED_ROWS * (PADDED_ROWS / TILE_ROWS);
@@ -565,6 +566,9 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
     blocks = c->heads;
   if (ap_can_take(&k->variant) && args.taken != NULL && blocks > 2)
     blocks = 2;
+  if (ap_keeps_rows(&k->variant) &&
+      blocks > 1 + args.seqlen_k % 5) /* equal parts of the key blocks */
+    blocks = 1 + args.seqlen_k % 5;
   attnpress_bwd_dbias_args dbias = {.bwd = args};
   const int is_dbias = pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS;
   if (is_dbias)
@@ -943,6 +947,12 @@ static shape make_shape(unsigned i, const kernel *k) {
     s.scores.left = narrow_windows[turn].left;
     s.scores.right = narrow_windows[turn].right;
     s.scores.chunk = 0;
+  }
+  if (ap_keeps_rows(&k->variant)) { /* of a group that has two tiles of rows at most */
+    const int rows = k->tile.field[AP_ATTENTION_TILE_BLOCK_M];
+    s.group = s.group > 1 ? 2 : 1;
+    s.seqlen_q = s.seqlen_q > 2 * rows / s.group ? 2 * rows / s.group : s.seqlen_q;
+    s.seqlen_q = s.seqlen_q < 1 ? 1 : s.seqlen_q;
   }
   const int hdim = k->variant.axis[AP_ATTENTION_HDIM];
   const int shorter = s.seqlen_q < s.seqlen_k ? s.seqlen_q : s.seqlen_k;

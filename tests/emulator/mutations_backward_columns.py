@@ -11,9 +11,11 @@ KERNELS = [
     ("flash_bwd_hdim192v128_fp16_window_sm90", "m64n96s3"),
     ("flash_bwd_hdim144_fp16_alibi_biasbf16_sm90", "m64n80s3"),
     ("flash_bwd_hdim192_fp16_causal_sm90", "m64n96s3"),
+    ("flash_bwd_hdim208_bf16_causal_long_sm90", ""),
+    ("flash_bwd_hdim256_bf16_long_sm90", ""),
 ]
 """80 and 96 keys, dV of three and of two consumers, each mask, what is added to scores, and dP in
-the place of S."""
+the place of S; dQ of a warpgroup that has no columns."""
 
 
 def of(name: str, old: str, new: str, place: int = 1, harmless: str = "") -> Mutation:
@@ -258,10 +260,14 @@ MUTATIONS = [
     ),
     of(
         "dV of the first columns",
-        "stage * DO_BYTES + consumer * ROW_SLAB_BYTES",
+        'stage * DO_BYTES + consumer * ${ "2 * " if apart else "" }ROW_SLAB_BYTES',
         "stage * DO_BYTES",
     ),
-    of("dK of the first columns", "stage * Q_BYTES + consumer * ROW_SLAB_BYTES", "stage * Q_BYTES"),
+    of(
+        "dK of the first columns",
+        'stage * Q_BYTES + consumer * ${ "2 * " if apart else "" }ROW_SLAB_BYTES',
+        "stage * Q_BYTES",
+    ),
     of("dV of dS", "ROW_SLAB_BYTES, P_OFFSET);", "ROW_SLAB_BYTES, DS_OFFSET);"),
     of(
         "dV of the other step's dO",
@@ -403,7 +409,7 @@ MUTATIONS = [
     ),
     of(
         "registers that are not there",
-        "${ 160 if has_v or block_n == 80 else 176 }",
+        "${ 208 if apart else 160 if has_v or block_n == 80 else 176 }",
         "${ 184 if has_v or block_n == 80 else 200 }",
     ),
     # ---- dP in the place of S ----
@@ -425,8 +431,9 @@ MUTATIONS = [
     ),
     of(
         "dP is not waited for, in the place of S",
-        "      wgmma_wait(1);\n      wgmma_order_n${ s_keys }(score);\n      differentiate",
-        "      differentiate",
+        "      wgmma_wait(1);\n      wgmma_order_n${ s_keys }(score);\n"
+        "//% if apart\n      read_kept",
+        "//% if apart\n      read_kept",
     ),
     of(
         "Q of a step is not waited for, dP in the place of S",
@@ -435,7 +442,7 @@ MUTATIONS = [
     ),
     of(
         "dO of a step is not waited for, dP in the place of S",
-        "      wait_for_phase(do_full(shared, dout), n / 2 % 2);\n",
+        '      wait_for_phase(do_full(shared, dout), ${ "n % 2" if apart else "n / 2 % 2" });\n',
         "",
     ),
     of(
@@ -519,5 +526,52 @@ MUTATIONS = [
         "the zeros' place is not handed back by dQ's consumer",
         "  arrive_once(ds_empty(shared)); // of zeros before the first step\n",
         "",
+    ),
+    # ---- dQ apart ----
+    of(
+        "the second slab is the first, dQ apart",
+        "a + (slab * ROW_SLAB_BYTES + step * 16 * 128) / 16",
+        "a + step * 16 * 128 / 16",
+    ),
+    of(
+        "consumers' slabs overlap, dQ apart",
+        'consumer * ${ "2 * " if apart else "" }ROW_SLAB_BYTES, DS_OFFSET',
+        "consumer * ROW_SLAB_BYTES, DS_OFFSET",
+    ),
+    of(
+        "what is kept is another thread's, dQ apart",
+        "    p[i] = place[i * GRADIENT_THREADS];",
+        "    p[i] = place[i * GRADIENT_THREADS ^ 1];",
+    ),
+    of(
+        "words of what is kept in one place, dQ apart",
+        "    place[i * GRADIENT_THREADS] = p[i];",
+        "    place[i / 2 * GRADIENT_THREADS] = p[i];",
+    ),
+    of(
+        "zeros before the first step are not waited for, dQ apart",
+        "    wait_for_phase(ds_full(shared), 0);\n    __syncwarp();\n",
+        "",
+    ),
+    of(
+        "dS is not waited for, dQ apart",
+        "    wait_for_scores(ds_full(shared), n % 2 ^ 1);\n#pragma",
+        "#pragma",
+    ),
+    of(
+        "dS is handed back before the last part, dQ apart",
+        "      if (part + 1 == K_SLABS) {",
+        "      if (part + 2 == K_SLABS) {",
+    ),
+    of(
+        "K is overwritten under dQ, dQ apart",
+        "  // All consumers arrive, and these wait: K, V and all steps have been read.\n"
+        "  named_barrier_sync(1, CONSUMER_THREADS);\n",
+        "  named_barrier_sync(1, GRADIENT_THREADS);\n",
+    ),
+    of(
+        "columns of the other slab are stored, dQ apart",
+        "    round_columns(smem, DK_ROW_BYTES, dk[i], thread,",
+        "    round_columns(smem, DK_ROW_BYTES, dk[i ^ 1], thread,",
     ),
 ]

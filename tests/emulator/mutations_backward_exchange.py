@@ -16,22 +16,26 @@ KERNELS = [
     ("flash_bwd_hdim72_bf16_causal_ragged_sm90", ""),
     ("flash_bwd_hdim136_fp16_ragged_sm90", ""),
     ("flash_bwd_hdim152_fp16_ragged_sm90", "m64n64s2d4"),
+    ("flash_bwd_hdim208_bf16_runs_sm90", ""),
+    ("flash_bwd_hdim200_fp16_causal_runs_sm90", ""),
 ]
 """Two and three slabs, two and three stages, with and without dQ, and with dQ added by the copy
-engine, V of one slab a consumer; ragged, of both templates."""
+engine, V of one slab a consumer; ragged, of both templates; key blocks one after the other."""
+
+KEYS = '${ "work->before.keys % 2" if takes else "0" }'
 
 MUTATIONS = [
     # ---- What comes in ----
     Mutation(
         "bwd exchange: K is not waited for",
         EXCHANGE,
-        "    wait_for_phase(k_full(shared), 0);\n    wait_for_phase(q_full(shared, 0), 0);",
-        "    wait_for_phase(q_full(shared, 0), 0);",
+        f"    wait_for_phase(k_full(shared), {KEYS});\n    wait_for_phase(q_full(",
+        "    wait_for_phase(q_full(",
     ),
     Mutation(
         "bwd exchange: V is not waited for",
         EXCHANGE,
-        "    wait_for_phase(v_full(shared), 0);\n",
+        f"    wait_for_phase(v_full(shared), {KEYS});\n",
         "",
     ),
     Mutation(
@@ -49,9 +53,8 @@ MUTATIONS = [
     Mutation(
         "bwd exchange: dQ begins before K is there",
         EXCHANGE,
-        "  if (work->steps > 0) // the copy engine hands over K\n"
-        "    wait_for_phase(k_full(shared), 0);\n",
-        "",
+        f"    wait_for_phase(k_full(shared), {KEYS});\n  for",
+        "    ;\n  for",
         1,
         "dS, which it waits for, is made of K",
     ),
@@ -238,8 +241,8 @@ MUTATIONS = [
     Mutation(
         "bwd exchange: the last step is left out",
         EXCHANGE,
-        "n + 1 < work->steps; ++n",
-        "n + 2 < work->steps; ++n",
+        'n + 1 < ${ "end" if takes else "work->steps" }; ++n',
+        'n + 2 < ${ "end" if takes else "work->steps" }; ++n',
     ),
     Mutation(
         "bwd exchange: dQ of the first head",
@@ -410,5 +413,62 @@ MUTATIONS = [
         WALK,
         "args_of_lengths(batch, at->seqlen_q, at->seqlen_k)",
         "batch->bwd",
+    ),
+    # ---- Key blocks one after the other ----
+    Mutation(
+        "bwd exchange takes: K of the work before is overwritten",
+        WALK,
+        "    wait_for_phase(k_empty(), work->before.keys % 2 ^ 1);\n",
+        "",
+    ),
+    Mutation(
+        "bwd exchange takes: V of the work before is overwritten",
+        WALK,
+        "    wait_for_phase(v_empty(), work->before.keys % 2 ^ 1);\n",
+        "",
+    ),
+    Mutation(
+        "bwd exchange takes: V is not handed back",
+        EXCHANGE,
+        "    arrive_once(v_empty()); // the last dP has been waited for\n",
+        "",
+    ),
+    Mutation(
+        "bwd exchange takes: V is handed back before the last dP",
+        EXCHANGE,
+        '  for (int n = ${ "first" if takes',
+        "//% if takes\n  if (end > first + 1)\n    arrive_once(v_empty());\n//% endif\n"
+        '  for (int n = ${ "first" if takes',
+        2,
+    ),
+    Mutation(
+        "bwd exchange takes: K is handed back twice",
+        EXCHANGE,
+        "  if (end > first) // hands over the place of K, which the consumers have read before\n",
+        "  if (end > first)\n    arrive_once(k_empty());\n  if (end > first)\n",
+    ),
+    Mutation(
+        "bwd exchange takes: the last step is not handed back",
+        EXCHANGE,
+        "    arrive_once(step_empty(shared, stage.index));\n//% endif\n  }\n",
+        "//% endif\n  }\n",
+    ),
+    Mutation(
+        "bwd exchange takes: dQ counts from 0",
+        EXCHANGE,
+        "const int first = __shfl_sync(0xffffffff, work->before.steps, 0);",
+        "const int first = 0;",
+    ),
+    Mutation(
+        "bwd exchange takes: consumers count from 0",
+        EXCHANGE,
+        "const int first = work->before.steps, end",
+        "const int first = 0, end",
+    ),
+    Mutation(
+        "bwd exchange takes: the ring begins anew",
+        EXCHANGE,
+        "  Stage stage = progress_stage(work->before, STAGES);\n",
+        "  Stage stage = {0, 0};\n",
     ),
 ]
