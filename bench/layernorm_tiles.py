@@ -98,7 +98,7 @@ def walkers(variant: Variant, tile: Tile, rows: int, columns: int, sms: int) -> 
     blocks = sms * tile.blocks
     if cluster > 1:
         sm_groups = min(SM_GROUPS_MAX, sms // GROUP_SMS_MIN)
-        blocks = max((sms - sm_groups * (cluster - SM_PAIR)) // cluster, 1)
+        blocks = max((sms - sm_groups * (cluster - SM_PAIR)) // cluster, 1) * tile.blocks
     if rules.is_odd(variant) or variant.rows == "cut":
         multiple = -(-ODD_PERIOD // groups)
         blocks = max(blocks // multiple, 1) * multiple
@@ -112,10 +112,16 @@ def walkers(variant: Variant, tile: Tile, rows: int, columns: int, sms: int) -> 
     return min(steps, blocks * multiple)
 
 
+def parts_of(variant: Variant, tile: Tile, walkers: int) -> int:
+    """Parts of the sums."""
+    shared = variant.rows == "odd" and rules.is_shared(variant)
+    return walkers + (ODD_PERIOD - 1 if shared else 0)
+
+
 def launch(variant: Variant, tile: Tile, loaded: LoadedKernel, c: Call, sms: int, stream: int):
     """A launch, to be called often."""
     rows, columns = c.x.shape
-    stride, parts_count = c.x.stride(0), walkers(variant, tile, rows, columns, sms)
+    stride, count = c.x.stride(0), walkers(variant, tile, rows, columns, sms)
     tensors = (c.x, c.weight, c.bias, c.out, c.mean, c.rstd, c.dy)
     x, weight, bias, out, mean, rstd, dy = (t.data_ptr() for t in tensors)
     if variant["pass"] == "fwd":
@@ -129,10 +135,10 @@ def launch(variant: Variant, tile: Tile, loaded: LoadedKernel, c: Call, sms: int
         strides = (stride, stride, 0, stride)
         args = BackwardArgs(
             x, dy, weight, None, mean, rstd, out, *parts, rows, *strides, columns, 1.0 / columns,
-            parts_count, 0,
+            parts_of(variant, tile, count), 0,
         )  # fmt: skip
     cluster = rules.cluster(tile)
-    blocks = parts_count * cluster
+    blocks = count * cluster
     threads = rules.threads(tile)
     return lambda: loaded.launch(blocks, threads, args, stream, cluster, overlaps=True)
 
@@ -243,9 +249,12 @@ def first_variant(columns: int, odd: bool, axes: dict) -> Variant | None:
             if cols + edges < columns:
                 continue
             try:
-                return make_variant(FAMILY, rows=rows, cols=cols, **axes)
+                variant = make_variant(FAMILY, rows=rows, cols=cols, **axes)
             except VariantError:
                 continue
+            # A cluster's threads have what lies beside the vectors as vectors.
+            if rows == "aligned" or not rules.is_shared(variant) or columns + edges <= cols:
+                return variant
     return None
 
 

@@ -315,6 +315,19 @@ static void test_odd_rows(void) {
       {12000, 100, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 1, 0, 0},
       {12000, 101, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0, 0},
       {3000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
+      {611, 9001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0},
+      {300, 8202, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 1, 0, 0},
+      {300, 12281, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 1, 1, 0, 0, 0},
+      {290, 14001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 1, 0, 0},
+      {200, 20001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0, 0, 0},
+      {200, 24569, ATTNPRESS_FP16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {150, 28001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {150, 32761, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 0, 1, 0, 0},
+      {100, 40004, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0},
+      {90, 49145, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 0, 0},
+      {80, 57001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {75, 65529, ATTNPRESS_BF16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
+      {5, 65530, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 1, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
     test_shape(&shapes[i], "odd rows without gaps");
@@ -531,6 +544,8 @@ static void test_all_repeats(void) {
       {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0, 0, 0},
       {9000, 50, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 0, 0, 0},
       {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
+      {400, 9001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {100, 40001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
       {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
       {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
   };

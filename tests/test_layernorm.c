@@ -838,18 +838,26 @@ static void test_launch_clusters(void **state) {
   assert_string_equal(cuda->launch[0].symbol, "layernorm_fwd_cols40960_bf16_wfp32_sm90");
   assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
   assert_int_equal(cuda->launches, 3);
-  assert_string_equal(cuda->launch[1].symbol, "layernorm_bwd_cols49152_fp16_wfp16_sm90");
+  assert_string_equal(cuda->launch[1].symbol, "layernorm_bwd_odd_cols40960_fp16_wfp16_sm90");
   attnpress_layernorm_bwd_args given;
   memcpy(&given, cuda->launch[1].args, sizeof given);
   for (int i = 0; i < 2; ++i) {
     assert_true(cuda->launch[i].cluster > 1);
     assert_int_equal(cuda->launch[i].grid % cuda->launch[i].cluster, 0);
   }
-  assert_int_equal(given.parts * cuda->launch[1].cluster, cuda->launch[1].grid);
+  /* Sums of seven classes of rows, of which two clusters have some, beside those of each cluster. */
+  assert_int_equal((given.parts - 7) * cuda->launch[1].cluster, cuda->launch[1].grid);
+  args.x = (void *)0x10000;
+  args.dy = (void *)0x20000;
+  args.dx = (void *)0x30000;
+  assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[3].symbol, "layernorm_bwd_cols49152_fp16_wfp16_sm90");
+  memcpy(&given, cuda->launch[3].args, sizeof given);
+  assert_int_equal(given.parts * cuda->launch[3].cluster, cuda->launch[3].grid);
   /* Fewer rows than there is room for: a cluster each. */
   forward.rows = 2;
   assert_ok(attnpress_layernorm(handle, &forward, NULL));
-  assert_int_equal(cuda->launch[3].grid, 2 * cuda->launch[3].cluster);
+  assert_int_equal(cuda->launch[5].grid, 2 * cuda->launch[5].cluster);
   attnpress_destroy(handle);
 }
 
@@ -875,6 +883,38 @@ static void test_few_sms(void **state) {
       assert_int_equal(plan.parts, l->grid / l->cluster);
       assert_true(plan.base.workspace_bytes >= (size_t)(plan.parts * columns) * sizeof(float));
     }
+}
+
+/* Odd rows of a cluster: its threads have room for them wherever they begin, and the workspace for the
+ * sums of seven classes of rows more, which whole rows of as many columns are told, too. */
+static void test_odd_clusters(void **state) {
+  (void)state;
+  for (int i = 0; i < 4000; ++i) {
+    const int64_t columns = 8200 + (int64_t)i * 7919 % (65530 - 8200), rows = 1 + i * 37 % 3000;
+    float sum;
+    ap_layernorm_problem p = {.backward = 1,
+                              .tensor = {{.data = (void *)0x1000002, .stride = columns}},
+                              .rows = rows,
+                              .columns = columns,
+                              .rms = i % 3 == 0,
+                              .dtype = i % 2 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
+                              .param_dtype = i % 5 ? ATTNPRESS_BF16 : ATTNPRESS_FP32,
+                              .dweight = &sum};
+    ap_device device;
+    ap_layernorm_plan plan, other;
+    assert_ok(ap_device_of_target("sm_90", &device));
+    device.sm_count = 1 + i % 150;
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
+    const ap_launch *l = &plan.base.launch[0];
+    assert_int_equal(l->variant.axis[AP_LAYERNORM_ROWS], AP_LAYERNORM_ROWS_ODD);
+    assert_true(columns + 7 <= l->variant.axis[AP_LAYERNORM_COLS]);
+    assert_true(l->cluster > 1 && l->grid >= l->cluster && l->grid % l->cluster == 0);
+    assert_int_equal(plan.parts, l->grid / l->cluster + 7);
+    assert_true(plan.base.workspace_bytes >= (size_t)(plan.parts * columns) * sizeof(float));
+    p.tensor[0] = (ap_layernorm_tensor){.data = (void *)0x1000000, .stride = columns};
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &other));
+    assert_int_equal(other.base.workspace_bytes, plan.base.workspace_bytes);
+  }
 }
 
 /* Long rows: the sums first, as dx may lie over what they are made of. */
@@ -1088,6 +1128,7 @@ int main(void) {
       cmocka_unit_test(test_sum_shift),
       TEST(test_launch_clusters),
       cmocka_unit_test(test_few_sms),
+      cmocka_unit_test(test_odd_clusters),
       TEST(test_launch_long),
       cmocka_unit_test(test_classes),
       cmocka_unit_test(test_range),

@@ -37,6 +37,9 @@ DIRECT_SM_THREADS, DIRECT_WARPS, DIRECT_ROW_WARPS = 1024, 8, 16
 CLUSTER_ARCH = 90
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
 CLUSTER_SPARE = 28  # registers that the rule leaves
+# Rows that begin at any element: vectors of the longest that a pair has, rows in shared memory, and
+# threads of an SM, which have 128 registers each.
+ODD_PAIR_VECTORS, ODD_CLUSTER_SLOTS, ODD_CLUSTER_SM_THREADS = 4096, 4, 512
 CLUSTER_SLOTS_MIN = 2  # rows of a cluster: one is written while the next is added up
 PIECE_ROW_THREADS = 4  # of these: a warp has eight rows, which are whole vectors together
 SPARE_REGISTERS = 14  # that the rule leaves beyond those
@@ -72,7 +75,7 @@ def is_held(variant: Variant) -> bool:
 
 def is_shared(variant: Variant) -> bool:
     """Whether the thread blocks of a cluster share a row."""
-    return variant.arch == CLUSTER_ARCH and variant.rows == "aligned"
+    return variant.arch == CLUSTER_ARCH and variant.rows in ("aligned", "odd")
 
 
 def threads(tile: Tile) -> int:
@@ -86,8 +89,8 @@ def cluster(tile: Tile) -> int:
 
 
 def is_odd(variant: Variant) -> bool:
-    """Whether rows begin at any element."""
-    return variant.rows == "odd"
+    """Whether rows begin at any element, and one block has one."""
+    return variant.rows == "odd" and not is_shared(variant)
 
 
 def is_packed(variant: Variant) -> bool:
@@ -425,10 +428,19 @@ def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
         ),
         (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
         (
-            tile.row_threads <= WARP * WARP or tile.row_threads % (WARP * WARP) == 0,
+            variant.rows == "odd"
+            or tile.row_threads <= WARP * WARP
+            or tile.row_threads % (WARP * WARP) == 0,
             "the warps of a row are no multiple of a warp's lanes",
         ),
-        (tile.blocks == 1, "each block of a cluster has an SM to itself"),
+        (
+            tile.blocks == 1 or variant.rows == "odd",
+            "each block of a cluster has an SM to itself",
+        ),
+        (
+            (tile.smem_bytes + BLOCK_SMEM_BYTES) * tile.blocks <= most + BLOCK_SMEM_BYTES,
+            "an SM has no room for so many blocks",
+        ),
         (tile.slots >= CLUSTER_SLOTS_MIN, "a cluster adds up a row while it writes another"),
         (
             not (
@@ -481,6 +493,31 @@ def _cluster_tile(variant: Variant) -> Tile:
         few = vectors // tile.row_threads <= most
         if few and registers_left(variant, tile) >= CLUSTER_SPARE and not problems(variant, tile):
             return tile
+    return tile
+
+
+def _odd_cluster_tile(variant: Variant) -> Tile:
+    """A pair of blocks, or four of long rows, of four vectors a thread, whose weights are in shared
+    memory, since registers are few; as many blocks an SM as registers are enough for, where they
+    leave room for a row on its way."""
+    vectors = row_vectors(variant)
+    cluster = 2 if vectors <= ODD_PAIR_VECTORS else 4
+    warps = vectors // (cluster * CLUSTER_VECTORS * WARP)
+    most = max(ODD_CLUSTER_SM_THREADS // (warps * WARP), 1)
+    for least in (CLUSTER_SLOTS_MIN + 1, CLUSTER_SLOTS_MIN):
+        for blocks in range(most, 0, -1):
+            for slots in range(ODD_CLUSTER_SLOTS, least - 1, -1):
+                tile = make_tile(
+                    family(),
+                    warps=warps,
+                    row_threads=cluster * warps * WARP,
+                    blocks=blocks,
+                    slots=slots,
+                    weight_in_shared=1,
+                )
+                tile = sized(variant, tile)
+                if not problems(variant, tile):
+                    return tile
     return tile
 
 
@@ -593,7 +630,7 @@ def fill(variant: Variant) -> Tile:
     if is_odd(variant):
         return _odd_tile(variant)
     if is_shared(variant):
-        return _cluster_tile(variant)
+        return _odd_cluster_tile(variant) if variant.rows == "odd" else _cluster_tile(variant)
     candidates = _forward_tiles(variant) if variant["pass"] == "fwd" else _backward_tiles(variant)
     for candidate in candidates:
         tile = sized(variant, candidate)

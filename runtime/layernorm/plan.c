@@ -24,6 +24,10 @@ enum {
       7, /* columns that an odd row may have beyond those of its class: they fill no vector */
   ODD_PERIOD =
       8, /* odd rows so far apart begin at the same element of a vector, whatever their stride */
+  ODD_BLOCK_COLS_MAX =
+      8192, /* of the longest class of odd rows that are one thread block's, backward */
+  ODD_CLASSES_WRITTEN =
+      ODD_PERIOD - 1,  /* parts of the sums of those whose rows two clusters have */
   WORD_PERIOD = 2,     /* at the same element of a word */
   ODD_PERIOD_FP32 = 4, /* and those of four bytes an element */
   MULTIPLE_MAX = 4     /* of as many thread blocks as there is room for: more were no faster */
@@ -103,14 +107,25 @@ static int has_whole_rows(const ap_layernorm_problem *p) {
   return row_bits(p) % VECTOR_BYTES == 0 && p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL;
 }
 
+/** Whether rows that begin at any element are a cluster's. */
+static int has_odd_clusters(const ap_launch *launch) {
+  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD &&
+         ap_layernorm_cluster(&launch->tile) > 1;
+}
+
 /** The kernel with room for the columns; rows of any number are left to others. *fits: 0 where there
  * is none. */
 static attnpress_status find_odd_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                         int32_t pass, ap_launch *launch, int *fits) {
   *fits = 0;
   for (int32_t class = first_class(p->columns - ODD_EDGES); !*fits && class < classes()->count - 1;
-       ++class)
+       ++class) {
     FORWARD_IF(find_kernel(p, device, pass, AP_LAYERNORM_ROWS_ODD, class, launch, fits));
+    /* A cluster's threads have what lies beside the vectors as vectors. */
+    if (*fits && has_odd_clusters(launch))
+      *fits =
+          p->columns + ODD_EDGES <= classes()->values[class] && p->rows <= INT32_MAX - ODD_PERIOD;
+  }
   return ATTNPRESS_OK;
 }
 
@@ -226,8 +241,8 @@ static int64_t clusters_at_once(const ap_device *device, int32_t cluster) {
  * it does not matter. */
 static int64_t period_of(const ap_launch *launch) {
   switch (launch->variant.axis[AP_LAYERNORM_ROWS]) {
-  case AP_LAYERNORM_ROWS_ODD:
-    return ODD_PERIOD;
+  case AP_LAYERNORM_ROWS_ODD: /* clusters walk over one class of rows after the other */
+    return has_odd_clusters(launch) ? 1 : ODD_PERIOD;
   case AP_LAYERNORM_ROWS_CUT:
     return VECTOR_BYTES / ap_element_bytes(launch->variant.axis[AP_LAYERNORM_DTYPE]);
   case AP_LAYERNORM_ROWS_PACKED:
@@ -243,7 +258,9 @@ static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch)
   const int32_t cluster = ap_layernorm_cluster(&launch->tile);
   const int64_t blocks = (int64_t)device->sm_count * field(launch, AP_LAYERNORM_TILE_BLOCKS);
   const int64_t multiple = ceil_div(period_of(launch), ap_layernorm_block_rows(&launch->tile));
-  const int64_t at_once = cluster > 1 ? clusters_at_once(device, cluster) : blocks;
+  const int64_t at_once =
+      cluster > 1 ? clusters_at_once(device, cluster) * field(launch, AP_LAYERNORM_TILE_BLOCKS)
+                  : blocks;
   return larger(at_once / multiple * multiple, multiple);
 }
 
@@ -264,6 +281,12 @@ static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device
       p->dtype == ATTNPRESS_FP32 && p->columns % ODD_PERIOD_FP32 != 0)
     at_once = at_once / ODD_PERIOD_FP32 * ODD_PERIOD_FP32;
   return smaller(steps, at_once * multiple);
+}
+
+/** Parts of the sums: one of each thread block or cluster that walks, and of clusters of odd rows those
+ * of each class of rows that does not end with a cluster's. */
+static int64_t parts_of(const ap_launch *launch, int64_t walkers) {
+  return walkers + (has_odd_clusters(launch) ? ODD_CLASSES_WRITTEN : 0);
 }
 
 static void set_walking_grid(const ap_layernorm_problem *p, const ap_device *device,
@@ -334,7 +357,7 @@ static attnpress_status plan_at_once(const ap_layernorm_problem *p, const ap_dev
                                      ap_layernorm_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   set_walking_grid(p, device, launch);
-  plan->parts = (int32_t)walkers_of(p, device, launch);
+  plan->parts = (int32_t)parts_of(launch, walkers_of(p, device, launch));
   plan->base.count = 1;
   return ap_layernorm_has_sums(p) ? plan_reduce(p, device, plan) : ATTNPRESS_OK;
 }
@@ -386,7 +409,8 @@ static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_de
   FORWARD_IF(fits || has_odd_rows(p) ? plan_at_once(p, device, plan)
                                      : plan_in_turn(p, device, plan));
   if (fits || !has_odd_rows(p)) {
-    const size_t needed = parts_bytes(p, walkers_of(p, device, &other) * p->columns);
+    const size_t needed =
+        parts_bytes(p, parts_of(&other, walkers_of(p, device, &other)) * p->columns);
     if (needed > plan->base.workspace_bytes)
       plan->base.workspace_bytes = needed;
   }
@@ -427,7 +451,10 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
         p, device, pass, moved[i],
         last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT || moved[i] == AP_LAYERNORM_ROWS_DIRECT),
         room, plan));
-  return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_class, all, plan);
+  /* Odd rows of a cluster have less columns than their class. */
+  const int32_t last_odd = last_class + (pass == AP_LAYERNORM_PASS_BWD &&
+                                         classes()->values[last_class] > ODD_BLOCK_COLS_MAX);
+  return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_odd, all, plan);
 }
 
 /** What parts take at most, of any number of rows. */
@@ -441,7 +468,8 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
     if (launch->variant.axis[AP_LAYERNORM_PASS] != AP_LAYERNORM_PASS_BWD)
       continue;
     const int64_t columns = launch->variant.axis[AP_LAYERNORM_COLS] + ODD_EDGES;
-    const int64_t needed = smaller(columns, most) * walkers_at_once(device, launch);
+    const int64_t needed =
+        smaller(columns, most) * parts_of(launch, walkers_at_once(device, launch));
     if (needed > parts_columns)
       parts_columns = needed;
   }

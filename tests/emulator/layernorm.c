@@ -63,6 +63,11 @@ static int is_odd(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD;
 }
 
+/* Odd rows that the thread blocks of a cluster share. */
+static int has_odd_clusters(const kernel *k) {
+  return is_odd(k) && ap_layernorm_cluster(&k->tile) > 1;
+}
+
 static int is_packed(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PACKED;
 }
@@ -88,7 +93,7 @@ static int is_without_gaps(const kernel *k) {
 
 /* Rows that no kernel of a class above takes. */
 static int is_of_one_class(const kernel *k) {
-  return is_bulk(k) || is_cut(k) || is_direct(k);
+  return is_bulk(k) || is_cut(k) || is_direct(k) || has_odd_clusters(k);
 }
 
 /* Rows with weight, and without bias. */
@@ -103,7 +108,7 @@ static int64_t cut_edges(const kernel *k) {
 
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
-  if (is_cut(k) || is_direct(k))
+  if (is_cut(k) || is_direct(k) || has_odd_clusters(k))
     return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
@@ -129,10 +134,11 @@ static int64_t least_columns(const kernel *k) {
 /* Blocks that walk: those of odd rows, ODD_PERIOD rows further each time, of packed ones an even
  * number of rows. */
 static int walking_blocks(const kernel *k, int blocks) {
-  const int period = is_odd(k)      ? ODD_PERIOD
-                     : is_cut(k)    ? (int)cut_edges(k) + 1
-                     : is_packed(k) ? WORD_PERIOD
-                                    : 1;
+  const int period = has_odd_clusters(k) ? 1
+                     : is_odd(k)         ? ODD_PERIOD
+                     : is_cut(k)         ? (int)cut_edges(k) + 1
+                     : is_packed(k)      ? WORD_PERIOD
+                                         : 1;
   const int multiple =
       (int)((period + ap_layernorm_block_rows(&k->tile) - 1) / ap_layernorm_block_rows(&k->tile));
   return (blocks + multiple - 1) / multiple * multiple;
@@ -149,7 +155,8 @@ typedef struct call {
   void *matrix[MATRICES], *before; /* before: what a call in place writes over */
   int64_t stride[MATRICES];
   void *vector[VECTORS];
-  int parts;
+  int walkers;    /* thread blocks or clusters */
+  int parts;      /* of dweight and of dbias */
   float *sums[2]; /* (columns), of the parts */
 } call;
 
@@ -287,7 +294,9 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
                     .rows = s->rows,
                     .columns = s->columns},
               .pass = pass_of(k),
-              .parts = walking_blocks(k, s->blocks)};
+              .walkers = walking_blocks(k, s->blocks)};
+  /* Clusters of odd rows write those of each class of rows that does not end with theirs, too. */
+  c->parts = c->walkers + (has_odd_clusters(k) ? ODD_PERIOD - 1 : 0);
   open_matrices(c, s, seed);
   open_vectors(c, s, seed);
   describe(c, s);
@@ -416,14 +425,14 @@ static int launch(const kernel *k, const call *c, char *report) {
     if (is_direct(k))
       l.blocks = (unsigned)by_rows;
     else if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
-      l.blocks = (unsigned)(by_rows < c->parts ? by_rows : c->parts) * cluster;
+      l.blocks = (unsigned)(by_rows < c->walkers ? by_rows : c->walkers) * cluster;
   } else if (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE) {
     l.args = &reduce;
     l.call = call_reduce;
     const int64_t columns = (int64_t)4 << sum_shift; /* of a block */
     l.blocks = (unsigned)((c->c.columns + columns - 1) / columns * 2);
   } else if (c->pass == AP_LAYERNORM_PASS_BWD) {
-    l.blocks = (unsigned)c->parts * cluster;
+    l.blocks = (unsigned)c->walkers * cluster;
   } else if (c->pass == AP_LAYERNORM_PASS_BWD_PARAMS) {
     l.blocks = (unsigned)(c->parts * ((c->c.columns + lane_columns - 1) / lane_columns));
   }
