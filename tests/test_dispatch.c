@@ -1416,6 +1416,52 @@ static void test_chained_key_blocks(void **state) {
   }
 }
 
+/** Warps of bwd of ragged calls do what bwd_delta does, which has the first units then, in their order. */
+static void test_shares_ahead(void **state) {
+  (void)state;
+  enum { ROWS = 50456, LONGEST = 1486, AHEAD = 264 };
+  static const struct {
+    int batch, rows, longest, heads_q, heads_kv, hdim, mask, softcap, dsinks, ahead;
+  } cases[] = {
+      {256, ROWS, LONGEST, 64, 8, 64, AP_ATTENTION_MASK_FULL, 0, 0, AHEAD},
+      {256, ROWS, LONGEST, 64, 8, 64, AP_ATTENTION_MASK_CAUSAL, 0, 0, AHEAD},
+      {256, ROWS, LONGEST, 32, 8, 40, AP_ATTENTION_MASK_FULL, 0, 0, AHEAD},
+      {64, 60000, 4096, 64, 8, 64, AP_ATTENTION_MASK_FULL, 0, 0, AHEAD},
+      {512, 512 * 128, 128, 64, 8, 64, AP_ATTENTION_MASK_FULL, 0, 0, AHEAD} /* no sum */,
+      {16, 65536, 4096, 64, 8, 64, AP_ATTENTION_MASK_FULL, 0, 0, 0} /* too far apart */,
+      {256, ROWS, LONGEST, 16, 16, 64, AP_ATTENTION_MASK_FULL, 0, 0, AHEAD},
+      {20, 4000, 300, 64, 8, 64, AP_ATTENTION_MASK_FULL, 0, 0, 0} /* few units */,
+      {1100, 4 * ROWS, LONGEST, 64, 8, 64, AP_ATTENTION_MASK_FULL, 0, 0, 0} /* many sequences */,
+      {256, ROWS, LONGEST, 64, 8, 72, AP_ATTENTION_MASK_FULL, 0, 0, 0},
+      {256, ROWS, LONGEST, 64, 8, 64, AP_ATTENTION_MASK_FULL, 1, 0, 0},
+      {256, ROWS, LONGEST, 64, 8, 64, AP_ATTENTION_MASK_FULL, 0, 1, 0} /* reads delta */,
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    ap_problem problem = make_problem(cases[i].batch, cases[i].heads_q, cases[i].heads_kv,
+                                      cases[i].longest, cases[i].longest, cases[i].hdim);
+    ap_backward_plan plan;
+    ap_launches launches, range;
+    int delta = 0, bwd = 0;
+    problem.mask = cases[i].mask;
+    problem.softcap = cases[i].softcap;
+    problem.dsinks = cases[i].dsinks;
+    problem.sequences = AP_ATTENTION_SEQUENCES_RAGGED;
+    problem.rows_q = problem.rows_k = cases[i].rows;
+    assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
+    if (plan.zero_ahead != cases[i].ahead)
+      fail_msg("case %zu: %d", i, plan.zero_ahead);
+    for (int at = 0; at < launches.count; ++at) {
+      delta = backward_pass(&launches, at) == AP_ATTENTION_PASS_BWD_DELTA ? at : delta;
+      bwd = backward_pass(&launches, at) == AP_ATTENTION_PASS_BWD ? at : bwd;
+    }
+    assert_int_equal(plan.order_of[delta] == plan.order_of[bwd], plan.zero_ahead > 0);
+    if (plan.zero_ahead > 0)
+      assert_int_equal(launches.launch[delta].grid, AHEAD * (cases[i].heads_q / cases[i].heads_kv));
+    assert_ok(ap_choose_backward_range(&problem, 0, &h200, &range));
+    assert_true(range.workspace_bytes >= launches.workspace_bytes);
+  }
+}
+
 /** Where rows see few keys wide heads run the pair, which a plan for longer calls has as well. */
 static void test_short_pair(void **state) {
   (void)state;
@@ -1828,6 +1874,7 @@ int main(void) {
       cmocka_unit_test(test_wide_heads),
       cmocka_unit_test(test_parts_of_groups),
       cmocka_unit_test(test_chained_key_blocks),
+      cmocka_unit_test(test_shares_ahead),
       cmocka_unit_test(test_short_pair),
       cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_num_splits),

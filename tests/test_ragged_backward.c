@@ -552,12 +552,12 @@ static void test_plans(void **state) {
     *all[i] = attnpress_tensor_bshd((void *)0x10000, 1, all[i]->shape[1], all[i]->shape[2], 64,
                                     ATTNPRESS_BF16);
   args.mask = ATTNPRESS_CAUSAL;
-  /* 100 rows of three sequences: 3 * 128 rows of two floats, 9 row tiles of dq; key blocks that are
-   * taken; an order of rows and one of keys. */
+  /* 100 rows of three sequences: 3 * 128 rows of two floats, 9 row tiles of dq; counters of shares; key
+   * blocks that are taken; an order of rows and one of keys. */
   const size_t values = (size_t)HEADS_Q * 384 * 8, sum = (size_t)HEADS_Q * 9 * 16 * 64 * 4;
-  const size_t order = 256 + 256, taken = 256;
-  check_plan(handle, &args, ATTNPRESS_ONE_CALL, fused, values + sum + taken + 2 * order);
-  check_plan(handle, &args, ATTNPRESS_UP_TO, fused, values + sum + taken + 2 * order);
+  const size_t order = 256 + 256, taken = 256, shares = 256;
+  check_plan(handle, &args, ATTNPRESS_ONE_CALL, fused, values + sum + shares + taken + 2 * order);
+  check_plan(handle, &args, ATTNPRESS_UP_TO, fused, values + sum + shares + taken + 2 * order);
   sinks.data = dsinks;
   sinks.dtype = ATTNPRESS_FP32;
   args.sinks = &sinks;

@@ -375,6 +375,13 @@ def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
             ds_bytes += 2 * 4 * tile.block_m * SLAB_COLUMNS  # two parts of dQ
     elif variant["pass"] == "bwd" and (tile.dq_warps > 0 or not _changes_scores(variant)):
         ds_bytes += 4 * tile.block_m * variant.hdim
+        if (
+            tile.dq_warps == 4
+            and variant.hdim == variant.hdim_v
+            and variant.hdim <= 64
+            and not _changes_scores(variant)
+        ):  # dO and out of two warps' rows that they prepare, and zeros
+            ds_bytes += 2 * 2 * 2 * SLAB_COLUMNS * tile.block_m + 4096
         ds_bytes += 8 * 3 * (not tile.dq_warps)
     ring_bytes = tile.stages * (8 * tile.block_m + 3 * 8)
     return 2 * SLAB_COLUMNS * slabs * rows + ds_bytes + ring_bytes + 6 * 8

@@ -106,6 +106,7 @@ typedef struct ap_backward_plan {
   int32_t own_sums;              /* thread blocks with a part of it each; 0: sequences have them */
   size_t delta_offset_bytes;     /* behind lse_log2 */
   size_t dq_sum_offset_bytes;    /* behind delta; only where it is there */
+  int32_t can_prepare;           /* 1: bwd is a kernel that can, and dq_zeroed is there */
   int32_t can_zero_ahead;        /* 1: bwd is a kernel that can, and dq_zeroed is there */
   int32_t can_pass_on;           /* 1: bwd is a kernel that can, and dq_zeroed has room for marks */
   int32_t zero_ahead;            /* as in attnpress_bwd_args */
@@ -132,6 +133,9 @@ typedef struct ap_backward_plan {
 
 /** Whether thread blocks of a kernel can zero the sum of dq ahead of those that add to it. */
 int ap_can_zero_ahead(const ap_variant *variant);
+
+/** Whether warps of the kernel can do what bwd_delta does, for units that come later. */
+int ap_can_prepare(const ap_launch *launch);
 
 /** Whether thread blocks of a kernel can take key blocks one after the other. */
 int ap_can_take(const ap_variant *variant);
@@ -340,12 +344,12 @@ static inline int ap_has_bias_map(const ap_variant *v) {
 /** Writes the map of a bias of 16 bits; where there can be none, bias_alignment says so. */
 attnpress_status ap_bias_map_encode(const ap_driver *driver, const attnpress_forward_args *args,
                                     const ap_tile *tile, attnpress_fwd_sm90_bias_args *out);
-/** The same of a backward call, of Q, K, V and dO. */
+/** The same of a backward call, of Q, K, V, dO and the output. */
 int ap_backward_maps_fit(const attnpress_backward_args *args, int64_t batch, int64_t seqlen_q,
                          int64_t seqlen_k);
 /** Where the maps of a backward kernel go. */
 typedef struct ap_backward_maps {
-  attnpress_tensor_map *q, *dout, *k, *v;
+  attnpress_tensor_map *q, *dout, *k, *v, *out; /* out: or NULL */
 } ap_backward_maps;
 attnpress_status ap_backward_maps_encode(const ap_driver *driver,
                                          const attnpress_backward_args *args, const ap_tile *tile,

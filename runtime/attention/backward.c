@@ -301,9 +301,10 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
       return ATTNPRESS_OK;
     *block = ragged;
-    return ap_backward_maps_encode(
-        driver, &run->call.args, &launch->tile,
-        (ap_backward_maps){&ragged->q, &ragged->dout, &ragged->k, &ragged->v});
+    return ap_backward_maps_encode(driver, &run->call.args, &launch->tile,
+                                   (ap_backward_maps){&ragged->q, &ragged->dout, &ragged->k,
+                                                      &ragged->v,
+                                                      how->zero_ahead > 0 ? &ragged->out : NULL});
   }
   if (base->has_snippet) { /* sm80's kernels alone have one */
     const attnpress_forward_args forward = ap_forward_of(&run->call.args);
@@ -335,7 +336,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   *block = &run->block;
   return ap_backward_maps_encode(
       driver, &run->call.args, &launch->tile,
-      (ap_backward_maps){&run->block.q, &run->block.dout, &run->block.k, &run->block.v});
+      (ap_backward_maps){&run->block.q, &run->block.dout, &run->block.k, &run->block.v, NULL});
 }
 
 /* ---- The CPU --------------------------------------------------------------------------------- */

@@ -459,6 +459,10 @@ enum {
   TAKE_HDIM_MAX = 128,      /* of thread blocks that take key blocks: flash_bwd_sm90; */
   PASS_HDIM_MAX = 64,       /* of thread blocks that pass dq on, */
   PASS_KEYS_MIN = 65,       /* of windows, but the query's own: two steps of a head are passed on */
+  PREPARE_HDIM_MAX = 64, /* of warps of bwd that do what bwd_delta does: flash_bwd_sm90's, idle, */
+  PREPARE_BATCH_MAX = 1024, /* where each thread block of bwd_delta looks at all sequences, */
+  PREPARE_ROUNDS = 4,       /* there are so many times as many units as are prepared ahead, */
+  PREPARE_APART = 4,        /* and those of a sequence, on average, are this part of them at most */
 };
 
 int ap_can_zero_ahead(const ap_variant *variant) {
@@ -552,6 +556,32 @@ static void overlap_launches(int main_kernel, int has_convert, const ap_backward
     launches->launch[plan->dk_convert].overlaps = launches->launch[plan->dv_convert].overlaps = 1;
 }
 
+int ap_can_prepare(const ap_launch *launch) {
+  const int32_t *axis = launch->variant.axis;
+  return ap_can_take(&launch->variant) &&
+         axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED &&
+         axis[AP_ATTENTION_HDIM] <= PREPARE_HDIM_MAX &&
+         launch->tile.field[AP_ATTENTION_TILE_DQ_WARPS] == 4;
+}
+
+/** Where thread blocks take key blocks of sequences of their own lengths, and nobody else reads delta,
+ * warps of bwd do what bwd_delta does for units that come two rounds later, and bwd_delta what is left:
+ * the first ones, and sequences that have units too far apart. */
+static void prepare_ahead(const ap_problem *p, const ap_device *device, int main_kernel,
+                          ap_backward_plan *plan, ap_launches *launches) {
+  const int64_t ahead = (int64_t)ZERO_ROUNDS * device->sm_count;
+  const ap_launch *launch = &launches->launch[main_kernel];
+  const int64_t units =
+      p->heads_kv * ceil_div(p->rows_k, launch->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
+  plan->can_prepare = ap_can_prepare(launch);
+  if (!plan->can_prepare || !plan->takes || main_kernel != 1 || p->batch > PREPARE_BATCH_MAX ||
+      units < PREPARE_ROUNDS * ahead || units * PREPARE_APART > ahead * p->batch)
+    return;
+  plan->zero_ahead = (int32_t)ahead;
+  launches->launch[0].grid = (uint32_t)(ahead * ap_group_of(p));
+  plan->order_of[0] = plan->order_of[main_kernel];
+}
+
 /* ---- Workspace ------------------------------------------------------------------------------- */
 
 /** Bytes of `rows` rows of floats, up to a multiple of the alignment; 0: they pass 2^64. */
@@ -581,6 +611,8 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
   plan->dq_zeroed_offset_bytes = end;
   if (plan->can_pass_on)
     fits = fits && add_floats(batch * (size_t)p->heads_q, (size_t)plan->row_tiles, &end);
+  else if (plan->can_prepare)
+    fits = fits && add_floats((size_t)p->batch * (size_t)p->heads_kv + 1, 1, &end);
   else if (plan->can_zero_ahead) /* parts of groups are at most as many as query heads */
     fits = fits && add_floats(batch * (size_t)p->heads_q, 1, &end);
   plan->taken_offset_bytes = end;
@@ -705,6 +737,7 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
         plan->zero_ahead = choose_zero_ahead(p, device, plan->blocks[main_kernel],
                                              plan->group_parts, plan->abreast[main_kernel]);
       take_key_blocks(p, device, is_bound, main_kernel, plan, launches);
+      prepare_ahead(p, device, main_kernel, plan, launches);
       choose_own_sums(p, launch, plan);
       overlap_launches(main_kernel, converts, plan, launches);
     }

@@ -213,11 +213,16 @@ attnpress_status ap_backward_maps_encode(const ap_driver *driver,
   FORWARD_IF(ap_view_encode(driver, &q, "q", maps.q));
   FORWARD_IF(ap_view_encode(driver, &dout, "dout", maps.dout));
   FORWARD_IF(ap_view_encode(driver, &k, "k", maps.k));
+  if (maps.out != NULL) {
+    const ap_view out = view_keys(&args->out, &args->k, rows);
+    FORWARD_IF(ap_view_encode(driver, &out, "out", maps.out));
+  }
   return ap_view_encode(driver, &v, "v", maps.v);
 }
 
 int ap_backward_maps_fit(const attnpress_backward_args *args, int64_t batch, int64_t seqlen_q,
                          int64_t seqlen_k) {
   return fits(&args->q, batch, seqlen_q) && fits(&args->dout, batch, seqlen_q) &&
-         fits(&args->k, batch, seqlen_k) && fits(&args->v, batch, seqlen_k);
+         fits(&args->out, batch, seqlen_q) && fits(&args->k, batch, seqlen_k) &&
+         fits(&args->v, batch, seqlen_k);
 }

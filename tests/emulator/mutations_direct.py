@@ -36,20 +36,20 @@ MUTATIONS = [
     Mutation(
         "direct dq: zeros where there are keys",
         DELTA,
-        "direct && at.seqlen_k == 0 &&",
-        "direct &&",
+        "  if (at.seqlen_k == 0)\n    clear_rows(",
+        "  if (at.seqlen_k <= given.direct_keys)\n    clear_rows(",
     ),
     Mutation(
         "direct dq: zeros in place of what is added to",
         DELTA,
-        " && !args.accumulate) {",
-        ") {",
+        "  if (args.dq_sum_quads == 0 || args.accumulate)\n    return;\n",
+        "  if (args.dq_sum_quads == 0)\n    return;\n",
     ),
     Mutation(
         "direct dq: zeros past the end",
         DELTA,
-        "min(BLOCK_M, seqlen_q - first_row) * chunks",
-        "BLOCK_M * chunks",
+        "min(BLOCK_M, at.seqlen_q - first_row));",
+        "BLOCK_M);",
     ),
     Mutation(
         "direct dq: half of a row is zeroed",

@@ -178,6 +178,7 @@ enum {
   DELTA,
   DQ_SUM,
   TAKEN,
+  ZEROED,
   DSINKS,
   CU_Q,
   CU_K,
@@ -200,9 +201,11 @@ typedef struct call {
   scores scores;
   const kernel *kernel, *schedule;
   int count, row_tiles, sum_tiles;
-  int direct_keys;    /* as in attnpress_bwd_ragged_args */
-  int own_sums;       /* as in attnpress_bwd_args */
-  int64_t sum_blocks; /* then: thread blocks that compute anything */
+  int direct_keys;           /* as in attnpress_bwd_ragged_args */
+  int own_sums;              /* as in attnpress_bwd_args */
+  int zero_ahead;            /* as there: units that warps of bwd prepare come so many later */
+  int is_later[LENGTHS_MAX]; /* of sequences: they prepare it */
+  int64_t sum_blocks;        /* then: thread blocks that compute anything */
   float scale;
   emulated_tensor given[GIVEN_MAX];
   int given_count;
@@ -446,9 +449,11 @@ static int for_all_values(call *c, char *report) {
     if (backward_sequence_open(&one, &c->args, b) != 0)
       abort();
     for (int64_t h = 0; h < c->args.q.shape[2]; ++h)
-      for (int64_t i = 0; i < padded(one.rows.queries, PADDED_ROWS); ++i) {
+      for (int64_t i = 0; i < padded(one.rows.queries, c->zero_ahead > 0 ? 64 : PADDED_ROWS); ++i) {
         const int64_t at = values_at(c, &one.rows, b, h) + i;
         double lse_log2, expected;
+        if (c->zero_ahead > 0 && one.rows.keys == 0)
+          continue; /* nobody asks for them */
         values_of_row(&one, b, h, i, &lse_log2, &expected);
         if (report == NULL) {
           lse[at] = (float)lse_log2;
@@ -584,7 +589,7 @@ static void give_floats(call *c, const char *name, int which, int64_t first, int
 }
 
 static void give_workspace(call *c, const sequence_rows *rows, int b) {
-  const int is_delta = is_pass(c, AP_ATTENTION_PASS_BWD_DELTA);
+  const int is_delta = is_pass(c, AP_ATTENTION_PASS_BWD_DELTA) || c->is_later[b];
   const int sums = is_delta || is_pass(c, AP_ATTENTION_PASS_BWD);
   const int64_t hdim = c->args.q.shape[3];
   for (int64_t h = 0; h < c->args.q.shape[2]; ++h) {
@@ -627,16 +632,21 @@ static void give_all(call *c) {
   const int main = owns_keys(c->kernel) || pass == AP_ATTENTION_PASS_BWD_DQ || of_bias;
   const int maps = is_sm90(c->kernel);
   c->given_count = 0;
-  for (int i = 0; maps && i < 4; ++i)
-    give_whole(c, (const char *[]){"q", "k", "v", "dout"}[i], (int[]){Q, K, V, DOUT}[i]);
+  for (int i = 0; maps && i < 5; ++i)
+    give_whole(c, (const char *[]){"q", "k", "v", "dout", "out"}[i],
+               (int[]){Q, K, V, DOUT, OUT}[i]);
   if (pass == AP_ATTENTION_PASS_BWD_SINKS || of_bias)
     give_lengths(c); /* the others know them from the order */
   else
     give_order(c, 0);
+  if (is_delta && c->zero_ahead > 0)
+    give_lengths(c);
   for (int i = 0; i < SCORE_TENSORS; ++i)
     give(c, c->scores.tensors[i]);
   if (c->data[TAKEN] != NULL)
     give_floats(c, "taken", TAKEN, 0, 1, 1);
+  if (c->zero_ahead > 0)
+    give_floats(c, "dq_zeroed", ZEROED, 0, c->count * c->args.k.shape[2] + 1, 1);
   if (c->own_sums)
     give_floats(c, "thread blocks' own sums", DQ_SUM, 0,
                 c->sum_blocks * (c->args.q.shape[2] / c->args.k.shape[2]) * c->sum_tiles *
@@ -657,8 +667,9 @@ static void give_all(call *c) {
   for (int b = 0; b < c->count; ++b) {
     const sequence_rows rows = backward_sequence_rows_of(&c->args, b);
     give_workspace(c, &rows, b);
-    if (is_delta) {
+    if (is_delta)
       give_rows(c, "out of a sequence", OUT, &rows, 0);
+    if (is_delta || c->zero_ahead > 0) {
       give_values(c, "lse of a sequence", c->args.lse, sequence_lse_at(&forward, &rows, b, 0, 0),
                   sequence_lse_at(&forward, &rows, b, 0, 1),
                   sequence_lse_at(&forward, &rows, b, 1, 0), rows.queries);
@@ -725,10 +736,10 @@ static int fill_maps(const call *c, attnpress_bwd_sm90_ragged_args *args, char *
                             .get_error_name = no_words,
                             .get_error_string = no_words};
   attnpress_bwd_args *bwd = &args->batch.bwd;
-  bwd->q = bwd->k = bwd->v = bwd->dout = NULL;
+  bwd->q = bwd->k = bwd->v = bwd->dout = bwd->out = NULL;
   if (ap_backward_maps_encode(&driver, &c->args, &c->kernel->tile,
-                              (ap_backward_maps){&args->q, &args->dout, &args->k, &args->v}) ==
-      ATTNPRESS_OK)
+                              (ap_backward_maps){&args->q, &args->dout, &args->k, &args->v,
+                                                 &args->out}) == ATTNPRESS_OK)
     return 0;
   snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
   return -1;
@@ -761,6 +772,8 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
       .delta = (float *)(void *)c->data[DELTA],
       .dq_sum = (float *)(void *)c->data[DQ_SUM],
       .taken = (uint32_t *)(void *)c->data[TAKEN],
+      .zero_ahead = c->zero_ahead,
+      .dq_zeroed = (uint32_t *)(void *)c->data[ZEROED],
       .lse_batch_stride = lse[0],
       .lse_head_stride = lse[1],
       .dlse_batch_stride = dlse[0],
@@ -809,8 +822,10 @@ static int launch_kernel(const call *c, const kernel *k, int64_t blocks, const v
  * lays it out. */
 static int run_schedule(call *c, attnpress_bwd_ragged_args *args, int64_t *blocks, char *report) {
   const kernel *k = c->kernel;
-  const int keys = owns_keys(k);
-  const int positions = k->tile.field[keys ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
+  const int is_delta = is_pass(c, AP_ATTENTION_PASS_BWD_DELTA);
+  const int keys = owns_keys(k) || (is_delta && c->zero_ahead > 0);
+  const int positions =
+      k->tile.field[keys && !is_delta ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
   const attnpress_tensor *t = keys ? &c->args.k : &c->args.q;
   const int64_t each =
       ((keys ? args->bwd.seqlen_k : args->bwd.seqlen_q) + positions - 1) / positions;
@@ -842,6 +857,51 @@ static int run_schedule(call *c, attnpress_bwd_ragged_args *args, int64_t *block
   args->first_unit = order.order[0].first_unit;
   args->sequences = order.order[0].sequences;
   return launch_kernel(c, c->schedule, ap_schedule_parts(c->count), &order, call_schedule, report);
+}
+
+/* As find_end_of_first() of gradient_share.cuh finds it. */
+static int end_of_first(const call *c) {
+  const int32_t *first_unit = (const int32_t *)(const void *)c->data[FIRST_UNIT];
+  const attnpress_sequence_units *units =
+      (const attnpress_sequence_units *)(const void *)c->data[ORDER];
+  const int heads = (int)c->args.k.shape[2];
+  int end = 0;
+  for (int i = 0; i < c->count; ++i) {
+    const int there = units[i].section_heads < heads ? units[i].section_heads : heads;
+    if (first_unit[i + 1] > first_unit[i] &&
+        (first_unit[i] < c->zero_ahead || (units[i].blocks - 1) * there > c->zero_ahead / 2))
+      end = first_unit[i + 1];
+  }
+  return end;
+}
+
+/* What warps of bwd are to prepare becomes NaN: all that sequences have behind the first units'. */
+static void spoil_later_sequences(call *c) {
+  const int32_t *first_unit = (const int32_t *)(const void *)c->data[FIRST_UNIT];
+  const attnpress_sequence_units *units =
+      (const attnpress_sequence_units *)(const void *)c->data[ORDER];
+  float *lse = (float *)(void *)c->data[LSE_LOG2], *delta = (float *)(void *)c->data[DELTA];
+  float *sum = (float *)(void *)c->data[DQ_SUM];
+  const int64_t hdim = c->args.q.shape[3];
+  uint32_t *counters = (uint32_t *)(void *)c->data[ZEROED];
+  memset(counters, 0, c->bytes[ZEROED]);
+  counters[c->count * c->args.k.shape[2]] = (uint32_t)end_of_first(c);
+  memset(c->is_later, 0, sizeof c->is_later);
+  for (int i = 0; i < c->count; ++i) {
+    const int b = units[i].sequence;
+    const sequence_rows rows = backward_sequence_rows_of(&c->args, b);
+    c->is_later[b] = first_unit[i + 1] > first_unit[i] && first_unit[i] >= end_of_first(c);
+    for (int64_t h = 0; c->is_later[b] && h < c->args.q.shape[2]; ++h) {
+      for (int64_t row = 0; row < padded(rows.queries, 64); ++row) {
+        const int64_t at = values_at(c, &rows, b, h) + row;
+        lse[at] = delta[at] = NAN;
+      }
+      float *const of_head = sum + tiles_at(c, &rows, b, h) * TILE_ROWS * hdim;
+      for (int64_t at = 0; !is_direct(c, &rows) && at < padded(rows.queries, TILE_ROWS) * hdim;
+           ++at)
+        of_head[at] = NAN;
+    }
+  }
 }
 
 /* What is summed over is walked over by each block; the number of blocks. */
@@ -884,6 +944,8 @@ static int launch(call *c, char *report) {
     c->sum_blocks = 1; /* the first takes all */
     blocks = blocks < 2 ? blocks : 2;
     memset(c->data[TAKEN], 0, sizeof(uint32_t));
+    if (c->zero_ahead > 0)
+      spoil_later_sequences(c);
   }
   give_all(c);
   attnpress_bwd_sm90_ragged_args sm90 = {.batch = args};
@@ -1194,10 +1256,17 @@ static void call_open(call *c, const kernel *k, const kernel *schedule, const ba
   add_memory(c, DQ_SUM,
              (size_t)(c->own_sums ? c->count : 1) * heads * (size_t)c->sum_tiles * TILE_ROWS *
                  (size_t)a->q.shape[3] * sizeof(float));
-  /* Thread blocks have a key block each, or take them. */
-  if (pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA ||
-      (ap_can_take(&k->variant) && (hash_of_name(k->stem) + seed / 1000) % 3 != 0))
+  /* Thread blocks have a key block each, or take them, and then their warps may prepare others. */
+  const int number = (int)(seed / 1000), is_delta = pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA;
+  const int prepares = ap_can_take(&k->variant) && a->q.shape[3] <= 64;
+  if (is_delta || (prepares && number % 3 != 0) ||
+      (!prepares && ap_can_take(&k->variant) && (hash_of_name(k->stem) + seed / 1000) % 3 != 0))
     add_memory(c, TAKEN, sizeof(uint32_t));
+  if ((prepares && c->data[TAKEN] != NULL && number != 1) ||
+      (is_delta && a->q.shape[3] <= 64 && number % 4 != 0)) {
+    c->zero_ahead = is_delta ? 1 << 20 : row->count < 4 ? 2 : 4;
+    add_memory(c, ZEROED, ((size_t)c->count * (size_t)a->k.shape[2] + 1) * sizeof(uint32_t));
+  }
   open_scores(c, scores, seed + 7);
   if (pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS)
     add_dbias(c, hash_of_name(k->stem) + (unsigned)(seed / 1000));

@@ -206,7 +206,8 @@ typedef struct attnpress_bwd_args {
   /* Thread blocks of dense bwd on 9.0 that have the same query heads are a unit. bwd_delta zeroes
    * dq_sum of the first `zero_ahead` units' heads, and each unit that of the unit so many behind it,
    * which waits for that; at least `abreast`. 0: bwd_delta zeroes all. -1: nobody zeroes; rows are seen
-   * by keys of two thread blocks at most, which pass dQ on (gradient_pass.cuh), and bwd stores dq. */
+   * by keys of two thread blocks at most, which pass dQ on (gradient_pass.cuh), and bwd stores dq. Where
+   * sequences have lengths of their own: as attnpress_bwd_ragged_args says. */
   int32_t zero_ahead;
   uint32_t *dq_zeroed; /* (batch, heads_kv, group_parts), 0 before bwd: warps that have zeroed their
                           share of a unit's dq_sum; NULL where zero_ahead is 0; -1: (batch,

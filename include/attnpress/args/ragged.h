@@ -165,7 +165,13 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 472,
  * bwd_delta does so for a sequence without keys, and bwd_convert leaves both alone. Where these are
  * keys of one block of bwd and all sequences are so short, dq_sum is NULL. Where they are more
  * (gradient_chain.cuh), `whole` of the order is the same; what a key block leaves to the next lies in
- * dq_sum, where the sequence's sum would, or in the thread block's own (own_sums of bwd). */
+ * dq_sum, where the sequence's sum would, or in the thread block's own (own_sums of bwd).
+ *
+ * Where bwd.zero_ahead is not 0, bwd_delta has the order of bwd, and a thread block for each query head
+ * of the first zero_ahead units' key heads: it does the shares of the first units, up to the end of a
+ * sequence, and warps of bwd those of units that come zero_ahead later (gradient_share.cuh).
+ * bwd.dq_zeroed is (batch, heads_kv), 0 before bwd, by sequence: warps that have done their part of a
+ * share of it; and behind it where the first units end. */
 typedef struct attnpress_bwd_ragged_args {
   attnpress_bwd_args bwd;
   attnpress_ragged_args ragged; /* lse_row_stride, lse_packed and lse_log2: of bwd.lse */
@@ -202,10 +208,11 @@ typedef struct attnpress_bwd_sm90_ragged_args {
   attnpress_tensor_map k;
   attnpress_tensor_map v;
   attnpress_bwd_ragged_args batch;
+  attnpress_tensor_map out; /* as dout; where bwd.zero_ahead is 0, nothing */
 } attnpress_bwd_sm90_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_ragged_args, batch, 512)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_ragged_args) == 1280,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_ragged_args) == 1408,
                         "layout of attnpress_bwd_sm90_ragged_args");
 
 /* The arguments of ragged kernels for compute capability 9.0. Tensor maps describe q, k and v as a
