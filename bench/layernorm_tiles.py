@@ -59,7 +59,7 @@ class ForwardArgs(ctypes.Structure):
         ("columns", ctypes.c_int32),
         ("eps", ctypes.c_float),
         ("per_column", ctypes.c_float),
-        ("reserved", ctypes.c_int32),
+        ("cluster", ctypes.c_int32),
     ]
 
 

@@ -418,9 +418,39 @@ static void test_long_rows(void) {
       {150, 32768, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
       {100, 65536, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0, 0},
       {100, 60000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0, 0},
+      {60, 131072, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0},
+      {50, 100000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 1, 0, 0},
+      {70, 65536, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
+      {40, 70001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
     test_shape(&shapes[i], "long rows");
+}
+
+/* Rows that a cluster of as many thread blocks as they need shares, where the device's kernels have such,
+ * and some beside them: whole vectors, in place or with gaps, and rows that begin anywhere; more of them than clusters are there
+ * at a time, fewer, and one; values about 0 and far from it. */
+static void test_wide_rows(void) {
+  static const int64_t columns[] = {45001,  50001,  57345,  60001,  65529,  65537,  65544,
+                                    70001,  98304,  100003, 131064, 131065, 131072, 131073,
+                                    200000, 262137, 262144, 262145, 300007, 400008, 524281,
+                                    524288, 524289, 700001, 786432, 1048576};
+  const int count = (int)(sizeof columns / sizeof *columns);
+  for (int n = 0; n < 3 * count; ++n) {
+    const int64_t c = columns[n / 3];
+    const int whole = c % 8 == 0;
+    const shape s = {.rows = n % 3 == 0   ? 1
+                             : n % 3 == 1 ? 7
+                                          : 8000000 / c + 3,
+                     .columns = c,
+                     .dtype = ATTNPRESS_FP16 + n % 3,
+                     .param_dtype = ATTNPRESS_FP16 + n % 3,
+                     .rms = n % 4 == 1,
+                     .in_place = whole && n % 2,
+                     .apart = whole && n % 5 == 0,
+                     .mean = n % 7 == 3 ? 30.0 : 0.0};
+    test_shape(&s, "wide rows");
+  }
 }
 
 /* ---- Streams, repeats ------------------------------------------------------------------------ */
@@ -565,6 +595,7 @@ static void tests(void) {
   run_part("rings", test_rows_in_rings);
   run_part("direct", test_direct_rows);
   run_part("long", test_long_rows);
+  run_part("wide", test_wide_rows);
   run_part("side_stream", test_side_streams);
   run_part("repeats", test_all_repeats);
   run_part("large", test_all_large);

@@ -687,6 +687,63 @@ static void test_packed_steps(void **state) {
   assert_true(packed > 500 && cut > 5000 && direct > 500);
 }
 
+/* Rows of more than 65,536 columns, whole vectors or without gaps, are those of clusters of as many thread
+ * blocks as have room for them, each of which has its part of a row within its class, and of which as many
+ * are launched as run at the same time whichever SMs a device lacks. */
+static void test_wide_rows(void **state) {
+  static const int32_t most[] = {[2] = 66, [4] = 29, [8] = 13, [16] = 5};
+  int wide = 0;
+  (void)state;
+  for (int i = 0; i < 20000; ++i) {
+    const int pair = i % 17 == 0; /* packed rows of 16 bits that a pair has */
+    const int64_t columns =
+        pair ? 57339 + 2 * (i % 4095) : 65537 + (int64_t)i * 7919 % ((1 << 20) - 65536);
+    const int32_t dtype = pair ? ATTNPRESS_BF16 : dtypes[i % 3],
+                  size = dtype == ATTNPRESS_FP32 ? 4 : 2;
+    const int in_place = !pair && i % 7 == 0, apart = !pair && i % 11 == 0;
+    const int64_t stride = columns + (apart ? 8 : 0);
+    const ap_layernorm_problem p = {
+        .tensor = {{.data = (void *)0x100000, .stride = stride},
+                   {.data = NULL},
+                   {.data = (void *)(uintptr_t)(in_place ? 0x100000 : 0x200000), .stride = stride}},
+        .rows = 1 + i % 100,
+        .columns = columns,
+        .weight = (void *)0x4000000,
+        .bias = i % 5 ? (void *)0x6000000 : NULL,
+        .rms = i % 5 == 0,
+        .dtype = dtype,
+        .param_dtype = dtype};
+    ap_device device;
+    ap_layernorm_plan plan;
+    assert_ok(ap_device_of_target(i % 13 ? "sm_90" : "sm_80", &device));
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
+    const ap_launch *l = &plan.base.launch[0];
+    const int is_whole = columns * size % 16 == 0;
+    const int is_wide = l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE;
+    const int64_t odd = is_whole ? 0 : 16 / size - 1, takes = 16 * (131072 / size);
+    assert_int_equal(plan.base.count, 1);
+    if (pair && !is_wide) {
+      assert_true(i % 13 == 0);
+      continue;
+    }
+    if (!is_wide) { /* what no such kernel takes: they are read twice */
+      assert_int_equal(l->grid, p.rows);
+      assert_true(i % 13 == 0 || (!is_whole && (in_place || apart)) || columns + odd > takes);
+      continue;
+    }
+    assert_true(i % 13 && (is_whole || (!in_place && (!apart || p.rows == 1))));
+    const int32_t cluster = (int32_t)l->cluster;
+    assert_true(pair ? cluster == 2 : cluster == 4 || cluster == 8 || cluster == 16);
+    assert_int_equal(l->grid, cluster * (p.rows < most[cluster] ? p.rows : most[cluster]));
+    const int64_t block = l->variant.axis[AP_LAYERNORM_COLS];
+    assert_true(columns + odd <= cluster * block);
+    if (block * size <= 65536) /* no lane of a warp lacks a vector but the last */
+      assert_true(columns + odd > cluster * (block - 512 * 16 / size));
+    ++wide;
+  }
+  assert_true(wide > 8000);
+}
+
 /* Blocks that walk over odd rows go on by a multiple of eight rows, or have one round of them. */
 static void test_odd_steps(void **state) {
   (void)state;
@@ -1119,6 +1176,7 @@ int main(void) {
       TEST(test_launch_odd_rows),
       TEST(test_launch_packed_rows),
       TEST(test_launch_direct_rows),
+      TEST(test_wide_rows),
       TEST(test_launch_rows_in_rings),
       TEST(test_packed_steps),
       TEST(test_odd_steps),

@@ -34,6 +34,9 @@ BULK_SLOTS = 8  # places of a ring, at the most
 # Rows that are read straight into registers: threads of an SM, warps of its blocks where a warp or
 # less has a row, and the most that share one.
 DIRECT_SM_THREADS, DIRECT_WARPS, DIRECT_ROW_WARPS = 1024, 8, 16
+# Wide rows: vectors of a lane whose parameters are in registers, if there are no more, and else;
+# which come at once then; vectors that a lane's rings have room for; the most blocks of a cluster.
+WIDE_KEPT, WIDE_LONG_KEPT, WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 8, 7, 4, 27, 16
 CLUSTER_ARCH = 90
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
 CLUSTER_SPARE = 28  # registers that the rule leaves
@@ -108,6 +111,45 @@ def is_direct(variant: Variant) -> bool:
     return variant.rows == "direct"
 
 
+def is_wide(variant: Variant) -> bool:
+    """Whether the thread blocks of a cluster share a row, as many as it needs."""
+    return variant.rows == "wide"
+
+
+def wide_vectors(variant: Variant, tile: Tile) -> int:
+    """Vectors of a row that a thread has."""
+    return row_vectors(variant) // threads(tile)
+
+
+def _wide_batch(variant: Variant, tile: Tile) -> int:
+    """Those that come at once: a piece."""
+    vectors = wide_vectors(variant, tile)
+    return vectors if vectors <= WIDE_KEPT else WIDE_LONG_BATCH
+
+
+def _wide_kept(variant: Variant, tile: Tile) -> int:
+    """Those whose parameters are in registers."""
+    vectors = wide_vectors(variant, tile)
+    return min(vectors, WIDE_KEPT if vectors <= WIDE_KEPT else WIDE_LONG_KEPT)
+
+
+def _wide_told_bytes(tile: Tile) -> int:
+    """Shared memory beside rings and parameters: what warps tell of two rows, with barriers, for
+    each warp its barriers and two pairs of vectors, and for a block a pair."""
+    return 2 * (WIDE_CLUSTER_MAX * tile.warps * 8 + 8) + tile.warps * (tile.slots * 8 + 64) + 32
+
+
+def _wide_smem_bytes(variant: Variant, tile: Tile) -> int:
+    """The rings, and parameters as far as there is room, of what registers do not keep."""
+    most = load_targets().archs[variant.arch].block_smem_bytes - _wide_told_bytes(tile)
+    place = threads(tile) * VECTOR_BYTES
+    parameters = 2 if variant.norm == "layer" else 1
+    left = wide_vectors(variant, tile) - _wide_kept(variant, tile)
+    ring = tile.slots * _wide_batch(variant, tile) * place
+    parked = min(max(most - ring, 0) // (parameters * place), left)
+    return ring + parameters * parked * place
+
+
 def bulk_warps(tile: Tile) -> int:
     """Warps that share a row which comes to their rings."""
     return max(tile.row_threads // WARP, 1)
@@ -134,6 +176,8 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
     if not tile.row_threads or is_direct(variant):
         return 0
+    if is_wide(variant):
+        return _wide_smem_bytes(variant, tile)
     if is_bulk(variant):
         return _bulk_smem_bytes(variant, tile)
     if is_packed(variant):
@@ -197,6 +241,9 @@ def held_registers(variant: Variant, tile: Tile) -> int:
         return each * (4 + 2 * words)
     if is_direct(variant):
         return 4 * -(-row_vectors(variant) // tile.row_threads)
+    if is_wide(variant):
+        parameters = 2 if variant.norm == "layer" else 1
+        return 4 * parameters * _wide_kept(variant, tile)
     if is_packed(variant):
         elements = 4 // element_bytes(variant)
         parameter = max(elements * (4 if variant.params == "fp32" else 2) // 4, 1)
@@ -245,6 +292,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _bulk_problems(variant, tile)
     if is_direct(variant):
         return _direct_problems(variant, tile)
+    if is_wide(variant):
+        return _wide_problems(variant, tile)
     if tile.piece:
         return ["pieces of rows without gaps are the copy engine's"]
     if is_odd(variant):
@@ -416,6 +465,33 @@ def _direct_problems(variant: Variant, tile: Tile) -> list[str]:
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _wide_problems(variant: Variant, tile: Tile) -> list[str]:
+    needed, told = smem_bytes(variant, tile), _wide_told_bytes(tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes
+    vectors = wide_vectors(variant, tile)
+    checks = (
+        (tile.row_threads == threads(tile), "row_threads are those of a block, of any cluster"),
+        (
+            vectors > 2 and vectors % max(_wide_batch(variant, tile), 1) == 0,
+            f"{vectors} vectors of a thread are no whole pieces",
+        ),
+        (tile.blocks == 1, "each block of a cluster has an SM to itself"),
+        (
+            tile.slots * _wide_batch(variant, tile) > vectors,
+            f"{tile.slots} places have no room for {vectors} vectors and some of the next row",
+        ),
+        (not tile.packed and not tile.piece, "each row is brought by itself"),
+        (
+            not _has_fields_of_aligned_rows(tile),
+            "a cluster keeps what it has room for in any case",
+        ),
+        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
+        (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
+        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
 def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
     needed = smem_bytes(variant, tile)
     most = load_targets().archs[variant.arch].block_smem_bytes
@@ -423,8 +499,8 @@ def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
     vectors = row_vectors(variant)
     checks = (
         (
-            tile.row_threads in (2 * threads(tile), 4 * threads(tile)),
-            f"row_threads {tile.row_threads} is not those of 2 or 4 blocks",
+            tile.row_threads in (2 * threads(tile), 4 * threads(tile), 8 * threads(tile)),
+            f"row_threads {tile.row_threads} is not those of 2, 4 or 8 blocks",
         ),
         (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
         (
@@ -470,7 +546,7 @@ def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
 def _cluster_tile(variant: Variant) -> Tile:
     """A pair of blocks of 512 threads, one an SM, where that is four vectors a thread at most and
     leaves room for a row on its way; else four blocks; else four that have the weight in shared
-    memory; else a pair, of more vectors a thread."""
+    memory; else a pair, of more vectors a thread; else eight blocks."""
     vectors = row_vectors(variant)
     for slots, cluster, shared, most in (
         (3, 2, 0, CLUSTER_VECTORS),
@@ -481,6 +557,9 @@ def _cluster_tile(variant: Variant) -> Tile:
         (2, 4, 1, vectors),
         (3, 2, 0, vectors),
         (2, 2, 0, vectors),
+        (3, 8, 0, CLUSTER_VECTORS),
+        (3, 8, 1, CLUSTER_VECTORS),
+        (2, 8, 1, CLUSTER_VECTORS),
     ):
         tile = make_tile(
             family(),
@@ -598,6 +677,15 @@ def _bulk_tile(variant: Variant) -> Tile:
     return tile
 
 
+def _wide_tile(variant: Variant) -> Tile:
+    """As many places as there is room for; one less, where parameters have room then."""
+    fields = {"warps": CLUSTER_WARPS, "row_threads": CLUSTER_WARPS * WARP}
+    vectors = row_vectors(variant) // (CLUSTER_WARPS * WARP)
+    batch = vectors if vectors <= WIDE_KEPT else WIDE_LONG_BATCH
+    slots = WIDE_PLACES // batch - (vectors == 12)
+    return sized(variant, make_tile(family(), slots=slots, **fields))
+
+
 def _direct_tile(variant: Variant) -> Tile:
     """Eight lanes, sixteen or a warp a row, as many as leave a thread five vectors or seven; or
     warps that leave it four, up to DIRECT_ROW_WARPS. Many blocks hide that each waits for its
@@ -627,6 +715,8 @@ def fill(variant: Variant) -> Tile:
         return _bulk_tile(variant)
     if is_direct(variant):
         return _direct_tile(variant)
+    if is_wide(variant):
+        return _wide_tile(variant)
     if is_odd(variant):
         return _odd_tile(variant)
     if is_shared(variant):

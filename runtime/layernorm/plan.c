@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "core/numbers.h"
+#include "cuda/device.h"
 #include "press/target.h"
 
 enum {
@@ -19,6 +20,15 @@ enum {
   SM_GROUPS_MAX = 8,
   GROUP_SMS_MIN = 8,
   SM_PAIR = 2,
+  GROUP_SMS_MAX = 18,        /* of compute capability 9.0 */
+  CLUSTER_OF_GROUPS_MAX = 4, /* of which a group lacks one where it has two SMs more */
+  WIDE_CLUSTER_MIN = 4,      /* thread blocks of a row that no cluster of a fixed size takes */
+  WIDE_CLUSTER_MAX = 16,
+  WIDE_BLOCK_BYTES = 65536, /* of such a row, that a block keeps all parameters of */
+  /* Columns from which on packed rows of 16 bits are those of such pairs: seven classes' vectors of a
+   * thread, and of RMS norm five. */
+  WIDE_PAIR_COLS = 57344,
+  WIDE_PAIR_RMS_COLS = 40960,
   VECTOR_BYTES = 16,
   ODD_EDGES =
       7, /* columns that an odd row may have beyond those of its class: they fill no vector */
@@ -231,9 +241,16 @@ static attnpress_status set_grid(const ap_layernorm_problem *p, ap_launch *launc
 }
 
 /** How many clusters surely run at the same time, each of whose blocks has an SM to itself. If one
- * more is launched than there is room for, it begins when the others have ended. */
+ * more is launched than there is room for, it begins when the others have ended. Of eight and sixteen as
+ * many as there are whichever groups lack SMs: that takes two more than a group has beside its clusters,
+ * and costs one of them. */
 static int64_t clusters_at_once(const ap_device *device, int32_t cluster) {
   const int64_t groups = smaller(SM_GROUPS_MAX, device->sm_count / GROUP_SMS_MIN);
+  const int64_t missing = larger(SM_GROUPS_MAX * GROUP_SMS_MAX - device->sm_count, 0);
+  if (cluster > CLUSTER_OF_GROUPS_MAX)
+    return larger(SM_GROUPS_MAX * (GROUP_SMS_MAX / cluster) -
+                      missing / (GROUP_SMS_MAX % cluster + SM_PAIR),
+                  1);
   return larger((device->sm_count - groups * (cluster - SM_PAIR)) / cluster, 1);
 }
 
@@ -296,6 +313,33 @@ static void set_walking_grid(const ap_layernorm_problem *p, const ap_device *dev
   launch->cluster = cluster > 1 ? (uint32_t)cluster : 0;
 }
 
+/** Takes the kernel whose clusters have as many thread blocks as a row needs, in place of another: as
+ * few as have room for its parameters, or sixteen. */
+static attnpress_status prefer_wide_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                           ap_launch *launch) {
+  const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
+  const int64_t odd = p->columns % elements != 0 ? elements - 1 : 0; /* before a row, at the most */
+  const int64_t vectors = ceil_div(p->columns + odd, elements);
+  int32_t cluster = p->columns > AP_LAYERNORM_HELD_COLS_MAX ? WIDE_CLUSTER_MIN : SM_PAIR;
+  while (cluster < WIDE_CLUSTER_MAX && ceil_div(vectors, cluster) * VECTOR_BYTES > WIDE_BLOCK_BYTES)
+    cluster *= 2;
+  if (!ap_cluster_fits(device, cluster) || p->rows > INT32_MAX)
+    return ATTNPRESS_OK;
+  const int64_t columns = ceil_div(vectors, cluster) * elements; /* of a block */
+  ap_launch wide;
+  int fits = 0;
+  for (int32_t class = first_class(columns);
+       !fits && classes()->values[class] <= AP_LAYERNORM_HELD_COLS_MAX; ++class)
+    FORWARD_IF(
+        find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_WIDE, class, &wide, &fits));
+  if (!fits)
+    return ATTNPRESS_OK;
+  wide.cluster = (uint32_t)cluster;
+  wide.grid = (uint32_t)(smaller(p->rows, clusters_at_once(device, cluster)) * cluster);
+  *launch = wide;
+  return ATTNPRESS_OK;
+}
+
 /* ---- One call -------------------------------------------------------------------------------- */
 
 static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_device *device,
@@ -313,10 +357,19 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
     FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_CUT, launch));
     if (has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, launch));
+    /* Pairs whose blocks have nearly as much of a row as they keep parameters for, or no bias. */
+    if (has_whole_parameters(p) && ap_element_bytes(p->dtype) == 2 &&
+        p->columns + ODD_EDGES > (p->rms ? WIDE_PAIR_RMS_COLS : WIDE_PAIR_COLS))
+      FORWARD_IF(prefer_wide_kernel(p, device, launch));
   } else if (has_whole_rows(p)) {
     FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_BULK, launch));
   }
   plan->count = 1;
+  if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 && has_whole_parameters(p) &&
+      (has_packed_rows(p) || has_whole_rows(p)))
+    FORWARD_IF(prefer_wide_kernel(p, device, launch));
+  if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE)
+    return ATTNPRESS_OK;
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
     return set_grid(p, launch);
   set_walking_grid(p, device, launch);
@@ -388,6 +441,24 @@ static attnpress_status plan_in_turn(const ap_layernorm_problem *p, const ap_dev
   return set_grid(p, launch);
 }
 
+/** Rows that clusters of eight share: those of 16 bits that begin at any element are read in turn, since
+ * a cluster would by elements. The workspace is enough for both. */
+static attnpress_status plan_wide_backward(const ap_layernorm_problem *p, const ap_device *device,
+                                           ap_layernorm_plan *plan) {
+  const ap_launch at_once = plan->base.launch[0];
+  FORWARD_IF(plan_in_turn(p, device, plan));
+  const size_t in_turn_bytes = plan->base.workspace_bytes;
+  size_t bytes = 0;
+  if (ap_layernorm_has_sums(p))
+    bytes = parts_bytes(p, walkers_of(p, device, &at_once) * p->columns);
+  if (!has_odd_rows(p)) {
+    plan->base.launch[0] = at_once;
+    FORWARD_IF(plan_at_once(p, device, plan));
+  }
+  plan->base.workspace_bytes = bytes > in_turn_bytes ? bytes : in_turn_bytes;
+  return ATTNPRESS_OK;
+}
+
 static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_device *device,
                                       ap_layernorm_plan *plan) {
   ap_launch *launch = &plan->base.launch[0], other;
@@ -395,9 +466,12 @@ static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_de
   if (p->rows == 0) /* the sums of nothing are 0 */
     return plan_reduce(p, device, plan);
   FORWARD_IF(find_odd_kernel(p, device, AP_LAYERNORM_PASS_BWD, &other, &other_fits));
-  for (int32_t class = first_class(p->columns); !fits && class < backward_classes(); ++class)
+  for (int32_t class = first_class(p->columns);
+       p->columns <= AP_LAYERNORM_BWD_COLS_MAX && !fits && class < backward_classes(); ++class)
     FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_ALIGNED, class,
                            launch, &fits));
+  if (!other_fits && fits && p->columns > AP_LAYERNORM_HELD_COLS_MAX)
+    return plan_wide_backward(p, device, plan);
   if (!other_fits)
     return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
   /* The workspace's size is that of either kernel: it does not depend on pointers and strides. */
@@ -451,6 +525,9 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
         p, device, pass, moved[i],
         last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT || moved[i] == AP_LAYERNORM_ROWS_DIRECT),
         room, plan));
+  /* And those that are longer than its rows. */
+  if (pass == AP_LAYERNORM_PASS_FWD && classes()->values[last_class] >= WIDE_PAIR_RMS_COLS)
+    FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_WIDE, all - 1, 0, plan));
   /* Odd rows of a cluster have less columns than their class. */
   const int32_t last_odd = last_class + (pass == AP_LAYERNORM_PASS_BWD &&
                                          classes()->values[last_class] > ODD_BLOCK_COLS_MAX);

@@ -41,6 +41,7 @@ typedef struct layernorm_shape {
   int blocks;     /* of kernels that walk over rows, or that share them */
   float mean;     /* of x */
   int no_bias;    /* weight alone */
+  int cluster;    /* thread blocks that share a row, where the launch says how many */
 } layernorm_shape;
 
 static int32_t pass_of(const kernel *k) {
@@ -86,6 +87,11 @@ static int is_direct(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT;
 }
 
+/* Rows that as many blocks of a cluster share as they need. */
+static int is_wide(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE;
+}
+
 /* Rows that lie one after the other, of another matrix than y. */
 static int is_without_gaps(const kernel *k) {
   return is_packed(k) || is_cut(k) || is_direct(k);
@@ -98,7 +104,8 @@ static int is_of_one_class(const kernel *k) {
 
 /* Rows with weight, and without bias. */
 static int has_no_bias(const kernel *k) {
-  return is_direct(k) && k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
+  return (is_direct(k) || is_wide(k)) &&
+         k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
 }
 
 /* Elements of a vector but one: columns that a cut row has less than its class. */
@@ -108,7 +115,7 @@ static int64_t cut_edges(const kernel *k) {
 
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
-  if (is_cut(k) || is_direct(k) || has_odd_clusters(k))
+  if (is_cut(k) || is_direct(k) || has_odd_clusters(k) || is_wide(k))
     return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
@@ -157,6 +164,7 @@ typedef struct call {
   void *vector[VECTORS];
   int walkers;    /* thread blocks or clusters */
   int parts;      /* of dweight and of dbias */
+  int cluster;    /* thread blocks of one */
   float *sums[2]; /* (columns), of the parts */
 } call;
 
@@ -294,7 +302,8 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
                     .rows = s->rows,
                     .columns = s->columns},
               .pass = pass_of(k),
-              .walkers = walking_blocks(k, s->blocks)};
+              .walkers = walking_blocks(k, s->blocks),
+              .cluster = is_wide(k) ? s->cluster : ap_layernorm_cluster(&k->tile)};
   /* Clusters of odd rows write those of each class of rows that does not end with theirs, too. */
   c->parts = c->walkers + (has_odd_clusters(k) ? ODD_PERIOD - 1 : 0);
   open_matrices(c, s, seed);
@@ -380,7 +389,8 @@ static int launch(const kernel *k, const call *c, char *report) {
                                                 .sum_row_stride = c->stride[AP_LAYERNORM_SUM],
                                                 .columns = (int32_t)c->c.columns,
                                                 .eps = c->c.eps,
-                                                .per_column = 1.0f / (float)c->c.columns};
+                                                .per_column = 1.0f / (float)c->c.columns,
+                                                .cluster = c->cluster};
   const attnpress_layernorm_bwd_args backward = {.x = c->matrix[AP_LAYERNORM_X],
                                                  .dy = c->matrix[AP_LAYERNORM_DY],
                                                  .weight = c->vector[WEIGHT],
@@ -409,7 +419,7 @@ static int launch(const kernel *k, const call *c, char *report) {
   const int64_t each = ap_layernorm_block_rows(&k->tile), by_rows = (c->c.rows + each - 1) / each;
   const int64_t lane_columns = 32 * 16 / ap_element_bytes(c->c.dtype);
   emulated_tensor tensors[MATRICES + VECTORS];
-  const unsigned cluster = (unsigned)ap_layernorm_cluster(&k->tile);
+  const unsigned cluster = (unsigned)c->cluster;
   emulated_launch l = {.module = k->module,
                        .blocks = (unsigned)by_rows,
                        .cluster = cluster > 1 ? cluster : 0,
@@ -535,7 +545,14 @@ static const shape_row shape_rows[] = {
     {4, 2, 1, 3, SHIFTED, 1, 0, 1, 0, 1.0f},  {15, 3, 1, 3, APART, 0, 1, 1, 0, 1.0f},
     {16, 0, 1, 2, SHIFTED, 0, 0, 1, 0, 1.0f},
 };
-enum { LONG_COLUMNS = 20000, ROWS_MOST = 300, ELEMENTS_MOST = 120000, SLOT_ROUNDS = 3 };
+enum {
+  WIDE_ROWS = 7,
+  WIDE_SHORT_VECTORS = 8,
+  LONG_COLUMNS = 20000,
+  ROWS_MOST = 300,
+  ELEMENTS_MOST = 120000,
+  SLOT_ROUNDS = 3
+};
 
 static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   const int64_t most = most_columns(k);
@@ -567,7 +584,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.layout = PACKED;
     s.in_place = s.more = 0;
   }
-  if (is_direct(k)) { /* nor these */
+  if (is_direct(k) || is_wide(k)) { /* nor these */
     s.parameters = 1;
     s.no_bias = has_no_bias(k);
   }
@@ -576,12 +593,36 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns -= s.columns % (VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
     s.more = 0;
   }
+  if (is_wide(k)) {
+    /* Rows of a class leave no lane without its vectors but the last two; of the longest ones a warp has
+     * a few at least. The rings are gone round. */
+    const int64_t elements = VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]);
+    const int64_t each = k->tile.threads * elements, columns_of_block = most + cut_edges(k);
+    const int64_t least_of_block = columns_of_block / each <= WIDE_SHORT_VECTORS
+                                       ? columns_of_block - each
+                                       : k->tile.threads / 32 * elements * 4;
+    s.cluster = 2 + row->blocks % 2;
+    const int64_t least = s.cluster * least_of_block + 1, end = s.cluster * columns_of_block;
+    s.columns = least + (end - cut_edges(k) - least) * row->sixteenths / 16 + row->more_columns;
+    s.columns = s.columns < least ? least : s.columns;
+    s.columns = s.columns > end - cut_edges(k) ? end - cut_edges(k) : s.columns;
+    s.rows = WIDE_ROWS + row->more_rows;
+    s.mean = row->mean >= 100.0f ? 9.0f * row->mean
+                                 : row->mean; /* its squares hide what they differ by */
+    s.more = 0;
+    s.in_place = row->in_place;
+    s.layout = PACKED;
+    if (s.in_place || row->layout == ODD) {
+      s.columns -= s.columns % elements;
+      s.layout = VECTORS_APART;
+    }
+  }
   if (pass_of(k) == AP_LAYERNORM_PASS_BWD_REDUCE) {
     s.columns = s.columns % 300 + 1;
     s.blocks = s.columns % 197 + 1; /* parts, a few rounds of them */
     s.parameters = s.parameters > 0 ? s.parameters : 1;
   }
-  while (s.rows > 2 && (s.rows > ROWS_MOST || s.rows * s.columns > ELEMENTS_MOST))
+  while (!is_wide(k) && s.rows > 2 && (s.rows > ROWS_MOST || s.rows * s.columns > ELEMENTS_MOST))
     --s.rows;
   return s;
 }
@@ -681,6 +722,7 @@ int emulate_run_layernorm(int argc, char **argv) {
   layernorm_error error = {0};
   int failed = -1;
   s.no_bias = has_no_bias(&k);
+  s.cluster = 2;
   if (k.variant.family != AP_FAMILY_LAYERNORM || s.columns > most_columns(&k))
     snprintf(report, sizeof report, "%s takes no %lld columns", k.stem, (long long)s.columns);
   else if (is_without_gaps(&k) && (s.layout != PACKED || s.in_place || s.more))

@@ -18,6 +18,7 @@ ODD_ROWS = "templates/layernorm/parts/odd_rows.cu.j2"
 FWD_PACKED = "templates/layernorm/layernorm_fwd_packed.cu.j2"
 FWD_BULK = "templates/layernorm/layernorm_fwd_bulk.cu.j2"
 FWD_DIRECT = "templates/layernorm/layernorm_fwd_direct.cu.j2"
+FWD_WIDE = "templates/layernorm/layernorm_fwd_wide.cu.j2"
 FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
 BWD_ODD_CLUSTER = "templates/layernorm/layernorm_bwd_odd_cluster.cu.j2"
@@ -78,6 +79,9 @@ KERNELS = [
     ("layernorm_fwd_cut_cols160_fp16_wfp16_sm90", "w2t8c3"),
     ("layernorm_fwd_rms_cut_cols512_bf16_wfp16_sm90", "w2t32c2"),
     ("layernorm_fwd_cut_cols20480_fp32_wbf16_sm90", "w8t1024c2"),
+    ("layernorm_fwd_wide_cols20480_bf16_wfp16_sm90", "w16t512c5"),
+    ("layernorm_fwd_rms_wide_cols49152_fp16_wbf16_sm90", "w16t512c5"),
+    ("layernorm_fwd_wide_cols32768_fp32_wfp32_sm90", "w16t512c6"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -619,10 +623,10 @@ MUTATIONS = [
         "(ROW_WARPS - 1) * (int)sizeof",
     ),
     Mutation(
-        "what is told counts at one's own barrier",
+        "what is told counts at the first block's barrier",
         ROW_PARTS,
         "&parts->barrier), to)",
-        "&parts->barrier), blockIdx.x % CLUSTER)",
+        "&parts->barrier), 0)",
     ),
     Mutation(
         "columns before a row's first count, cluster",
@@ -1183,12 +1187,12 @@ MUTATIONS = [
         "/ 32 * CLUSTER + blockIdx.x % CLUSTER",
         "/ 32 * CLUSTER",
     ),
-    Mutation("a block is not told", ROW_PARTS, "to < CLUSTER", "to < CLUSTER - 1"),
+    Mutation("a block is not told", ROW_PARTS, "if (to < $", "if (to + 1 < $"),
     Mutation(
-        "one's own block alone is told",
+        "the first block alone is told",
         ROW_PARTS,
         "&parts->warp[row_warp]), to)",
-        "&parts->warp[row_warp]), blockIdx.x % CLUSTER)",
+        "&parts->warp[row_warp]), 0)",
     ),
     Mutation("no barrier: packed rows of a warp are read", FWD_PACKED, "      __syncwarp();\n", ""),
     Mutation("no barrier: warps of a packed row", FWD_PACKED, "      __syncthreads();\n", ""),
@@ -1580,5 +1584,95 @@ MUTATIONS = [
         FWD_DIRECT,
         "lane / LANES * WARPS + warp",
         "lane / LANES + warp * (32 / LANES)",
+    ),
+    Mutation(
+        "no barrier: a piece of a wide row is read",
+        FWD_WIDE,
+        "Another takes its place.\n    __syncwarp();",
+        "Another takes its place.",
+    ),
+    Mutation(
+        "no barrier: the ends of a wide row are written anew",
+        FWD_WIDE,
+        "others may take their place.\n      __syncwarp();",
+        "others may take their place.",
+    ),
+    Mutation(
+        "no barrier: the ends of parameters of wide rows",
+        FWD_WIDE,
+        "these are there.\n  __syncthreads();",
+        "these are there.",
+    ),
+    Mutation(
+        "a piece of a wide row is not waited for",
+        FWD_WIDE,
+        "        wait_for_phase(barriers + here * 8, here < slot ? phase ^ 1 : phase);\n",
+        "",
+    ),
+    Mutation(
+        "the last piece is as long as others",
+        FWD_WIDE,
+        "min(end - begin, BATCH * 32)",
+        "BATCH * 32",
+    ),
+    Mutation(
+        "a wide row is read beyond the matrix",
+        FWD_WIDE,
+        "row + 1 == args->rows && cut.end != 0",
+        "false",
+    ),
+    Mutation("the next wide row's pieces in one place", FWD_WIDE, "    slot += pieces;\n", ""),
+    Mutation("the phase of a wide row's places", FWD_WIDE, "    phase ^= slot >= SLOTS;\n", ""),
+    Mutation(
+        "elements before a wide row count",
+        FWD_WIDE,
+        "choose_bits(mask_elements(cut.odd), fill, x[0])",
+        "x[0]",
+    ),
+    Mutation(
+        "elements behind a wide row count",
+        FWD_WIDE,
+        "choose_bits(mask_elements(cut.end), x[i], fill)",
+        "x[i]",
+    ),
+    Mutation(
+        "elements before a wide row are stored",
+        FWD_WIDE,
+        "lane < ELEMENTS && lane >= cut.odd",
+        "lane < ELEMENTS",
+    ),
+    Mutation(
+        "elements behind a wide row are stored", FWD_WIDE, "lane - ELEMENTS < cut.end", "true"
+    ),
+    Mutation(
+        "the last lane's parameters are its own",
+        FWD_WIDE,
+        "lane == 31 ? before[i] : word[i]",
+        "word[i]",
+    ),
+    Mutation(
+        "parameters before a warp's first are its own",
+        FWD_WIDE,
+        "from[min(share.begin, whole) - 1]",
+        "from[min(share.begin, whole - 1)]",
+    ),
+    Mutation(
+        "parameters of wide rows begin with a word",
+        FWD_WIDE,
+        "row.odd % 2 != 0 ? 16 : 32",
+        "32",
+    ),
+    Mutation(
+        "warps of a cluster count as many values",
+        FWD_WIDE,
+        "shares.each + (warp < shares.more)",
+        "shares.each",
+    ),
+    Mutation("the cluster is left early", FWD_WIDE, "  await_parts(&parts[turn], parity);\n}", "}"),
+    Mutation(
+        "values of wide rows far from 0 are added up about 0",
+        FWD_WIDE,
+        "pass > 0 || all.x * off <= FAR * squares",
+        "true",
     ),
 ]

@@ -20,7 +20,7 @@ typedef struct attnpress_layernorm_fwd_args {
   int32_t columns;  /* from 1 to the kernel's COLUMNS, if it has them */
   float eps;        /* added to the variance, or to the mean square */
   float per_column; /* 1 / columns */
-  int32_t reserved;
+  int32_t cluster;  /* thread blocks that share a row, where the launch says how many; else 0 */
 } attnpress_layernorm_fwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_fwd_args, x_row_stride, 72)
