@@ -5,6 +5,7 @@
     python bench/layernorm_tiles.py --passes bwd --columns 1001 --tiles 1024:w4t64b4c2
     python bench/layernorm_tiles.py --columns 1024 --tiles 1024:w4t128b8ah
     python bench/layernorm_tiles.py --rings --columns 2001 --tiles 2048:w16t64c4
+    python bench/layernorm_tiles.py --pairs --columns 101 --tiles 128:w4t2b8c1pn32
     python bench/layernorm_tiles.py --columns 32768 --tiles 32768:w8t2048b4c4
 
 A tile stands behind the most columns of its kernel; one with more threads of a row than a block has
@@ -103,6 +104,8 @@ def walkers(variant: Variant, tile: Tile, rows: int, columns: int, sms: int) -> 
         multiple = -(-ODD_PERIOD // groups)
         blocks = max(blocks // multiple, 1) * multiple
     steps, multiple = -(-rows // groups), 1
+    if rules.is_pairs(variant):
+        return -(-rows // (tile.warps * tile.piece))
     if rules.is_direct(variant):
         return steps
     if tile.rounds:
@@ -210,27 +213,37 @@ class Bench(Device):
 
 
 def variants_of(
-    pass_: str, norm: str, dtype: str, columns: int, rings: bool, direct: bool = False
+    pass_: str,
+    norm: str,
+    dtype: str,
+    columns: int,
+    rings: bool,
+    direct: bool = False,
+    pairs: bool = False,
 ) -> list[Variant]:
     """The kernel that the library takes for rows one after the other, and the one of a cluster; or
-    the one whose warps have rings, or that which reads rows straight into registers."""
+    the one whose warps have rings, that which reads rows straight into registers, or that of pairs
+    of short rows."""
     found = []
-    if rings or direct:
+    if rings or direct or pairs:
         axes = {"pass": pass_, "norm": norm, "dtype": dtype, "params": dtype, "arch": RING_ARCH}
         elements = 4 if dtype == "fp32" else 8
         rows, edges = ("cut", elements - 1) if columns % elements else ("bulk", 0)
         if direct:
             rows, edges = "direct", elements - 1
+        if pairs:
+            rows, edges = "pairs", 0
         for cols in FAMILY.axis("cols").domain[:-1]:
             if cols >= columns + edges and not found:
                 try:
                     found.append(make_variant(FAMILY, rows=rows, cols=cols, **axes))
                 except VariantError:
-                    if direct:  # takes no rows of the class below
+                    if direct or pairs:  # takes no rows of the class below
                         break
                     continue
         if not found:
             kernel = "direct kernel holds" if direct else "rings hold"
+            kernel = "kernel of pairs holds" if pairs else kernel
             raise BenchError(f"no {kernel} rows of {columns} columns")
         return found
     for arch in FAMILY.axis("arch").domain:
@@ -300,6 +313,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--norm", choices=("layer", "rms"), default="layer")
     p.add_argument("--rings", action="store_true", help="kernels whose warps have rings")
     p.add_argument("--direct", action="store_true", help="kernels that read rows into registers")
+    p.add_argument("--pairs", action="store_true", help="kernels of pairs of short rows")
     p.add_argument("--megabytes", type=int, nargs="+", default=[64, 512], help="of a tensor")
     p.add_argument("--rounds", type=int, default=5)
     o = p.parse_args(argv)
@@ -310,7 +324,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             (p, d, c) for p in o.passes for d in o.dtypes for c in o.columns
         ):
             kernels = {}
-            for variant in variants_of(pass_, o.norm, dtype, columns, o.rings, o.direct):
+            for variant in variants_of(pass_, o.norm, dtype, columns, o.rings, o.direct, o.pairs):
                 kernels |= load_tiles(bench, press, variant, o.tiles)
             for name in [n for n, k in kernels.items() if bench.wrong(*k, columns)]:
                 print(f"{pass_} {dtype} {name}: wrong at {columns} columns")

@@ -380,12 +380,35 @@ static void test_rows_in_rings(void) {
   }
 }
 
+/* Short rows, of which a warp has pairs, where the device's kernels have such: of each class the least and
+ * the most columns, odd and even, and a few between; few rows and many; values about 0 and far from
+ * it. */
+static void test_pairs_of_rows(void) {
+  static const int64_t classes[] = {0, 32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448};
+  const int count = (int)(sizeof classes / sizeof *classes);
+  for (int n = 0; n < 8 * (count - 1); ++n) {
+    const int class = n / 8 + 1, place = n % 8; /* from the least to the most columns */
+    const int64_t least = classes[class - 1] + 1, most = classes[class] - 1;
+    const int64_t c = least + (most - least) * place / 7;
+    const int few = (n + class) % 2;
+    const shape s = {.rows = few ? 1 + n % 70 : 5 + 2000000 / c,
+                     .columns = c % 8 == 0 ? c + 1 : c,
+                     .dtype = 1 + n / 2 % 2,
+                     .param_dtype = 1 + (n + class) % 3,
+                     .rms = n / 3 % 2,
+                     .mean = place == 1   ? 40.0
+                             : place == 4 ? -7.0
+                                          : 0.0};
+    test_shape(&s, "pairs of rows");
+  }
+}
+
 /* Rows that are read straight into registers, where the device's kernels have such: of each class the least
  * and the most columns, and a few between; few rows and many, of long ones those that are many alone;
  * values about 0 and far from it. */
 static void test_direct_rows(void) {
-  static const int64_t classes[] = {224,  256,  320,  384,  448,   512,   640,   768,  896,  1024,
-                                    1280, 1536, 1792, 1984, 2048,  2560,  3072,  3584, 3968, 4096,
+  static const int64_t classes[] = {448,  512,  640,  768,  896,   1024,  1280,  1536,
+                                    1792, 1984, 2048, 2560, 3072,  3584,  3968,  4096,
                                     5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
   const int count = (int)(sizeof classes / sizeof *classes);
   for (int n = 0; n < 6 * (count - 1); ++n) {
@@ -594,6 +617,7 @@ static void tests(void) {
   run_part("packed", test_packed_rows);
   run_part("rings", test_rows_in_rings);
   run_part("direct", test_direct_rows);
+  run_part("pairs", test_pairs_of_rows);
   run_part("long", test_long_rows);
   run_part("wide", test_wide_rows);
   run_part("side_stream", test_side_streams);

@@ -474,11 +474,14 @@ static void test_launch_packed_rows(void **state) {
     int32_t dtype, residual;
     const char *symbol;
   } rows[] = {
-      {57, 57, 0x10000, 0x2000000, ATTNPRESS_FP16, 0,
-       "layernorm_fwd_packed_cols64_fp16_wfp16_sm90"},
-      {58, 58, 0x10000, 0x2000000, ATTNPRESS_FP16, 0, "layernorm_fwd_cut_cols96_fp16_wfp16_sm90"},
+      {7, 7, 0x10000, 0x2000000, ATTNPRESS_FP16, 0, "layernorm_fwd_pairs_cols32_fp16_wfp16_sm90"},
       {100, 100, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
-       "layernorm_fwd_cut_cols128_bf16_wbf16_sm90"},
+       "layernorm_fwd_pairs_cols128_bf16_wbf16_sm90"},
+      {447, 447, 0x10000, 0x2000000, ATTNPRESS_FP16, 0,
+       "layernorm_fwd_pairs_cols448_fp16_wfp16_sm90"},
+      {449, 449, 0x10000, 0x2000000, ATTNPRESS_FP16, 0,
+       "layernorm_fwd_cut_cols512_fp16_wfp16_sm90"},
+      {100, 100, 0x10000, 0x2000000, ATTNPRESS_FP32, 0, "layernorm_fwd_cols128_fp32_wfp32_sm80"},
       {100, 102, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
       {100, 100, 0x10002, 0x2000000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
       {100, 100, 0x10000, 0x2000002, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
@@ -643,9 +646,9 @@ static void test_launch_direct_rows(void **state) {
 
 /* What walks over packed rows goes on by an even number of rows, or has one round of them, so that they
  * begin at the same element of a word, and over cut rows by as many as a vector has elements, of a
- * vector; none walks over rows that are read straight; every one has room for its columns. */
+ * vector; none walks over rows that are read straight, or by pairs; every one has room for its columns. */
 static void test_packed_steps(void **state) {
-  int packed = 0, cut = 0, direct = 0;
+  int packed = 0, cut = 0, direct = 0, pairs = 0;
   (void)state;
   for (int i = 0; i < 20000; ++i) {
     const int64_t rows = 1 + i * 7919 % 90000, columns = 1 + i * 37 % 66000;
@@ -678,13 +681,18 @@ static void test_packed_steps(void **state) {
       assert_true(columns + 7 <= cols && columns + 7 > cols * 4 / 5);
       ++direct;
     }
+    if (l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS) { /* likewise */
+      assert_true(step >= rows && step - ap_layernorm_block_rows(&l->tile) < rows);
+      assert_true(ap_layernorm_block_rows(&l->tile) % 8 == 0 && columns <= cols);
+      ++pairs;
+    }
     if (l->variant.axis[AP_LAYERNORM_ROWS] != AP_LAYERNORM_ROWS_PACKED)
       continue;
     assert_true(step % 2 == 0 || step >= rows);
     assert_true(columns <= cols + (i % 3 == 2 ? 0 : 7));
     ++packed;
   }
-  assert_true(packed > 500 && cut > 5000 && direct > 500);
+  assert_true(packed > 500 && cut > 5000 && direct > 500 && pairs > 50);
 }
 
 /* Rows of more than 65,536 columns, whole vectors or without gaps, are those of clusters of as many thread

@@ -37,6 +37,9 @@ DIRECT_SM_THREADS, DIRECT_WARPS, DIRECT_ROW_WARPS = 1024, 8, 16
 # Wide rows: vectors of a lane whose parameters are in registers, if there are no more, and else;
 # which come at once then; vectors that a lane's rings have room for; the most blocks of a cluster.
 WIDE_KEPT, WIDE_LONG_KEPT, WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 8, 7, 4, 27, 16
+# Pairs of rows: lanes of one, and the most columns for so many; columns of the rows that blocks of
+# two warps have; threads of an SM.
+PAIR_LANES, PAIRS_SHORT_COLS_MAX, PAIRS_SM_THREADS = ((1, 96), (2, 192), (8, 448)), 128, 1024
 CLUSTER_ARCH = 90
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
 CLUSTER_SPARE = 28  # registers that the rule leaves
@@ -150,6 +153,11 @@ def _wide_smem_bytes(variant: Variant, tile: Tile) -> int:
     return ring + parameters * parked * place
 
 
+def is_pairs(variant: Variant) -> bool:
+    """Whether lanes of a warp have pairs of rows, which came as one piece."""
+    return variant.rows == "pairs"
+
+
 def bulk_warps(tile: Tile) -> int:
     """Warps that share a row which comes to their rings."""
     return max(tile.row_threads // WARP, 1)
@@ -180,6 +188,8 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
         return _wide_smem_bytes(variant, tile)
     if is_bulk(variant):
         return _bulk_smem_bytes(variant, tile)
+    if is_pairs(variant):
+        return tile.warps * tile.piece * variant.cols * element_bytes(variant)
     if is_packed(variant):
         return teams(tile) * tile.slots * _place_bytes(variant, tile)
     if is_odd(variant):
@@ -244,6 +254,8 @@ def held_registers(variant: Variant, tile: Tile) -> int:
     if is_wide(variant):
         parameters = 2 if variant.norm == "layer" else 1
         return 4 * parameters * _wide_kept(variant, tile)
+    if is_pairs(variant):
+        return 4 * (2 + 4)  # words of two rows, and their parameters
     if is_packed(variant):
         elements = 4 // element_bytes(variant)
         parameter = max(elements * (4 if variant.params == "fp32" else 2) // 4, 1)
@@ -294,6 +306,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _direct_problems(variant, tile)
     if is_wide(variant):
         return _wide_problems(variant, tile)
+    if is_pairs(variant):
+        return _pairs_problems(variant, tile)
     if tile.piece:
         return ["pieces of rows without gaps are the copy engine's"]
     if is_odd(variant):
@@ -391,8 +405,8 @@ def _packed_problems(variant: Variant, tile: Tile) -> list[str]:
         (tile.slots > 1 and tile.piece > 0, "a piece is taken back while another is written"),
         (groups == 0 or tile.piece % groups == 0, f"{groups} rows at a time are no whole piece"),
         (
-            variant.dtype == "fp32" or tile.piece == 1 or groups % 2 == 0,
-            "rows of 16 bits are whole words by twos",
+            variant.dtype == "fp32" or tile.piece == 1,
+            "rows of 16 bits are moved one by one",
         ),
         (
             not _has_fields_of_aligned_rows(tile),
@@ -485,6 +499,26 @@ def _wide_problems(variant: Variant, tile: Tile) -> list[str]:
             not _has_fields_of_aligned_rows(tile),
             "a cluster keeps what it has room for in any case",
         ),
+        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
+        (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
+        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _pairs_problems(variant: Variant, tile: Tile) -> list[str]:
+    needed = smem_bytes(variant, tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes
+    told = tile.warps * 8 + (variant.cols // 2 + 1) * 16  # barriers, and parameters
+    checks = (
+        (
+            tile.row_threads in (1, 2, 4, 8) and tile.piece * tile.row_threads == 2 * WARP,
+            "a warp has a pair of rows for each lane, or for 2, 4 or 8 of them",
+        ),
+        (tile.packed == 1, "each warp has a piece of its own"),
+        (tile.slots == 1, "a warp has one piece"),
+        (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (not _has_fields_of_aligned_rows(tile), "parameters are in shared memory in any case"),
         (registers_left(variant, tile) >= 0, "a thread has too few registers"),
         (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
         (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
@@ -705,6 +739,23 @@ def _direct_tile(variant: Variant) -> Tile:
     )
 
 
+def _pairs_tile(variant: Variant) -> Tile:
+    """A lane for each pair of the shortest rows, two, or eight of the longest, whose words are in
+    different banks then. Blocks are small: those that wait leave room for others."""
+    lanes = next(lanes for lanes, most in PAIR_LANES if variant.cols <= most)
+    warps = 2 if variant.cols <= PAIRS_SHORT_COLS_MAX else 4
+    tile = make_tile(
+        family(),
+        warps=warps,
+        row_threads=lanes,
+        blocks=PAIRS_SM_THREADS // (warps * WARP),
+        slots=1,
+        packed=1,
+        piece=2 * WARP // lanes,
+    )
+    return sized(variant, tile)
+
+
 def fill(variant: Variant) -> Tile:
     """The rule's tile. bench/NOTES.md has the measurements."""
     if not is_held(variant):
@@ -717,6 +768,8 @@ def fill(variant: Variant) -> Tile:
         return _direct_tile(variant)
     if is_wide(variant):
         return _wide_tile(variant)
+    if is_pairs(variant):
+        return _pairs_tile(variant)
     if is_odd(variant):
         return _odd_tile(variant)
     if is_shared(variant):

@@ -231,6 +231,19 @@ static attnpress_status prefer_direct_kernel(const ap_layernorm_problem *p, cons
   return ATTNPRESS_OK;
 }
 
+/** Takes the kernel of pairs of rows in place of another, if the class has one, which *fits says, and a
+ * grid has room for the rows. */
+static attnpress_status prefer_kernel_of_pairs(const ap_layernorm_problem *p,
+                                               const ap_device *device, ap_launch *launch,
+                                               int *fits) {
+  ap_launch pairs;
+  FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_PAIRS,
+                         first_class(p->columns), &pairs, fits));
+  if (*fits && ceil_div(p->rows, ap_layernorm_block_rows(&pairs.tile)) <= INT32_MAX)
+    *launch = pairs;
+  return ATTNPRESS_OK;
+}
+
 /** A thread block for every row. */
 static attnpress_status set_grid(const ap_layernorm_problem *p, ap_launch *launch) {
   RETURN_IF(p->rows > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
@@ -286,7 +299,8 @@ static int64_t walkers_at_once(const ap_device *device, const ap_launch *launch)
 static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device,
                           const ap_launch *launch) {
   const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile));
-  if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT)
+  if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT ||
+      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS)
     return steps; /* none walks */
   const int32_t rounds = field(launch, AP_LAYERNORM_TILE_ROUNDS);
   int64_t at_once = walkers_at_once(device, launch), multiple = 1;
@@ -353,9 +367,13 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
     FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_ALIGNED, class,
                            launch, &fits));
   if (has_packed_rows(p)) {
-    FORWARD_IF(prefer_packed_kernel(p, device, launch));
-    FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_CUT, launch));
-    if (has_whole_parameters(p))
+    int short_rows;
+    FORWARD_IF(prefer_kernel_of_pairs(p, device, launch, &short_rows));
+    if (!short_rows) {
+      FORWARD_IF(prefer_packed_kernel(p, device, launch));
+      FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_CUT, launch));
+    }
+    if (!short_rows && has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, launch));
     /* Pairs whose blocks have nearly as much of a row as they keep parameters for, or no bias. */
     if (has_whole_parameters(p) && ap_element_bytes(p->dtype) == 2 &&
@@ -515,7 +533,8 @@ static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_de
 static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_device *device,
                                       int32_t pass, int32_t last_class, ap_launches *plan) {
   static const int32_t moved[] = {AP_LAYERNORM_ROWS_BULK, AP_LAYERNORM_ROWS_CUT,
-                                  AP_LAYERNORM_ROWS_DIRECT, AP_LAYERNORM_ROWS_PACKED};
+                                  AP_LAYERNORM_ROWS_DIRECT, AP_LAYERNORM_ROWS_PACKED,
+                                  AP_LAYERNORM_ROWS_PAIRS};
   const int32_t all = classes()->count;
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, all, plan));
   /* Rows that the copy engine moves have another kernel, too, that of the last class here. */

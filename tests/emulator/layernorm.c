@@ -92,9 +92,14 @@ static int is_wide(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE;
 }
 
+/* Short rows of this kind, some to a warp. */
+static int is_pairs(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS;
+}
+
 /* Rows that lie one after the other, of another matrix than y. */
 static int is_without_gaps(const kernel *k) {
-  return is_packed(k) || is_cut(k) || is_direct(k);
+  return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k);
 }
 
 /* Rows that no kernel of a class above takes. */
@@ -432,7 +437,7 @@ static int launch(const kernel *k, const call *c, char *report) {
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
     l.call = call_forward;
-    if (is_direct(k))
+    if (is_direct(k) || is_pairs(k))
       l.blocks = (unsigned)by_rows;
     else if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
       l.blocks = (unsigned)(by_rows < c->walkers ? by_rows : c->walkers) * cluster;
@@ -581,6 +586,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns = s.columns > least ? s.columns : least;
   }
   if (is_without_gaps(k)) { /* it is given no others */
+    s.columns = s.columns < most ? s.columns : most;
     s.layout = PACKED;
     s.in_place = s.more = 0;
   }

@@ -19,6 +19,7 @@ FWD_PACKED = "templates/layernorm/layernorm_fwd_packed.cu.j2"
 FWD_BULK = "templates/layernorm/layernorm_fwd_bulk.cu.j2"
 FWD_DIRECT = "templates/layernorm/layernorm_fwd_direct.cu.j2"
 FWD_WIDE = "templates/layernorm/layernorm_fwd_wide.cu.j2"
+FWD_PAIRS = "templates/layernorm/layernorm_fwd_pairs.cu.j2"
 FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
 BWD_ODD_CLUSTER = "templates/layernorm/layernorm_bwd_odd_cluster.cu.j2"
@@ -61,9 +62,10 @@ KERNELS = [
     ("layernorm_bwd_cols12288_fp32_wbf16_sm90", "w8t512c2"),
     ("layernorm_bwd_odd_cols10240_bf16_wbf16_sm90", "w10t640c2"),
     ("layernorm_bwd_rms_odd_cols20480_fp16_wfp32_sm90", "w10t1280c3m"),
-    ("layernorm_fwd_packed_cols64_bf16_wbf16_sm90", "w2t4c2pn16"),
-    ("layernorm_fwd_rms_packed_cols128_fp16_wfp32_sm90", "w2t64c2n1"),
-    ("layernorm_fwd_packed_cols128_fp16_wfp32_sm90", "w4t64c2n4"),
+    ("layernorm_fwd_packed_cols128_fp32_wbf16_sm90", "w2t8c2pn8"),
+    ("layernorm_fwd_rms_packed_cols10240_fp16_wfp32_sm90", "w16t512c2n1"),
+    ("layernorm_fwd_packed_cols10240_fp16_wfp32_sm90", "w16t512c2n1"),
+    ("layernorm_fwd_packed_cols1024_fp32_wfp32_sm90", "w4t64c2n4"),
     ("layernorm_fwd_packed_cols192_fp32_wbf16_sm90", "w4t64c3n2"),
     ("layernorm_fwd_bulk_cols192_bf16_wbf16_sm90", "w2t4c2"),
     ("layernorm_fwd_rms_bulk_cols2048_fp16_wbf16_sm90", "w4t64c3"),
@@ -75,13 +77,15 @@ KERNELS = [
     ("layernorm_fwd_direct_cols2048_fp16_wbf16_sm90", "w2t64"),
     ("layernorm_fwd_rms_direct_cols10240_bf16_wbf16_sm90", "w10t320"),
     ("layernorm_fwd_direct_cols640_fp16_wfp16_sm90", "w8t16b2"),
-    ("layernorm_fwd_cut_cols96_bf16_wbf16_sm90", "w2t4c2"),
-    ("layernorm_fwd_cut_cols160_fp16_wfp16_sm90", "w2t8c3"),
+    ("layernorm_fwd_cut_cols512_bf16_wbf16_sm90", "w2t8c2"),
+    ("layernorm_fwd_cut_cols640_fp16_wfp16_sm90", "w2t16c3"),
     ("layernorm_fwd_rms_cut_cols512_bf16_wfp16_sm90", "w2t32c2"),
     ("layernorm_fwd_cut_cols20480_fp32_wbf16_sm90", "w8t1024c2"),
     ("layernorm_fwd_wide_cols20480_bf16_wfp16_sm90", "w16t512c5"),
     ("layernorm_fwd_rms_wide_cols49152_fp16_wbf16_sm90", "w16t512c5"),
     ("layernorm_fwd_wide_cols32768_fp32_wfp32_sm90", "w16t512c6"),
+    ("layernorm_fwd_pairs_cols64_bf16_wbf16_sm90", "w2t1b16c1pn64"),
+    ("layernorm_fwd_pairs_cols256_fp16_wfp32_sm90", "w2t8b16c1pn8"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -1194,7 +1198,6 @@ MUTATIONS = [
         "&parts->warp[row_warp]), to)",
         "&parts->warp[row_warp]), 0)",
     ),
-    Mutation("no barrier: packed rows of a warp are read", FWD_PACKED, "      __syncwarp();\n", ""),
     Mutation("no barrier: warps of a packed row", FWD_PACKED, "      __syncthreads();\n", ""),
     Mutation(
         "no barrier: warps of a packed row, rms", FWD_PACKED, "      __syncthreads();\n", "", 2
@@ -1243,27 +1246,9 @@ MUTATIONS = [
         "packed values that are not there count", FWD_PACKED, "there ? own_mean : 0.0f", "own_mean"
     ),
     Mutation(
-        "halves of words are written whole",
-        FWD_PACKED,
-        "i < begun && i < whole && !(i == 0 && cut)",
-        "i < begun && !(i == 0 && cut)",
-    ),
-    Mutation(
-        "a first half is written whole",
-        FWD_PACKED,
-        "i < begun && i < whole && !(i == 0 && cut)",
-        "i < begun && i < whole",
-    ),
-    Mutation(
         "packed rows past the end are there", FWD_PACKED, "has ? words_begun : 0", "words_begun"
     ),
     Mutation("parameters of rows that begin with a word", FWD_PACKED, "+ j - odd", "+ j"),
-    Mutation(
-        "all rows of a piece begin as the first",
-        FWD_PACKED,
-        "(first_piece * PIECE + group) * columns",
-        "first_piece * PIECE * columns",
-    ),
     Mutation(
         "pieces of a block side by side",
         FWD_PACKED,
@@ -1357,12 +1342,6 @@ MUTATIONS = [
         "ROWS * ROW_VECTORS - 32",
     ),
     Mutation("elements behind cut rows are taken back", RING_PLACES, "at < end))", "true))"),
-    Mutation(
-        "cut rows past the end are taken back",
-        RING_FEW,
-        "ROWS < ELEMENTS || round + 1 == count",
-        "ROWS < ELEMENTS",
-    ),
     Mutation("elements before a cut row are stored", FWD_BULK, "lane >= part.odd) ||", "true) ||"),
     Mutation("elements behind a cut row are stored", FWD_BULK, "edge < end);", "true);"),
     Mutation(
@@ -1494,6 +1473,103 @@ MUTATIONS = [
         RING_ROWS,
         "squares += told[other].y",
         "squares += told[0].y",
+    ),
+    Mutation(
+        "no barrier: parameters of pairs of rows",
+        FWD_PAIRS,
+        "  // All threads arrive and wait: the parameters are there, and the barriers.\n"
+        "  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: zeros behind pairs of rows",
+        FWD_PAIRS,
+        "    // All lanes arrive and wait: that is there.\n    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: y of pairs of rows, by lanes",
+        FWD_PAIRS,
+        "  // All lanes arrive and wait: y is in place of x.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: y of pairs of rows, by the copy engine",
+        FWD_PAIRS,
+        "  fence_proxy_async();\n  __syncwarp();\n",
+        "  fence_proxy_async();\n",
+    ),
+    Mutation("pairs of rows: the copy engine sees no y", FWD_PAIRS, "  fence_proxy_async();\n", ""),
+    Mutation("pairs of rows leave before y is taken", FWD_PAIRS, "    bulk_wait_read(0);\n", ""),
+    Mutation("pairs of rows are not waited for", FWD_PAIRS, "  wait_for_phase(barrier, 0);\n", ""),
+    Mutation(
+        "all lanes read what two rows share",
+        FWD_PAIRS,
+        "  if (odd && leads)\n    widen",
+        "  if (odd)\n    widen",
+    ),
+    Mutation(
+        "what two rows share counts for each lane", FWD_PAIRS, "if (odd && leads) {", "if (odd) {"
+    ),
+    Mutation(
+        "what two rows share does not count", FWD_PAIRS, "if (odd && leads) {", "if (false) {"
+    ),
+    Mutation(
+        "y of what two rows share is not written", FWD_PAIRS, "    *pair.middle = ", "    (void)"
+    ),
+    Mutation(
+        "the second row of a pair begins with the word in the middle",
+        FWD_PAIRS,
+        "first + each + 1 : first",
+        "first + each : first",
+    ),
+    Mutation(
+        "parameters of the second row are the first's",
+        FWD_PAIRS,
+        "odd ? own[i].odd : own[i].even",
+        "own[i].even",
+    ),
+    Mutation(
+        "parameters behind are a word's own",
+        FWD_PAIRS,
+        "LANES > 1 || i == count - 1 ? next[i] : own[i + 1].even",
+        "own[i].even",
+    ),
+    Mutation("a lane has no words before its first", FWD_PAIRS, "at < pair.begin", "at < 0"),
+    Mutation("a lane has a word too many", FWD_PAIRS, "+ LANES - 1) / LANES", "+ LANES) / LANES"),
+    Mutation(
+        "lanes of a pair do not add up",
+        FWD_PAIRS,
+        "  sums.second = sum_lanes_of_two(sums.second, LANES);\n",
+        "",
+    ),
+    Mutation(
+        "pairs of rows far from 0 are added up about 0",
+        FWD_PAIRS,
+        "!(sums.first.x * mean.x <= FAR * squares.x)",
+        "false",
+    ),
+    Mutation(
+        "rows that are not there have moments", FWD_PAIRS, "  if (second < rows)\n", "  if (true)\n"
+    ),
+    Mutation("pairs of rows: elements at the matrix's end", FWD_PAIRS, "i < elements ?", "false ?"),
+    Mutation(
+        "pairs of rows: elements of y at the matrix's end",
+        FWD_PAIRS,
+        "if (rows < PIECE && whole",
+        "if (false && whole",
+    ),
+    Mutation(
+        "pairs of rows are read beyond the matrix",
+        FWD_PAIRS,
+        "bulk_load(shared_address(place), from, whole * 16, barrier)",
+        "bulk_load(shared_address(place), from, (elements * SIZE + 15) / 16 * 16, barrier)",
+    ),
+    Mutation(
+        "a parameter of pairs of rows is read beyond its end",
+        FWD_PAIRS,
+        "!parameter || column >= columns",
+        "!parameter",
     ),
     Mutation(
         "no barrier: warps of a row read directly have told",
