@@ -301,9 +301,16 @@ static inline uint32_t ap_shared_cluster(const ap_plan *plan) {
              ? AP_ATTENTION_SHARED_BLOCKS * (uint32_t)plan->num_splits
              : 0;
 }
+/** 1 where thread blocks that have runs add up the parts of sequences themselves: from that head dim on
+ * (`adds` in templates/attention/flash_fwd_runs_sm80.cu.j2). */
+enum { AP_ATTENTION_RUNS_ADDING_COLUMNS = 128 };
+static inline int ap_runs_add_up(const ap_plan *plan) {
+  return plan->runs > 0 &&
+         plan->variant.axis[AP_ATTENTION_HDIM] >= AP_ATTENTION_RUNS_ADDING_COLUMNS;
+}
 /** 1 where the combine kernel runs after the forward kernel. */
 static inline int ap_needs_combine(const ap_plan *plan) {
-  return plan->variant.axis[AP_ATTENTION_SPLIT] &&
+  return plan->variant.axis[AP_ATTENTION_SPLIT] && !ap_runs_add_up(plan) &&
          (!ap_is_scheduled(plan) || ap_schedules_splits(plan));
 }
 /** Positions of a row block. */

@@ -34,7 +34,7 @@ static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
                                 &plan->lse_partial_offset_bytes, &plan->workspace_bytes),
               ATTNPRESS_INVALID_ARGUMENT, "the workspace passes 2^64 bytes");
     plan->cuts_offset_bytes = ap_align_workspace(plan->workspace_bytes);
-    plan->workspace_bytes += ap_cuts_bytes(plan->runs);
+    plan->workspace_bytes += ap_cuts_bytes(plan->grid);
     return ATTNPRESS_OK;
   }
   if (ap_is_scheduled(plan) && !ap_schedules_splits(plan)) {
@@ -279,8 +279,7 @@ static attnpress_status choose(const ap_problem *problem, const ap_device *devic
     ap_schedule(problem, device->memo, (int32_t)units, plan);
   /* Those kernels wait themselves, where the device can (include/attnpress/device/
    * ptx_griddepcontrol.cuh). They are short, and often run back to back. */
-  plan->combine_overlaps =
-      plan->variant.axis[AP_ATTENTION_SPLIT] && device->capability >= OVERLAP_CAPABILITY_MIN;
+  plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
   plan->overlaps =
       (plan->tile.field[AP_ATTENTION_TILE_PRODUCER]
            ? ap_has_map(problem)
@@ -290,7 +289,8 @@ static attnpress_status choose(const ap_problem *problem, const ap_device *devic
     plan->launch_smem_bytes = few_at_once(device, plan);
   if (plan->variant.axis[AP_ATTENTION_SPLIT]) {
     FORWARD_IF(plan_parts(problem, plan));
-    FORWARD_IF(plan_combine(problem, device, plan));
+    if (ap_needs_combine(plan))
+      FORWARD_IF(plan_combine(problem, device, plan));
   }
   return ap_has_map(problem) && plan->grid > 0 ? plan_map(problem, device, plan) : ATTNPRESS_OK;
 }

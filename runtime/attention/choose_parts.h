@@ -117,9 +117,10 @@ size_t ap_most_partial_rows(const ap_problem *maxima, const ap_device *device, c
 /** Bytes of the partial outputs and, behind them, of the partial lse of `rows` rows of splits; 0: it
  * passes 2^64. */
 int ap_partial_bytes(size_t rows, size_t hdim_v, size_t *lse_offset_bytes, size_t *all_bytes);
-/** Bytes, behind the parts, of what kernels of runs leave to the combine kernel. */
-static inline size_t ap_cuts_bytes(int32_t runs) {
-  return AP_WORKSPACE_ALIGNMENT + 2 * (size_t)runs * sizeof(int32_t);
+/** Bytes, behind the parts, of what kernels of runs, of so many thread blocks, leave to the combine
+ * kernel, or count. */
+static inline size_t ap_cuts_bytes(size_t blocks) {
+  return AP_WORKSPACE_ALIGNMENT + blocks * sizeof(uint64_t);
 }
 /** What the schedule kernel leaves to the forward kernel: the ticket, units, sequences; and, with
  * `splits`, to the combine kernel. */

@@ -120,7 +120,7 @@ static attnpress_status add_runs(const ap_plan *plan, const ap_problem *maxima,
   /* A thread block has at most block_m rows. */
   const size_t blocks = (size_t)other.runs * (size_t)(maxima->heads_q / other.heads_per_tile);
   const size_t rows = 2 * blocks * (size_t)other.tile.field[AP_ATTENTION_TILE_BLOCK_M];
-  return add_workspace(maxima, rows, ap_cuts_bytes(other.runs), range);
+  return add_workspace(maxima, rows, ap_cuts_bytes(blocks), range);
 }
 
 /** Adds what one problem launches. */

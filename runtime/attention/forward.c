@@ -351,6 +351,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
       run->runs = (attnpress_fwd_runs_args){
           .batch = run->ragged.batch,
           .cuts = (int32_t *)((char *)run->call.args.workspace + how->cuts_offset_bytes),
+          .counts = (uint64_t *)((char *)run->call.args.workspace + how->cuts_offset_bytes),
           .runs = how->runs,
           .sequence_cost = AP_RUNS_SEQUENCE_COST,
           .least_cost = half ? AP_RUNS_COST_MIN / 2 : AP_RUNS_COST_MIN,

@@ -186,9 +186,12 @@ static void check_writers(const emulated_tensor *t, writer *first, writer *last,
     /* The copy engine does one thing after another only for a thread that waits. */
     const int alone =
         w->block == self.block && w->thread == (thread == COPY_ENGINE ? m->current : self.thread);
+    /* Threads of a block hand over to their readers by its barriers. */
+    const int handed = kind == READ && w->block == self.block && w->thread != COPY_ENGINE &&
+                       thread != COPY_ENGINE && order_knows(thread, w->thread, w->stamp);
     const int before = w->arrivals < ARRIVALS_MAX && cluster_orders(w->block, w->arrivals);
-    if (w->written && !alone && !before && !(kind == REDUCTION && w->written == REDUCTION) &&
-        !is_acquired(w, thread == COPY_ENGINE)) {
+    if (w->written && !alone && !before && !handed &&
+        !(kind == REDUCTION && w->written == REDUCTION) && !is_acquired(w, thread == COPY_ENGINE)) {
       char who[32] = "the copy engine";
       if (w->thread != COPY_ENGINE)
         snprintf(who, sizeof who, "thread %d", w->thread);

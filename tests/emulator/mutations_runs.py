@@ -10,9 +10,11 @@ KERNELS = [
     ("flash_fwd_split_hdim64_bf16_causal_paged_decode_runs_sm80", ""),
     ("flash_fwd_split_hdim64_fp16_ragged_decode_runs_sm80", ""),
     ("flash_fwd_split_hdim256_bf16_paged_decode_runs_sm80", ""),
+    ("flash_fwd_split_hdim128_fp16_ragged_decode_runs_sm80", ""),
     ("flash_fwd_combine_hdim64_bf16_ragged_sm80", ""),
 ]
-"""Keys in pages, and in a row; rings that go on over the end of a sequence, and that do not."""
+"""Keys in pages, and in a row; rings that go on over the end of a sequence, and that do not; parts
+that the combine kernel adds up, and thread blocks."""
 
 MUTATIONS = [
     Mutation(
@@ -24,8 +26,8 @@ MUTATIONS = [
     Mutation(
         "runs: what is left over is nobody's",
         RUNS,
-        "run * each + min(run, cost - runs * each)",
-        "run * each",
+        "run * shares.each + min(run, shares.longer)",
+        "run * shares.each",
     ),
     Mutation(
         "runs: sequences without keys are passed by",
@@ -80,8 +82,8 @@ MUTATIONS = [
     Mutation(
         "runs: two parts of a run in one place",
         RUNS,
-        "(begins ? given.runs : 0) + run",
-        "run",
+        "((begins ? args->runs : 0) + run) *",
+        "run *",
     ),
     Mutation(
         "runs: a sequence that is not cut is added up",
@@ -94,6 +96,97 @@ MUTATIONS = [
         COMBINE,
         "batch_args.cuts[run * 2 + 1] - run + 1",
         "batch_args.cuts[run * 2 + 1] - run",
+    ),
+    Mutation(
+        "runs: a sequence is added up before all of it is there",
+        RUNS,
+        "return expected == last;",
+        "return true;",
+    ),
+    Mutation(
+        "runs: nobody adds a sequence up",
+        RUNS,
+        "return expected == last;",
+        "return false;",
+    ),
+    Mutation(
+        "runs: a count is left",
+        RUNS,
+        "      next = 0;",
+        "      next = expected + 1;",
+    ),
+    Mutation(
+        "runs: whatever is there is a count",
+        RUNS,
+        "expected - ATTNPRESS_RUNS_COUNT < (uint64_t)parts",
+        "expected > 0",
+    ),
+    Mutation(
+        "runs: each run counts for itself",
+        RUNS,
+        "blockIdx.x + (cuts[threadIdx.x].first - run) * run_blocks",
+        "blockIdx.x",
+    ),
+    Mutation(
+        "runs: not all threads know of the other runs' parts",
+        RUNS,
+        "  // All threads arrive and wait: hands over which sequences are all there, and their "
+        "parts.\n  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "runs: a sequence begins a run early",
+        RUNS,
+        "begin_of_run(shares, first + 1) - before, blocks) == 0)",
+        "begin_of_run(shares, first + 1) - before, blocks) < 0)",
+    ),
+    Mutation(
+        "runs: all parts are sought where first ones lie",
+        RUNS,
+        "first_partial(args, cut.first + part, part == 0)",
+        "first_partial(args, cut.first + part, true)",
+    ),
+    Mutation(
+        "runs: the last part that a thread block adds up is left out",
+        RUNS,
+        "if (part < cut.parts) {",
+        "if (part < cut.parts - 1) {",
+    ),
+    Mutation(
+        "runs: the sum is not scaled to the next parts' maximum",
+        RUNS,
+        "total.sum *= rescale;",
+        "",
+    ),
+    Mutation(
+        "runs: the sink of a sequence that is cut is forgotten",
+        RUNS,
+        "head, DROPOUT, false)",
+        "head, DROPOUT, true)",
+    ),
+    Mutation(
+        "runs: lengths are what they were guessed to be",
+        RUNS,
+        "if (!key_count_alone || !guess_holds(&batch))",
+        "if (!key_count_alone)",
+    ),
+    Mutation(
+        "runs: the last of a lane's lengths is held to the guess alone",
+        RUNS,
+        "holds &= key_counts[b]",
+        "holds = key_counts[b]",
+    ),
+    Mutation(
+        "runs: lengths replace a guess that is being read",
+        RUNS,
+        "    // All threads arrive and wait: the guess has been read.\n    __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "runs: a guess without the new keys",
+        RUNS,
+        "used, ragged->seqlen_k_new).count",
+        "used, 0).count",
     ),
     Mutation(
         "runs: rows of Q past the end",

@@ -1087,26 +1087,40 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
                         report);
 }
 
-/* As many parts as the row's splits would be. */
+/* As many parts as the row's splits would be. Counts begin as anything, and are none afterwards. */
 static int launch_runs(const companions *others, call *c, const attnpress_fwd_ragged_args *batch,
                        const batch_row *row, char *report) {
+  const int adds = c->args.q.shape[3] >= AP_ATTENTION_RUNS_ADDING_COLUMNS;
   const int most = c->splits * c->count / 2, runs = c->splits == 2 && most > 2 ? 2 : most;
   const int least = row->split_blocks > 0 ? row->split_blocks : 1;
+  const attnpress_fwd_args *fwd = &batch->fwd;
+  const int blocks = fwd->row_blocks * (fwd->heads_q / fwd->heads_per_tile) * runs;
+  uint64_t *counts = add_memory(c, SPLITS, (size_t)blocks * sizeof *counts);
+  for (int i = 0; i < blocks && adds; ++i) /* as they were, none, and nearly one */
+    counts[i] = i % 3 == 0   ? UINT64_MAX
+                : i % 3 == 1 ? 0
+                             : ATTNPRESS_RUNS_COUNT - (UINT64_C(1) << 12) + 1;
   const attnpress_fwd_runs_args args = {
       .batch = *batch,
-      .cuts = add_array(c, SPLITS, 2 * runs),
+      .cuts = adds ? NULL : (int32_t *)counts,
+      .counts = adds ? counts : NULL,
       .runs = runs,
       .sequence_cost = 1 + row->split_blocks % 2,
       .least_cost = least,
       .least_blocks = least,
   };
-  const attnpress_fwd_args *fwd = &batch->fwd;
   give_all(c, c->splits, ATTENDS);
-  give_written(c, "cuts", SPLITS, 1);
-  const unsigned blocks = (unsigned)(fwd->row_blocks * (fwd->heads_q / fwd->heads_per_tile) * runs);
-  if (blocks == 0 || launch(c->kernel, blocks, &args, call_runs, c, report) != 0)
+  give_written(c, adds ? "counts" : "cuts", SPLITS, 1);
+  if (blocks == 0 || launch(c->kernel, (unsigned)blocks, &args, call_runs, c, report) != 0)
     return blocks == 0 ? 0 : -1;
-  return launch_combine(&others->combine, c, fwd, &batch->ragged, NULL, &args, report);
+  if (!adds)
+    return launch_combine(&others->combine, c, fwd, &batch->ragged, NULL, &args, report);
+  for (int i = 0; i < blocks; ++i)
+    if (counts[i] >> 12 == ATTNPRESS_RUNS_COUNT >> 12) {
+      snprintf(report, EMULATED_REPORT_BYTES, "count %d is left", i);
+      return -1;
+    }
+  return 0;
 }
 
 static int launch_all(const companions *others, call *c, const batch_row *row, char *report) {
@@ -1449,6 +1463,40 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
   }
 }
 
+/* Runs that end one sequence and begin another, or lie in one; more sequences than a warp has lanes. */
+static void run_long_runs(const kernel *k, const companions *others, const score_shape *scores,
+                          verdict *v) {
+  enum { MANY = 38 };
+  const int block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
+  const int long_keys[] = {5 * block_n - 3, 3 * block_n, 10 * block_n - 2, 0, 4 * block_n};
+  int queries[MANY], keys[MANY];
+  static const struct {
+    int many, splits, split_blocks;
+  } calls[] = {{0, 3, 0}, {0, 3, 2}, {0, 6, 0}, {0, 4, 2}, {0, 5, 3}, {1, 3, 1}};
+  for (int i = 0; i < COUNT(calls) && v->passed; ++i) {
+    const int many = calls[i].many, count = many ? MANY : COUNT(long_keys);
+    for (int b = 0; b < count; ++b) {
+      queries[b] = 1;
+      keys[b] = many ? 2 + b * b % 50 : long_keys[b] + 2;
+    }
+    const batch_row row = {.count = count,
+                           .queries_packed = -1,
+                           .keys = paged ? KEYS_PAGED_USED : KEYS_CACHED,
+                           .page_size = 16,
+                           .heads_kv = 3,
+                           .group = 4,
+                           .packed = may_pack(k, 4),
+                           .splits = calls[i].splits,
+                           .split_blocks = calls[i].split_blocks,
+                           .appended = 2,
+                           .contents = READY_NONE,
+                           .no_tickets = 1};
+    *v = (verdict){.passed = 1};
+    run_batch(k, others, &row, queries, keys, NULL, NULL, scores, 11, v);
+  }
+}
+
 int run_ragged_shapes(const kernel *k, const companions *others, const score_shape *scores,
                       FILE *out, int *shapes) {
   static verdict v;
@@ -1489,6 +1537,8 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
       run_many(k, others, &scores[i], &v);
     if (v.passed && i == 0)
       run_key_counts(k, others, &scores[i], &v);
+    if (v.passed && k->variant.axis[AP_ATTENTION_RUNS] && i == 0)
+      run_long_runs(k, others, &scores[i], &v);
     if (!v.passed) {
       print_failure(out, k, i, &v);
       return 1;

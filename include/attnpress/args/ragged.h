@@ -59,17 +59,22 @@ typedef struct attnpress_fwd_runs_args {
                                       rows: the first of a sequence of several parts is at (1, its
                                       run), the others are at (0, theirs) */
   int32_t *cuts; /* (runs, 2): the sequence that begins in a run and goes on in others, and the last
-                    of these; -1: there is none */
+                    of these; -1: there is none. Of kernels whose parts the combine kernel adds up */
+  uint64_t *counts; /* (runs, tile heads, row blocks), of the others: parts that are there of the
+                       sequence that begins in a run; anything before, and no count afterwards */
   int32_t runs;
   int32_t sequence_cost; /* in key blocks, beside its own; at least 1 */
   int32_t least_cost;    /* of a run: where that is not there, runs are fewer */
   int32_t least_blocks;  /* of a part */
 } attnpress_fwd_runs_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_runs_args) == 544,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_runs_args) == 552,
                         "layout of attnpress_fwd_runs_args");
 
 enum { ATTNPRESS_RUNS_SEQUENCES_MAX = 1024 };
+
+/* A count of parts is this and their number; what other kernels leave in a workspace is no count. */
+#define ATTNPRESS_RUNS_COUNT 0x93d1a6c47be5f000ull
 
 typedef struct attnpress_fwd_combine_ragged_args {
   attnpress_fwd_combine_args combine;

@@ -1,4 +1,4 @@
-// Leaf header: counts in global memory that are gone up by one, and what they were before. One PTX
+// Leaf header: counts in global memory that many threads change, and what they were before. One PTX
 // instruction a function. Who comes first is not defined.
 #pragma once
 
@@ -24,4 +24,24 @@ __device__ __forceinline__ uint32_t load_acquire(const uint32_t *global) {
   uint32_t count;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(global) : "memory");
   return count;
+}
+
+// ld.relaxed.gpu.global.u32: what is there now, which others may be changing. It does not come to the
+// L1 cache, where it would be found later.
+__device__ __forceinline__ uint32_t load_relaxed(const uint32_t *global) {
+  uint32_t now;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(global) : "memory");
+  return now;
+}
+
+// atom.acq_rel.gpu.global.cas.b64: what was there; `desired` takes its place where that is `expected`.
+// This thread then sees what those had done to memory who changed it before, and so on.
+__device__ __forceinline__ uint64_t compare_and_swap(uint64_t *global, uint64_t expected,
+                                                     uint64_t desired) {
+  uint64_t before;
+  asm volatile("atom.acq_rel.gpu.global.cas.b64 %0, [%1], %2, %3;"
+               : "=l"(before)
+               : "l"(global), "l"(expected), "l"(desired)
+               : "memory");
+  return before;
 }

@@ -47,6 +47,8 @@ void emulated_red_add(float *global, float x);
 uint32_t emulated_atomic_increment(uint32_t *global, uint32_t most);
 void emulated_release_increment(uint32_t *global, uint32_t most);
 uint32_t emulated_load_acquire(const uint32_t *global);
+uint32_t emulated_guess(uint32_t value);
+uint64_t emulated_compare_and_swap(uint64_t *global, uint64_t expected, uint64_t desired);
 
 void emulated_mbarrier_init(uint32_t barrier, int count);
 void emulated_fence_mbarrier_init(void);
