@@ -1649,7 +1649,8 @@ static void test_splits_of_sequences(void **state) {
                      2 * h200.sm_count / 8); /* of all sequences: two thread blocks an SM */
     assert_int_equal(plan.grid, plan.runs * 8);
     assert_int_equal(plan.variant.axis[AP_ATTENTION_RUNS], 1);
-    assert_true(plan.cuts_offset_bytes + 2 * (size_t)plan.runs * 4 <= plan.workspace_bytes);
+    assert_int_equal(ap_needs_combine(&plan), 0);
+    assert_true(plan.cuts_offset_bytes + (size_t)plan.grid * 8 <= plan.workspace_bytes);
     problem.batch = 16;
     assert_ok(ap_choose(&problem, &h200, &plan));
     const int keys = plan.key_blocks_per_split * plan.tile.field[AP_ATTENTION_TILE_BLOCK_N];
@@ -1678,6 +1679,15 @@ static void test_splits_of_sequences(void **state) {
     problem.heads_q = 32;
     problem.batch = 64;
   }
+  problem = make_problem(256, 64, 8, 1, 4096, 64); /* so many row blocks at head dim 64 */
+  problem.hdim_v = 64;
+  problem.sequences = AP_ATTENTION_SEQUENCES_PAGED;
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_true(plan.runs > 0);
+  assert_int_equal(ap_needs_combine(&plan), 1);
+  problem.sequences = AP_ATTENTION_SEQUENCES_RAGGED;
+  assert_ok(ap_choose(&problem, &h200, &plan));
+  assert_int_equal(plan.runs, 0);
 }
 
 /** A split of many wide sequences has twice as much to read, as its part is as wide; but not where its

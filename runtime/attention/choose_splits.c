@@ -32,7 +32,8 @@ enum {
    * blocks as SEQUENCE_WAVES_WHOLE says are better off with them, too. */
   RUNS_KEY_BLOCKS_MIN = 8,
   RUNS_WIDE_COLUMNS = 256,
-  RUNS_UNEVEN_COLUMNS = 128, /* likewise where the bound is of so many key blocks */
+  RUNS_UNEVEN_COLUMNS = 128,      /* likewise where the bound is of so many key blocks */
+  RUNS_UNEVEN_PAGED_COLUMNS = 64, /* of keys in pages */
   RUNS_UNEVEN_KEY_BLOCKS = 24,
   RUNS_ROUNDS_MAX = 8, /* of all slots */
   /* Of batch-invariant calls: keys of a split, and, of few rows, thread blocks as SPLIT_WAVES_MAX. */
@@ -767,8 +768,11 @@ attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, ap_plan 
 static int pays_in_runs(const ap_problem *problem, const ap_device *device, const ap_plan *plan) {
   const int64_t tiles = (int64_t)problem->batch * (problem->heads_q / plan->heads_per_tile);
   const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
+  const int32_t uneven = problem->sequences == AP_ATTENTION_SEQUENCES_PAGED
+                             ? RUNS_UNEVEN_PAGED_COLUMNS
+                             : RUNS_UNEVEN_COLUMNS;
   const int wide = problem->hdim_v >= RUNS_WIDE_COLUMNS ||
-                   (problem->hdim_v >= RUNS_UNEVEN_COLUMNS && key_blocks >= RUNS_UNEVEN_KEY_BLOCKS);
+                   (problem->hdim_v >= uneven && key_blocks >= RUNS_UNEVEN_KEY_BLOCKS);
   const int64_t most = wide ? INT64_MAX : SEQUENCE_WAVES_WHOLE * (int64_t)device->sm_count;
   return problem->num_splits == 0 && tiles < most && ap_may_have_runs(&plan->variant) &&
          ap_count_row_blocks(problem, &plan->tile, plan->heads_per_tile) == 1 &&
