@@ -4,6 +4,8 @@
 
 #include "attnpress/args/append.h"
 #include "attnpress/device/pipeline.cuh"
+#include "attnpress/device/ptx_atom.cuh"
+#include "attnpress/device/ptx_prefetch.cuh"
 
 // A token, and its place among the tensors of new rows.
 struct AppendToken {
@@ -115,4 +117,42 @@ __device__ __forceinline__ AppendPlace append_place(AppendToken token, int which
   const bool exists = entry >= 0 && entry < args->entries && row >= 0 && row < args->entry_rows;
   const AppendPlace place = {exists, (int)entry, (int)row};
   return place;
+}
+
+// What stands in memory for a row whose place is known by its sequence's length alone, by a guess of
+// that: rows of cos and sin, or the entry of its page in the table; nullptr where there is none.
+struct AppendHints {
+  const unsigned char *first, *second;
+};
+
+// `size`: bytes of an element of cos and sin.
+__device__ __forceinline__ AppendHints guess_hints(int number, int which, int size,
+                                                   const attnpress_append_write_args *args) {
+  AppendHints hints = {nullptr, nullptr};
+  if (args->cu_seqlens != nullptr || args->seqused == nullptr)
+    return hints;
+  const AppendToken token = append_token(number, args);
+  const int used = (int)load_relaxed((const uint32_t *)args->seqused + token.sequence);
+  const int64_t row = (int64_t)used + token.index;
+  if (which == ATTNPRESS_APPEND_Q) {
+    if (row >= 0 && row < args->num_positions) {
+      const int64_t offset = row * args->rotary_stride * size;
+      hints = {(const unsigned char *)args->cos + offset,
+               (const unsigned char *)args->sin + offset};
+    }
+  } else if (args->page_table != nullptr && args->page_indptr == nullptr) {
+    const int64_t page = row < 0 ? -1 : entry_of(row, args->entry_rows);
+    const int32_t *table = which == ATTNPRESS_APPEND_V ? args->page_table_v : args->page_table;
+    if (page >= 0 && page < args->pages)
+      hints.first =
+          (const unsigned char *)(table + token.sequence * args->page_table_stride + page);
+  }
+  return hints;
+}
+
+__device__ __forceinline__ void follow_hints(AppendHints hints) {
+  if (hints.first != nullptr)
+    prefetch_l2(hints.first);
+  if (hints.second != nullptr)
+    prefetch_l2(hints.second);
 }
