@@ -75,7 +75,8 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
   /* Of runs few rows have parts, and those have few where runs are. */
   const int few_parts = plan->runs > 0 && plan->runs <= RUNS_GROUP_MAX;
   plan->combine_block_rows =
-      few_parts
+      ap_schedules_splits(plan) ? plan->combine_tile.threads / 32 /* a warp each */
+      : few_parts
           ? plan->combine_tile.threads / (plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_N] / 4)
           : ap_choose_combine_rows(problem, split_rows, device, &plan->combine_tile,
                                    plan->num_splits);

@@ -87,6 +87,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
                                                       .tile = how->schedule_tile,
                                                       .target = how->schedule_target,
                                                       .grid = ap_schedule_parts(problem->batch),
+                                                      .overlaps = how->overlaps,
                                                       .num_splits = 1};
   const int clears = how->ready && how->tickets; /* else the schedule kernel does */
   launches->launch[launches->count++] = (ap_launch){.variant = how->variant,

@@ -32,6 +32,8 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   field[AP_ATTENTION_TILE_BLOCK_M] = source_constant(source, "BLOCK_M");
   field[AP_ATTENTION_TILE_BLOCK_N] = source_constant(source, "BLOCK_N");
   tile->smem_bytes = source_constant(source, "SMEM_BYTES");
+  if (variant->axis[AP_ATTENTION_SHARED])
+    field[AP_ATTENTION_TILE_STAGES] = source_constant(source, "BLOCKS");
   if (variant->axis[AP_ATTENTION_ARCH] == 90) { /* a consumer for each 64 rows, or some of keys or
                                                   columns, and the producer */
     const int backward = variant->axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD ||

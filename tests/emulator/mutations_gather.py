@@ -72,8 +72,8 @@ MUTATIONS = [
     Mutation(
         "gather: entries of the key block before",
         PRODUCER,
-        "place_of_key(&unit->pages, ragged, n * BLOCK_N + key).page;",
-        "place_of_key(&unit->pages, ragged, (n + 1) * BLOCK_N + key).page;",
+        "place_of_key(pages, ragged, n * BLOCK_N + key).page;",
+        "place_of_key(pages, ragged, (n + 1) * BLOCK_N + key).page;",
     ),
     Mutation("gather: no swizzle", GATHER_KEYS, "(chunk ^ row) * 16;", "chunk * 16;"),
     Mutation(
@@ -122,5 +122,23 @@ MUTATIONS = [
         "        load_q(args, shared, q_turn, unit);\n",
         "        load_q(args, shared, q_turn & ~1u, unit);\n",
         place=2,
+    ),
+    Mutation(
+        "gather: entries of a whole split where it is not",
+        PRODUCER,
+        "guessed > 0 && unit->seqlen_k < guessed * BLOCK_N",
+        "false",
+    ),
+    Mutation(
+        "gather: others are asked for while the first are under way",
+        PRODUCER,
+        "      cp_async_commit();\n      cp_async_wait(0);\n",
+        "",
+    ),
+    Mutation(
+        "gather: entries beside the length of the key block before",
+        PRODUCER,
+        "ask_entries(ragged, &pages, end - 1 - place, place);",
+        "ask_entries(ragged, &pages, max(end - 2 - place, 0), place);",
     ),
 ]

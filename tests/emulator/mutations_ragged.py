@@ -148,13 +148,13 @@ MUTATIONS = [
     Mutation(
         "ragged: the sum goes to the first sequence",
         COMBINE,
-        "(rows.begin + position) * args->out_row_stride",
-        "position * args->out_row_stride",
+        "(rows.begin + place.position) * args->out_row_stride",
+        "place.position * args->out_row_stride",
     ),
     Mutation(
         "ragged: the sum's lse goes to the first sequence",
         COMBINE,
-        "lse_of_sequence(ragged, rows, batch, args->lse_batch_stride) +",
+        "lse_of_sequence(ragged, rows, place.batch, args->lse_batch_stride) +",
         "0 +",
     ),
     Mutation(
@@ -307,7 +307,7 @@ MUTATIONS = [
     Mutation(
         "combine of sequences: the first group's row for all",
         COMBINE,
-        "first_row + (together ? 0 : threadIdx.x / GROUP_THREADS);\n  if",
+        "first_row + (together ? 0 : threadIdx.x / (weighs ? 32 : GROUP_THREADS));\n  if",
         "first_row;\n  if",
     ),
     Mutation(
@@ -380,8 +380,8 @@ MUTATIONS = [
     Mutation(
         "fixed splits: the combine kernel leaves the last out",
         COMBINE,
-        "min(num_splits - begin, ORDERED);",
-        "min(num_splits - begin, ORDERED) - 1;",
+        "if (first + i < num_splits) {",
+        "if (first + i < num_splits - 1) {",
     ),
     Mutation(
         "fixed splits: the combine kernel adds parts of no split",
@@ -394,12 +394,12 @@ MUTATIONS = [
         "fixed splits: the combine kernel weighs a part by the greatest of all",
         COMBINE,
         "{__shfl_sync(0xffffffff, greatest, max(lane - 1, 0)), 0.0f};",
-        "{last, 0.0f};",
+        "{__shfl_sync(0xffffffff, greatest, 31), 0.0f};",
     ),
     Mutation(
         "fixed splits: the combine kernel's first part has one before it",
         COMBINE,
-        "  if (lane == 0)\n    before.max = sum->weighted.max;\n",
+        "      if (lane == 0)\n        before.max = sum.max;\n",
         "",
     ),
     Mutation(

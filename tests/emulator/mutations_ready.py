@@ -151,8 +151,8 @@ MUTATIONS = [
     Mutation(
         "ready: without tickets a thread block takes its first unit again",
         PRODUCER,
-        "    int next = number;\n    while",
-        "    int next = blockIdx.x;\n    while",
+        "    int next = number;\n//% if cut_last",
+        "    int next = blockIdx.x;\n//% if cut_last",
     ),
     Mutation(
         "ready: the sum of the lanes lacks one distance",
@@ -169,13 +169,13 @@ MUTATIONS = [
     Mutation(
         "ready: splits of a sequence are not counted",
         UNITS,
-        "return blocks * args->tile_heads.value * *splits;",
+        "return blocks * args->tile_heads.value * splits->all;",
         "return blocks * args->tile_heads.value;",
     ),
     Mutation(
         "ready: the combine kernel is not told of the splits",
         PRODUCER,
-        "        ragged->sequence_splits[sequence] = splits;",
+        "        ragged->sequence_splits[sequence] = splits.all;",
         "        ;",
     ),
     Mutation(
@@ -237,5 +237,29 @@ MUTATIONS = [
         SCHEDULE,
         "    args.ready[0] = args.batch;",
         "    args.ready[0] = 0;",
+    ),
+    Mutation(
+        "ready: splits that are cut short begin at the first",
+        PRODUCER,
+        "passed = cut ? whole : 0;",
+        "passed = 0;",
+    ),
+    Mutation(
+        "ready: splits that are cut short come twice",
+        PRODUCER,
+        "cut ? units_there - whole : whole;",
+        "units_there - (cut ? whole : 0);",
+    ),
+    Mutation(
+        "ready: a thread block goes back in each round",
+        PRODUCER,
+        "(round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x)",
+        "(round == 0 ? blockIdx.x : gridDim.x - 1 - round % 2 * blockIdx.x)",
+    ),
+    Mutation(
+        "ready: the order of splits that are cut short names some twice",
+        PRODUCER,
+        "before += other > number || (other == number && i < lane);",
+        "before += other > number;",
     ),
 ]

@@ -624,7 +624,7 @@ MUTATIONS = [
     # ---- Sinks ----
     Mutation("sink counted twice", EPILOGUE, "+ exp2_approx(sink", "+ 2.0f * exp2_approx(sink"),
     Mutation("sink counted in each split", EPILOGUE, "!split && args->sinks", "args->sinks"),
-    Mutation("sink not counted where split", COMBINE, "args->sinks != nullptr", "false"),
+    Mutation("sink not counted where split", COMBINE, "args->sinks == nullptr", "true"),
     Mutation("sink of the first head", EPILOGUE, "min(head, heads - 1) * stride", "0"),
     Mutation(
         "sinks without their stride",

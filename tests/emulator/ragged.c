@@ -899,7 +899,8 @@ static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_ar
               .seqlen_q = fwd->seqlen_q,
               .num_splits = runs != NULL ? runs->runs : fwd->num_splits,
               .sinks_dtype = fwd->score.sinks_dtype,
-              .block_rows = c->fixed_blocks == 0 && c->splits % 2 == 0
+              .block_rows = sequence_splits != NULL ? combine->tile.threads / 32
+                            : c->fixed_blocks == 0 && c->splits % 2 == 0
                                 ? combine->tile.threads / (block_n / 4)
                                 : 1,
           },
@@ -1437,7 +1438,9 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
                {1, 2, {3 * block_n}},
                {1, 1, {5}},
                {3, 2, {block_n, 7, 2 * block_n + 9}},
-               {1, 1, {11 * block_n + 5}}}; /* more units of a thread block than places for them */
+               {1, 1, {11 * block_n + 5}}, /* more units of a thread block than places for them */
+               {1, 3, {2 * block_n}},
+               {1, 1, {2 * block_n + 9}}};
   for (int i = 0; i < COUNT(calls); ++i) {
     const int queries[3] = {calls[i].queries, calls[i].queries, calls[i].queries};
     int keys[3];
