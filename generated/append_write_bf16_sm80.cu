@@ -82,10 +82,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const bool paired = part < pairs;
   const int column = paired ? part * ELEMENTS : 2 * half + (part - pairs) * ELEMENTS;
 
-  // All memory is touched after what ran before has ended; what comes next, attention over the cache,
-  // may begin to wait too.
+  // A length that what ran before may yet write says where to look, so that nobody waits for memory
+  // twice: by hints alone, given again when all else in the caches may have driven that out.
+  AppendHints hints = {nullptr, nullptr};
+  if (working && head == 0 && part == 0) {
+    hints = guess_hints(number, which, args.rotary_fp32 ? 4 : 2, &args);
+    follow_hints(hints);
+  }
+  // What comes next, attention over the cache, may begin to wait too.
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
+  follow_hints(hints);
   if (!working)
     return;
   const AppendToken token = append_token(number, &args);

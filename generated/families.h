@@ -166,7 +166,7 @@ enum { /* limits */
 
 /* ---- layernorm ---- */
 
-/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct]_cols<32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs]_cols<32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
 enum { /* axes */
   AP_LAYERNORM_PASS = 0,
   AP_LAYERNORM_NORM = 1,
@@ -195,6 +195,8 @@ enum { /* rows */
   AP_LAYERNORM_ROWS_BULK = 3,
   AP_LAYERNORM_ROWS_CUT = 4,
   AP_LAYERNORM_ROWS_DIRECT = 5,
+  AP_LAYERNORM_ROWS_WIDE = 6,
+  AP_LAYERNORM_ROWS_PAIRS = 7,
 };
 enum { /* cols */
   AP_LAYERNORM_COLS_MIN = 32,
@@ -232,7 +234,7 @@ enum { /* fields of a tile */
 };
 enum { /* limits */
   AP_LAYERNORM_HELD_COLS_MAX = 65536,
-  AP_LAYERNORM_BWD_COLS_MAX = 65536,
+  AP_LAYERNORM_BWD_COLS_MAX = 131072,
 };
 
 /* ---- dropout ---- */

@@ -7,6 +7,7 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_dq_sm90(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in);
+void ap_render_flash_bwd_few_sm90(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_sinks(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in);
@@ -68,66 +69,74 @@ static const ap_set where_42[] = {{0, 0, 0, 1, values_41, 2}};
 static const ap_set where_43[] = {{20, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
 static const ap_set where_44[] = {{16, 0, 0, 1, values_12, 1}};
 static const int32_t values_45[] = {64, 128};
-static const ap_set where_46[] = {{17, 0, 0, 1, values_12, 1}};
-static const int32_t values_47[] = {86};
-static const ap_set where_48[] = {{17, 0, 0, 1, values_12, 1}, {20, 0, 0, 1, values_47, 1}};
-static const ap_set where_49[] = {{18, 0, 0, 1, values_12, 1}};
-static const int32_t values_50[] = {64, 128, 256};
-static const ap_set where_51[] = {{19, 0, 0, 1, values_12, 1}};
-static const int32_t values_52[] = {64};
-static const ap_set where_53[] = {{19, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_52, 1}};
-static const ap_set where_54[] = {{19, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
-static const ap_set where_55[] = {{19, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
-static const ap_set where_56[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
-static const ap_set where_57[] = {{20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_58[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
-static const int32_t values_59[] = {0, 2, 3};
-static const ap_set where_60[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
-static const ap_set where_61[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
-static const ap_set where_62[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
-static const int32_t pairs_63[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_64[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
-static const ap_tile_part parts_65[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_66[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_67[] = {6};
-static const ap_set where_68[] = {{0, 0, 0, 1, values_67, 1}};
-static const int32_t values_69[] = {5};
-static const ap_set where_70[] = {{0, 0, 0, 1, values_69, 1}};
-static const int32_t values_71[] = {4};
-static const ap_set where_72[] = {{0, 0, 0, 1, values_71, 1}, {20, 0, 0, 1, values_22, 1}};
-static const ap_set where_73[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}};
-static const ap_set where_74[] = {{0, 0, 0, 1, values_33, 3}, {20, 0, 0, 1, values_28, 2}};
-static const ap_set where_75[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_76[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_11, 1}};
-static const ap_set where_77[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_14, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_78[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
-static const ap_set where_79[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
-static const ap_set where_80[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}};
-static const ap_set where_81[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_82[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_83[] = {{0, 0, 0, 1, values_82, 7}};
-static const int32_t values_84[] = {1, 2, 3};
-static const ap_set where_85[] = {{8, 0, 0, 1, values_84, 3}, {13, 0, 0, 1, values_4, 2}};
-static const int32_t values_86[] = {3};
-static const ap_set where_87[] = {{8, 0, 0, 1, values_86, 1}};
-static const ap_set where_88[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_89[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_90[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_91[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_92[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_93[] = {{13, 0, 0, 1, values_17, 1}};
-static const int32_t values_94[] = {128};
-static const ap_set where_95[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_94, 1}, {3, 72, 120, 8, 0, 0}};
-static const ap_set where_96[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_94, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
-static const ap_set where_97[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
-static const ap_set where_98[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
-static const ap_set where_99[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}};
-static const ap_set where_100[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_101[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_94, 1}, {3, 8, 120, 8, 0, 0}};
-static const ap_set where_102[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_94, 1}};
-static const ap_set where_103[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_104[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
-static const ap_set where_105[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
+static const int32_t values_46[] = {0, 2};
+static const ap_set where_47[] = {{17, 0, 0, 1, values_12, 1}};
+static const ap_set where_48[] = {{0, 0, 0, 1, values_11, 1}, {17, 0, 0, 1, values_12, 1}};
+static const ap_set where_49[] = {{0, 0, 0, 1, values_17, 1}, {17, 0, 0, 1, values_12, 1}};
+static const int32_t values_50[] = {86};
+static const ap_set where_51[] = {{17, 0, 0, 1, values_12, 1}, {20, 0, 0, 1, values_50, 1}};
+static const ap_set where_52[] = {{18, 0, 0, 1, values_12, 1}};
+static const ap_set where_53[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_12, 1}};
+static const int32_t values_54[] = {64, 128, 256};
+static const ap_set where_55[] = {{0, 0, 0, 1, values_17, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_56[] = {{19, 0, 0, 1, values_12, 1}};
+static const ap_set where_57[] = {{0, 0, 0, 1, values_17, 1}, {19, 0, 0, 1, values_12, 1}};
+static const ap_set where_58[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_12, 1}};
+static const int32_t values_59[] = {64};
+static const ap_set where_60[] = {{19, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_59, 1}};
+static const ap_set where_61[] = {{19, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
+static const ap_set where_62[] = {{19, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
+static const ap_set where_63[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
+static const ap_set where_64[] = {{20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_65[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
+static const int32_t values_66[] = {0, 2, 3};
+static const ap_set where_67[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
+static const ap_set where_68[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
+static const ap_set where_69[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
+static const int32_t pairs_70[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_71[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
+static const ap_tile_part parts_72[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_73[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_74[] = {6};
+static const ap_set where_75[] = {{0, 0, 0, 1, values_74, 1}};
+static const int32_t values_76[] = {5};
+static const ap_set where_77[] = {{0, 0, 0, 1, values_76, 1}};
+static const int32_t values_78[] = {4};
+static const ap_set where_79[] = {{0, 0, 0, 1, values_78, 1}, {20, 0, 0, 1, values_22, 1}};
+static const ap_set where_80[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}, {17, 0, 0, 1, values_11, 1}};
+static const ap_set where_81[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_22, 1}, {17, 0, 0, 1, values_12, 1}};
+static const ap_set where_82[] = {{0, 0, 0, 1, values_33, 3}, {20, 0, 0, 1, values_28, 2}};
+static const ap_set where_83[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_84[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_11, 1}};
+static const ap_set where_85[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_14, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_86[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
+static const ap_set where_87[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
+static const ap_set where_88[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}};
+static const ap_set where_89[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_90[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_91[] = {{0, 0, 0, 1, values_90, 7}};
+static const int32_t values_92[] = {1, 2, 3};
+static const ap_set where_93[] = {{8, 0, 0, 1, values_92, 3}, {13, 0, 0, 1, values_4, 2}};
+static const int32_t values_94[] = {3};
+static const ap_set where_95[] = {{8, 0, 0, 1, values_94, 1}};
+static const ap_set where_96[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_97[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_98[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_99[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_100[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_101[] = {{13, 0, 0, 1, values_17, 1}};
+static const int32_t values_102[] = {128};
+static const ap_set where_103[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_102, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_104[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_102, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
+static const ap_set where_105[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_106[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_107[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}};
+static const ap_set where_108[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_109[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_102, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_110[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_102, 1}};
+static const ap_set where_111[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_112[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_113[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -274,65 +283,102 @@ static const ap_rule rules[] = {
     {where_44, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_36, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_36, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_46, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_46, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_46, 1, {20, 0, 0, 1, values_28, 2}, -1, 0, 0},
-    {where_46, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_46, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_46, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_48, 2, {2, 8, 192, 8, 0, 0}, -1, 0, 0},
-    {where_48, 2, {3, 8, 192, 8, 0, 0}, -1, 0, 0},
-    {where_49, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_49, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_49, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_49, 1, {2, 0, 0, 1, values_50, 3}, -1, 0, 0},
-    {where_49, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_49, 1, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_49, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 1, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 1, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
-    {where_51, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_51, 1, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_51, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_51, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 1, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_47, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_48, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_48, 2, {20, 0, 0, 1, values_28, 2}, -1, 0, 0},
+    {where_48, 2, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_48, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_48, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_49, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
+    {where_49, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_49, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_49, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_49, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_49, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_51, 2, {2, 8, 192, 8, 0, 0}, -1, 0, 0},
+    {where_51, 2, {3, 8, 192, 8, 0, 0}, -1, 0, 0},
+    {where_52, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_53, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_53, 2, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_53, 2, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_53, 2, {2, 0, 0, 1, values_54, 3}, -1, 0, 0},
+    {where_53, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_53, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_53, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_53, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_54, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_54, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_54, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_53, 2, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_55, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
+    {where_55, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_55, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_55, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_55, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_55, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_55, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_55, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_55, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_55, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_55, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_56, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
-    {where_57, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_58, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_58, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {0, 0, 0, 1, values_59, 3}, -1, 0, 0},
-    {where_61, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_61, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_62, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_62, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_62, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_62, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_63, 6},
+    {where_56, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_57, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
+    {where_57, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_57, 2, {4, 0, 0, 1, values_17, 1}, -1, 0, 0},
+    {where_57, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_57, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_57, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 2, {17, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 2, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 2, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
+    {where_58, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_58, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_58, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_58, 2, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_60, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_60, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_61, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_61, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_61, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_62, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_62, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_63, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
+    {where_64, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_65, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_65, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_67, 2, {0, 0, 0, 1, values_66, 3}, -1, 0, 0},
+    {where_68, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_68, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_69, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_69, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_69, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_69, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_70, 6},
 };
 static const char *const fields[] = {
     "block_m",
@@ -355,37 +401,37 @@ static const char *const fields[] = {
     "v_in_regs",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_64, 7},
-    {13, 0, parts_65, 12},
-    {-1, 0, parts_66, 11},
+    {11, 1, parts_71, 7},
+    {13, 0, parts_72, 12},
+    {-1, 0, parts_73, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_85, 2, 6},
-    {where_87, 1, 5},
+    {where_93, 2, 6},
+    {where_95, 1, 5},
     {where_27, 1, 5},
-    {where_88, 2, 4},
-    {where_89, 1, 3},
-    {where_90, 1, 2},
+    {where_96, 2, 4},
+    {where_97, 1, 3},
+    {where_98, 1, 2},
     {where_24, 1, 2},
     {where_25, 1, 2},
-    {where_91, 1, 1},
-    {where_92, 1, 1},
-    {where_93, 1, 1},
+    {where_99, 1, 1},
+    {where_100, 1, 1},
+    {where_101, 1, 1},
 };
 static const ap_stand_in stand_ins[] = {
-    {where_95, 5, 2, 3, 136, 136},
-    {where_96, 9, 2, 3, 64, 128},
-    {where_97, 5, 2, 3, 168, 168},
-    {where_98, 5, 2, 3, 264, 264},
-    {where_99, 2, 2, 3, 0, 0},
-    {where_100, 3, 2, 3, 0, 0},
-    {where_101, 5, 2, 3, 136, 136},
-    {where_102, 5, 2, 3, 136, 136},
-    {where_103, 4, 2, 3, 0, 0},
-    {where_58, 3, 2, 3, 0, 0},
-    {where_104, 3, 2, 3, 240, 240},
-    {where_105, 3, 2, 3, 240, 240},
-    {where_74, 2, 2, 3, 0, 0},
+    {where_103, 5, 2, 3, 136, 136},
+    {where_104, 9, 2, 3, 64, 128},
+    {where_105, 5, 2, 3, 168, 168},
+    {where_106, 5, 2, 3, 264, 264},
+    {where_107, 2, 2, 3, 0, 0},
+    {where_108, 3, 2, 3, 0, 0},
+    {where_109, 5, 2, 3, 136, 136},
+    {where_110, 5, 2, 3, 136, 136},
+    {where_111, 4, 2, 3, 0, 0},
+    {where_65, 3, 2, 3, 0, 0},
+    {where_112, 3, 2, 3, 240, 240},
+    {where_113, 3, 2, 3, 240, 240},
+    {where_82, 2, 2, 3, 0, 0},
     {where_38, 1, 2, 3, 0, 0},
 };
 static const ap_snippet_rule snippets[] = {
@@ -396,35 +442,36 @@ static const ap_snippet_rule snippets[] = {
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_68, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_convert.cu.j2", where_75, 1, ap_render_flash_bwd_convert},
     {"attention/flash_bwd_dbias.cu.j2", where_38, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_70, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_72, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_73, 3, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_delta.cu.j2", where_77, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_79, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_80, 4, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_few_sm90.cu.j2", where_81, 3, ap_render_flash_bwd_few_sm90},
     {"attention/flash_bwd_sinks.cu.j2", where_32, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_74, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_75, 3, ap_render_flash_bwd_sm90},
+    {"attention/flash_bwd_sm80.cu.j2", where_82, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_83, 3, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_76, 4, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_84, 4, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
-    {"attention/flash_fwd_runs_sm80.cu.j2", where_77, 3, ap_render_flash_fwd_runs_sm80},
+    {"attention/flash_fwd_runs_sm80.cu.j2", where_85, 3, ap_render_flash_fwd_runs_sm80},
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_shared_sm90.cu.j2", where_78, 3, ap_render_flash_fwd_shared_sm90},
-    {"attention/flash_fwd_sm80.cu.j2", where_79, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_80, 4, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_58, 3, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_shared_sm90.cu.j2", where_86, 3, ap_render_flash_fwd_shared_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_87, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_88, 4, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_65, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_81, 1, 9, 80, 80, 80, "sm_80"},
-    {where_81, 1, 8, 86, 86, 86, "sm_86"},
-    {where_81, 1, 7, 87, 87, 80, "sm_80"},
-    {where_81, 1, 6, 88, 89, 86, "sm_86"},
-    {where_81, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_81, 1, 4, 90, 90, 80, "sm_90"},
-    {where_81, 1, 3, 100, 109, 80, "sm_100"},
-    {where_81, 1, 2, 110, 119, 80, "sm_110"},
-    {where_81, 1, 1, 120, 129, 86, "sm_120"},
+    {where_89, 1, 9, 80, 80, 80, "sm_80"},
+    {where_89, 1, 8, 86, 86, 86, "sm_86"},
+    {where_89, 1, 7, 87, 87, 80, "sm_80"},
+    {where_89, 1, 6, 88, 89, 86, "sm_86"},
+    {where_89, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_89, 1, 4, 90, 90, 80, "sm_90"},
+    {where_89, 1, 3, 100, 109, 80, "sm_100"},
+    {where_89, 1, 2, 110, 119, 80, "sm_110"},
+    {where_89, 1, 1, 120, 129, 86, "sm_120"},
     {where_34, 1, 9, 80, 80, 80, "sm_80"},
     {where_34, 1, 8, 86, 86, 86, "sm_86"},
     {where_34, 1, 7, 87, 87, 80, "sm_80"},
@@ -434,14 +481,14 @@ static const ap_route routes[] = {
     {where_34, 1, 3, 100, 109, 80, "sm_100"},
     {where_34, 1, 2, 110, 119, 80, "sm_110"},
     {where_34, 1, 1, 120, 129, 86, "sm_120"},
-    {where_83, 1, 8, 80, 80, 80, "sm_80"},
-    {where_83, 1, 7, 86, 86, 80, "sm_86"},
-    {where_83, 1, 6, 87, 87, 80, "sm_80"},
-    {where_83, 1, 5, 88, 89, 80, "sm_86"},
-    {where_83, 1, 4, 90, 90, 80, "sm_90"},
-    {where_83, 1, 3, 100, 109, 80, "sm_100"},
-    {where_83, 1, 2, 110, 119, 80, "sm_110"},
-    {where_83, 1, 1, 120, 129, 80, "sm_120"},
+    {where_91, 1, 8, 80, 80, 80, "sm_80"},
+    {where_91, 1, 7, 86, 86, 80, "sm_86"},
+    {where_91, 1, 6, 87, 87, 80, "sm_80"},
+    {where_91, 1, 5, 88, 89, 80, "sm_86"},
+    {where_91, 1, 4, 90, 90, 80, "sm_90"},
+    {where_91, 1, 3, 100, 109, 80, "sm_100"},
+    {where_91, 1, 2, 110, 119, 80, "sm_110"},
+    {where_91, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
@@ -452,9 +499,9 @@ const ap_family ap_family_attention = {
     0x400000000000,
     {0x40000000000, 0x20000000000, 0x80000000, 0x1000000, 0x2000000, 0x800000, 0x400000, 0x200000, 0x80000, 0x40000, 0x20000, 0x10000, 0x8000, 0x2000, 0x1000, 0x800, 0x400, 0x200, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3f8u, ~0x3f8u, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu},
-    rules, 157,
+    rules, 194,
     18, fields, forms, 3,
     tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
-    templates, 17, routes, 26,
+    templates, 18, routes, 26,
     snippets, 4,
 };

@@ -7,6 +7,7 @@
 // threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split.
 // Where rows are many and splits few, it computes GROUPS rows, and each group adds up all splits of
 // one (args.block_rows).
+// Splits at fixed places of sm90's kernels a warp adds up, in their order.
 // A split past a sequence's keys has lse = -inf and no output.
 //
 // Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile m1n32w4x1s0k0v0 by
@@ -162,10 +163,9 @@ struct OrderedParts {
   float lse[ORDERED];
 };
 
-// The sum of a row's splits so far: of sm80's kernels by their lse, of sm90's by their weights.
+// The sum of a row's splits so far, by their lse.
 struct OrderedSum {
   float lse;
-  WeightedParts weighted;
   float4 out;
 };
 
@@ -186,56 +186,19 @@ __device__ __forceinline__ void add_by_lse(OrderedSum *sum, const OrderedParts *
   sum->out = out;
 }
 
-// The same by weights, by all lanes of a warp: each finds the factors of one part, which depend on
-// the greatest lse up to it.
-__device__ __forceinline__ void add_by_weights(OrderedSum *sum, const OrderedParts *parts,
-                                               int count) {
-  const int lane = threadIdx.x % 32, thread = threadIdx.x % GROUP_THREADS;
-  static_assert(ORDERED <= 32, "a part a lane");
-  const float lse = lane < count ? parts->lse[lane] : -INF;
-  // The greatest up to this lane's part.
-  float greatest = fmaxf(sum->weighted.max, multiply_add_once(lse, LOG2_E, 0.0f));
-#pragma unroll
-  for (int lanes = 1; lanes < 32; lanes *= 2)
-    greatest = fmaxf(greatest, __shfl_sync(0xffffffff, greatest, max(lane - lanes, 0)));
-  const float last = __shfl_sync(0xffffffff, greatest, 31);
-  WeightedParts before = {__shfl_sync(0xffffffff, greatest, max(lane - 1, 0)), 0.0f};
-  if (lane == 0)
-    before.max = sum->weighted.max;
-  const float2 own = weigh_part(&before, lse);
-  float weights = sum->weighted.weights;
-  float4 out = sum->out;
-#pragma unroll 4
-  for (int i = 0; i < count; ++i) {
-    const float4 next = parts->out[i][thread];
-    const float2 factors = {__shfl_sync(0xffffffff, own.x, i), __shfl_sync(0xffffffff, own.y, i)};
-    weights = multiply_add_once(factors.x, weights, factors.y);
-    out.x = add_weighted(factors, out.x, next.x);
-    out.y = add_weighted(factors, out.y, next.y);
-    out.z = add_weighted(factors, out.z, next.z);
-    out.w = add_weighted(factors, out.w, next.w);
-  }
-  sum->weighted = {last, weights};
-  sum->out = out;
-}
-
-// Adds up the splits of a row one after the other, whatever their number: as a thread block of the
-// split kernels does that computes them all. The first group does so, and gets the result; all
-// threads of the thread block take part. `splits`: where the number of the row's stands, of sm90's
-// kernels; parts of few rows, by their bound, are asked for beside it.
-__device__ __forceinline__ Sum add_in_order(const attnpress_fwd_combine_args *args,
-                                            const int32_t *splits, int row, int column,
-                                            OrderedParts *parts) {
+// Adds up the splits of a row one after the other, whatever their number: as a thread block of
+// sm80's split kernels does that computes them all. The first group does so, and gets the result;
+// all threads of the thread block take part.
+__device__ __forceinline__ Sum add_in_order(const attnpress_fwd_combine_args *args, int row,
+                                            int column, OrderedParts *parts) {
   const int group = threadIdx.x / GROUP_THREADS, thread = threadIdx.x % GROUP_THREADS;
-  OrderedSum sum = {-INF, {-INF, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}};
-  int num_splits = args->num_splits;
+  OrderedSum sum = {-INF, {0.0f, 0.0f, 0.0f, 0.0f}};
+  const int num_splits = args->num_splits;
   for (int begin = 0; begin < num_splits; begin += ORDERED) {
     Part part[ORDERED / GROUPS];
 #pragma unroll
     for (int i = 0; i < ORDERED / GROUPS; ++i)
       part[i] = take_split(args, row, begin + i * GROUPS + group, column);
-    if (splits != nullptr)
-      num_splits = *splits;
     // All threads arrive and wait: the parts before have been added up.
     __syncthreads();
 #pragma unroll
@@ -248,18 +211,11 @@ __device__ __forceinline__ Sum add_in_order(const attnpress_fwd_combine_args *ar
     }
     // All threads arrive and wait: hands over the parts.
     __syncthreads();
-    const int count = min(num_splits - begin, ORDERED);
-    if (splits != nullptr) {
-      if (threadIdx.x < 32)
-        add_by_weights(&sum, parts, count);
-    } else if (group == 0) {
-      add_by_lse(&sum, parts, count);
-    }
+    if (group == 0)
+      add_by_lse(&sum, parts, min(num_splits - begin, ORDERED));
   }
   float4 out = sum.out;
   out = {out.x + 0.0f, out.y + 0.0f, out.z + 0.0f, out.w + 0.0f}; // sums of groups have no -0
-  if (splits != nullptr)
-    return {sum.weighted.max, sum.weighted.weights, out};
   return {sum.lse * LOG2_E, sum.lse > -INF ? 1.0f : 0.0f, out};
 }
 
@@ -278,27 +234,59 @@ __device__ __forceinline__ RowPlace find_row(const attnpress_fwd_combine_args *a
   return place;
 }
 
-// Stores 4 columns of a row of a sequence whose queries are `rows`, and its lse with the first.
+// A row's sum ends with its sink, if there is one.
+__device__ __forceinline__ RowEnd end_of_row(const attnpress_fwd_combine_args *args, int head,
+                                             float max, float weights) {
+  if (args->sinks == nullptr)
+    return {normalizer(weights), natural_lse(max, weights)};
+  return end_row_with_sink(
+      max, weights,
+      load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));
+}
+
+// Where a row of a sequence whose queries are `rows` lies in the output.
+__device__ __forceinline__ uint16_t *out_of_row(const attnpress_fwd_combine_args *args,
+                                                const attnpress_ragged_args *ragged, Rows rows,
+                                                RowPlace place) {
+  const int64_t out_batch = ragged->cu_seqlens_q != nullptr ? 0 : place.batch;
+  return (uint16_t *)args->out + out_batch * args->out_batch_stride +
+         (rows.begin + place.position) * args->out_row_stride +
+         place.head * args->out_head_stride;
+}
+
+__device__ __forceinline__ void store_row_lse(const attnpress_fwd_combine_args *args,
+                                              const attnpress_ragged_args *ragged, Rows rows,
+                                              RowPlace place, float lse) {
+  args->lse[lse_of_sequence(ragged, rows, place.batch, args->lse_batch_stride) +
+            place.head * args->lse_head_stride + place.position * ragged->lse_row_stride] =
+      stored_lse(ragged, lse);
+}
+
+// Stores one column of such a row, a lane each, and its lse with the first.
+__device__ __forceinline__ void store_column(const attnpress_fwd_combine_args *args,
+                                             const attnpress_ragged_args *ragged, Rows rows,
+                                             RowPlace place, int column, bool valid,
+                                             WeightedParts sum, float out) {
+  const RowEnd end = end_of_row(args, place.head, sum.max, sum.weights);
+  const float value = out * end.normalize, other = __shfl_xor_sync(0xffffffff, value, 1);
+  if (valid && column % 2 == 0)
+    *(uint32_t *)(out_of_row(args, ragged, rows, place) + column) = pack(DTYPE, value, other);
+  if (args->lse && column == 0)
+    store_row_lse(args, ragged, rows, place, end.lse);
+}
+
+// Stores 4 columns of such a row, and its lse with the first.
 __device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args,
                                           const attnpress_ragged_args *ragged, Rows rows,
                                           RowPlace place, int column, Sum sum) {
-  const int position = place.position, head = place.head, batch = place.batch;
-  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};
-  if (args->sinks != nullptr)
-    end = end_row_with_sink(
-        sum.max, sum.weights,
-        load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));
-  const int64_t out_batch = ragged->cu_seqlens_q != nullptr ? 0 : batch;
-  uint16_t *out = (uint16_t *)args->out + out_batch * args->out_batch_stride +
-                  (rows.begin + position) * args->out_row_stride + head * args->out_head_stride +
-                  column;
+  const int head = place.head;
+  const RowEnd end = end_of_row(args, head, sum.max, sum.weights);
+  uint16_t *out = out_of_row(args, ragged, rows, place) + column;
   const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),
                         pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};
   *(uint2 *)out = packed;
   if (args->lse && column == 0)
-    args->lse[lse_of_sequence(ragged, rows, batch, args->lse_batch_stride) +
-             head * args->lse_head_stride + position * ragged->lse_row_stride] =
-        stored_lse(ragged, end.lse);
+    store_row_lse(args, ragged, rows, place, end.lse);
 }
 
 // What the warps hand over, in shared memory.
@@ -373,6 +361,65 @@ __device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *
   return sum;
 }
 
+// Adds up all splits of a row, in COLUMNS columns, in the order of their keys, as a thread block of
+// sm90's kernels does that computes them all, and stores the result. All lanes of a warp take part:
+// each finds the factors of one part of 32, which depend on the greatest lse up to it, and has a
+// column. Parts of few rows, by their bound, are asked for beside their number. The code is short:
+// in small calls most of it comes from memory.
+constexpr int ASKED = 16; // parts at once
+__device__ __forceinline__ void
+combine_in_order(const attnpress_fwd_combine_ragged_args *batch, Rows rows, int row,
+                 RowPlace place, int column_block) {
+  const attnpress_fwd_combine_args *args = &batch->combine;
+  static_assert(COLUMNS == 32 && 32 % ASKED == 0, "a column a lane, and a part a lane");
+  const int lane = threadIdx.x % 32, column = column_block * COLUMNS + lane;
+  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;
+  const int32_t *splits = batch->sequence_splits + place.batch;
+  const int64_t step = args->rows * HEAD_DIM_V;
+  const float *part = args->out_partial + (int64_t)row * HEAD_DIM_V + (valid ? column : 0);
+  const bool few = args->rows * args->num_splits <= FEW_PARTS;
+  int num_splits = few ? args->num_splits : *splits;
+  WeightedParts sum = {-INF, 0.0f};
+  float2 own = {0.0f, 0.0f}; // factors of the lane's part
+  float out = 0.0f;
+#pragma unroll 1
+  for (int first = 0; first < num_splits; first += ASKED) {
+    const int lane_part = first + lane;
+    float lse = -INF, parts[ASKED];
+    if (first % 32 == 0 && lane_part < num_splits)
+      lse = args->lse_partial[lane_part * args->rows + row];
+#pragma unroll
+    for (int i = 0; i < ASKED; ++i, part += step)
+      parts[i] = first + i < num_splits ? *part : 0.0f;
+    if (few)
+      num_splits = *splits;
+    if (first % 32 == 0) {
+      if (lane_part >= num_splits)
+        lse = -INF;
+      // The greatest up to this lane's part.
+      float greatest = fmaxf(sum.max, multiply_add_once(lse, LOG2_E, 0.0f));
+#pragma unroll
+      for (int lanes = 1; lanes < 32; lanes *= 2)
+        greatest = fmaxf(greatest, __shfl_sync(0xffffffff, greatest, max(lane - lanes, 0)));
+      WeightedParts before = {__shfl_sync(0xffffffff, greatest, max(lane - 1, 0)), 0.0f};
+      if (lane == 0)
+        before.max = sum.max;
+      own = weigh_part(&before, lse);
+      sum.max = __shfl_sync(0xffffffff, greatest, 31);
+    }
+#pragma unroll
+    for (int i = 0; i < ASKED; ++i) {
+      const float2 factors = {__shfl_sync(0xffffffff, own.x, first % 32 + i),
+                              __shfl_sync(0xffffffff, own.y, first % 32 + i)};
+      if (first + i < num_splits) { // what lies behind is not there
+        sum.weights = multiply_add_once(factors.x, sum.weights, factors.y);
+        out = add_weighted(factors, out, parts[i]);
+      }
+    }
+  }
+  store_column(args, &batch->ragged, rows, place, column, valid, sum, out + 0.0f);
+}
+
 union Shared {
   WarpSums sums;
   OrderedParts ordered;
@@ -381,9 +428,8 @@ union Shared {
 // Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the
 // result: all threads of the thread block do so `together`, or each group of threads by itself.
 __device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,
-                                            const attnpress_ragged_args *ragged,
-                                            const int32_t *splits, Rows rows, int row,
-                                            PartRows parts, bool of_runs, RowPlace place,
+                                            const attnpress_ragged_args *ragged, Rows rows,
+                                            int row, PartRows parts, bool of_runs, RowPlace place,
                                             int column_block, bool together, Shared *shared) {
   const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;
   const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;
@@ -391,7 +437,7 @@ __device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *ar
   const bool few =
       together && args->num_splits <= GROUPS && args->rows * args->num_splits <= FEW_PARTS;
   if (ragged->fixed_split_blocks != 0) {
-    sum = add_in_order(args, splits, row, valid ? column : 0, &shared->ordered);
+    sum = add_in_order(args, row, valid ? column : 0, &shared->ordered);
   } else if (few && !of_runs) {
     sum = add_few_splits(args, row, args->num_splits, valid ? column : 0, &shared->sums);
   } else {
@@ -436,7 +482,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   attnpress_fwd_combine_args args = batch_args.combine;
   const bool together = args.block_rows == 1; // all groups have the same row
   const int64_t first_row = (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;
-  const int64_t own_row = first_row + (together ? 0 : threadIdx.x / GROUP_THREADS);
+  const bool weighs = batch_args.sequence_splits != nullptr; // a warp each row
+  const int64_t own_row =
+      first_row + (together ? 0 : threadIdx.x / (weighs ? 32 : GROUP_THREADS));
   if (own_row >= args.rows)
     return;
   const int row = (int)own_row; // of (batch, heads_q, seqlen_q)
@@ -466,12 +514,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   const Rows rows = query_rows(&batch_args.ragged, place.batch, args.seqlen_q);
   if (place.position >= rows.count) // no split has written it
     return;
-  const int32_t *splits = batch_args.sequence_splits;
-  if (splits != nullptr) {
-    splits += place.batch;
-    if (args.rows * args.num_splits > FEW_PARTS)
-      args.num_splits = *splits;
+  if (weighs) {
+    combine_in_order(&batch_args, rows, row, place, blockIdx.x % COLUMN_BLOCKS);
+    return;
   }
-  combine_row(&args, &batch_args.ragged, splits, rows, row, parts, of_runs, place,
+  combine_row(&args, &batch_args.ragged, rows, row, parts, of_runs, place,
               blockIdx.x % COLUMN_BLOCKS, together, &shared);
 }

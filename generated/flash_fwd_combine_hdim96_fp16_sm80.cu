@@ -129,15 +129,21 @@ __device__ __forceinline__ RowPlace find_row(const attnpress_fwd_combine_args *a
   return place;
 }
 
+// A row's sum ends with its sink, if there is one.
+__device__ __forceinline__ RowEnd end_of_row(const attnpress_fwd_combine_args *args, int head,
+                                             float max, float weights) {
+  if (args->sinks == nullptr)
+    return {normalizer(weights), natural_lse(max, weights)};
+  return end_row_with_sink(
+      max, weights,
+      load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));
+}
+
 // Stores 4 columns of a row, and its lse with the first.
 __device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args, RowPlace place,
                                           int column, Sum sum) {
   const int head = place.head;
-  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};
-  if (args->sinks != nullptr)
-    end = end_row_with_sink(
-        sum.max, sum.weights,
-        load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));
+  const RowEnd end = end_of_row(args, head, sum.max, sum.weights);
   uint16_t *out = (uint16_t *)args->out + place.out + column;
   const uint2 packed = {pack(DTYPE, sum.out.x * end.normalize, sum.out.y * end.normalize),
                         pack(DTYPE, sum.out.z * end.normalize, sum.out.w * end.normalize)};

@@ -109,6 +109,15 @@ __device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, int pos
   return row_at_begin(fwd, min(position_end, fwd->seqlen_q) - 1);
 }
 
+// Behind the last position of a unit. The last row block ends with the sequence, and the one that
+// is not full is the first, whose rows see fewest keys.
+__device__ __forceinline__ int position_end(const attnpress_fwd_sm90_args *args,
+                                            const Unit *unit) {
+  const int positions = CONSUMERS * args->warpgroup_positions;
+  return unit->position_begin > 0 ? unit->position_begin + positions
+                                  : args->fwd.seqlen_q - (args->fwd.row_blocks - 1) * positions;
+}
+
 // Finds this thread block's unit of work of round `round`; false where there is none. Causal units
 // differ in length, which the change of direction from round to round evens out; each group begins
 // with a new pair of rounds.
@@ -133,10 +142,10 @@ __device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_a
   unit->tile_head = head - unit->batch * args->tile_heads.value;
   const int positions = CONSUMERS * args->warpgroup_positions;
   // Later rows see more keys, or no fewer, and the longest units come first.
-  unit->position_begin = (fwd->row_blocks - 1 - row_block) * positions;
+  unit->position_begin = max(fwd->seqlen_q - (row_block + 1) * positions, 0);
   // Key blocks that no row sees are never loaded.
   unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),
-                                         row_at_end(fwd, unit->position_begin + positions)),
+                                         row_at_end(fwd, position_end(args, unit))),
                             BLOCK_N);
   return true;
 }
@@ -246,7 +255,8 @@ __device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_a
   walk->key_unmasked = keys_of_all(first, last).end;
   walk->block_end =
       min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);
-  if (position_begin >= fwd->seqlen_q || walk->block_end < walk->unit.blocks.begin)
+  const int end = position_end(args, &walk->unit);
+  if (position_begin >= end || walk->block_end < walk->unit.blocks.begin)
     walk->block_end = walk->unit.blocks.begin;
   return true;
 }
@@ -378,8 +388,8 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
     const int row_position = divide(row, &args->heads_per_tile);
     const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;
     const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;
-    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q &&
-                       head < fwd->heads_q;
+    const bool valid = row_position < args->warpgroup_positions &&
+                       position < position_end(args, unit) && head < fwd->heads_q;
     const RowEnd end = end_row(reference[half] * fwd->scale_log2, sums[half], &fwd->score,
                                fwd->heads_q, head, DROPOUT, SPLIT);
     if (fwd->lse && valid && lane % 4 == 0)

@@ -102,6 +102,8 @@ struct Unit {
   int q_batch, q_row; // of position 0
   int sequence;
   int k_batch, k_row; // of key 0
+  int key_end;              // of the first row: it sees the keys before
+  int block_end[CONSUMERS]; // rows of each consumer see no key from this key block on
 };
 
 // Places of units that are known and not yet stored, each with two barriers: at its "full" one the
@@ -189,6 +191,16 @@ __device__ __forceinline__ void write_unit(Unit *unit, const attnpress_fwd_sm90_
       key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, unit->position_begin),
                               row_at_end(&args->fwd, unit, unit->position_begin + positions)),
                  BLOCK_N);
+  unit->key_end = row_at_begin(&args->fwd, unit, unit->position_begin).key_end;
+#pragma unroll 1 // registers are few
+  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {
+    const int begin = unit->position_begin + consumer * args->warpgroup_positions;
+    const Row first = row_at_begin(&args->fwd, unit, begin);
+    const Row last = row_at_end(&args->fwd, unit, begin + args->warpgroup_positions);
+    const int end = min(unit->blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);
+    const bool there = begin < unit->seqlen_q;
+    unit->block_end[consumer] = there && end > 0 ? end : 0;
+  }
 }
 // ---- The producer ----
 
@@ -392,23 +404,19 @@ __device__ __forceinline__ bool next_unit(Walk *walk, const attnpress_fwd_sm90_a
   wait_for_phase(unit_full(walk->place.index), walk->place.parity);
   if (units[walk->place.index].position_begin < 0)
     return false;
-  walk->unit = units[walk->place.index];
-  walk->n = walk->unit.blocks.end - 1;
-  const attnpress_fwd_args *fwd = &args->fwd;
-  const int positions = args->warpgroup_positions;
-  const int position_begin = walk->unit.position_begin + consumer * positions;
+  // What the consumer's rows see, which the warp that found the unit has worked out.
+  const Unit *unit = &units[walk->place.index];
+  const int positions = consumer * args->warpgroup_positions; // of the consumers before
   const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
+  walk->unit.blocks = {0, unit->blocks.end};
+  walk->n = unit->blocks.end - 1;
+  walk->block_end = unit->block_end[consumer];
+  walk->key_unmasked = min(unit->seqlen_k, unit->key_end + positions);
 #pragma unroll
-  for (int half = 0; half < 2; ++half)
-    walk->rows[half] = row_at_begin(fwd, &walk->unit,
-                                    position_begin + divide(row + half * 8, &args->heads_per_tile));
-  const Row first = row_at_begin(fwd, &walk->unit, position_begin);
-  const Row last = row_at_end(fwd, &walk->unit, position_begin + positions);
-  walk->key_unmasked = keys_of_all(first, last).end;
-  walk->block_end =
-      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);
-  if (position_begin >= walk->unit.seqlen_q || walk->block_end < walk->unit.blocks.begin)
-    walk->block_end = walk->unit.blocks.begin;
+  for (int half = 0; half < 2; ++half) {
+    const int position = positions + divide(row + half * 8, &args->heads_per_tile);
+    walk->rows[half] = {position, 0, min(unit->seqlen_k, unit->key_end + position)};
+  }
   return true;
 }
 
@@ -539,6 +547,12 @@ __device__ __forceinline__ void store_output(const float out[O_TILES * 4], const
                                              int consumer) {
   const attnpress_fwd_args *fwd = &args->fwd;
   const int lane = threadIdx.x % 32;
+  const int warp_begin = unit->position_begin + consumer * args->warpgroup_positions +
+                         divide(threadIdx.x / 32 % 4 * 16, &args->heads_per_tile);
+  const bool past = warp_begin >= unit->seqlen_q;
+  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.
+  if (__shfl_sync(0xffffffff, past, 0))
+    return; // none of its rows is there
   const float sums[2] = {quad_sum(row_sum[0]), quad_sum(row_sum[1])};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -716,7 +730,6 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
   __syncthreads();
   // The schedule kernel hands over the units.
   griddepcontrol_wait();
-
   if (threadIdx.x < 128) {
     decrease_registers(PRODUCER_REGISTERS);
     if (threadIdx.x == 0)

@@ -130,7 +130,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
   const int parts = max(ceil_div(args.batch, NUM_THREADS), 1);
   const int part = blockIdx.x % parts * NUM_THREADS;
   const attnpress_schedule_order *const order = &args.order[blockIdx.x / parts];
+  // All memory is touched after what ran before has ended; what comes next may begin to wait too.
   griddepcontrol_launch_dependents();
+  griddepcontrol_wait();
   if (place == 0 && blockIdx.x == 0 && args.ticket != nullptr)
     *args.ticket = 0;
   const int there = min(args.batch - part, NUM_THREADS);

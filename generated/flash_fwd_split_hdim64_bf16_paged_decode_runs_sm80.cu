@@ -114,17 +114,20 @@ struct Walk {
   int sequence;   // the next one
   int before;     // cost of those before it
   int begin, end; // of the run, in units of cost
-  int cost, runs; // of all
 };
 
-// Where a run begins of those that share out all cost evenly.
-__device__ __forceinline__ int begin_of_run(int cost, int runs, int run) {
-  const int each = cost / runs;
-  return run * each + min(run, cost - runs * each);
+// How runs share out all cost evenly: each has so much, and the first ones one unit more.
+struct Shares {
+  int each, longer;
+};
+
+__device__ __forceinline__ int begin_of_run(Shares shares, int run) {
+  return run * shares.each + min(run, shares.longer);
 }
 
 // The walk of a run; end <= begin where there is none of that number. Each warp finds it by itself.
-__device__ __forceinline__ Walk find_walk(const attnpress_fwd_runs_args *args, int run) {
+__device__ __forceinline__ Walk find_walk(const attnpress_fwd_runs_args *args, int run,
+                                          Shares *shares) {
   const int lane = threadIdx.x % 32, sequences = args->batch.fwd.batch;
   const int each = ceil_div(sequences, 32); // of a lane, one after the other
   int own = 0;
@@ -140,13 +143,14 @@ __device__ __forceinline__ Walk find_walk(const attnpress_fwd_runs_args *args, i
     up_to += lane >= lanes ? other : 0;
   }
   const int cost = __shfl_sync(0xffffffff, up_to, 31);
-  const int runs = min(args->runs, max(cost / args->least_cost, 1));
+  const int runs = min(args->runs, max(cost / args->least_cost, 1)), own_share = cost / runs;
+  *shares = {own_share, cost - runs * own_share};
   if (run >= runs)
-    return {0, 0, 0, 0, cost, runs};
-  const int begin = begin_of_run(cost, runs, run);
+    return {0, 0, 0, 0};
+  const int begin = begin_of_run(*shares, run);
   const int passed = __popc(__ballot_sync(0xffffffff, up_to <= begin)); // lanes before the run
   const int before = __shfl_sync(0xffffffff, up_to - own, min(passed, 31));
-  return {passed * each, before, begin, begin_of_run(cost, runs, run + 1), cost, runs};
+  return {passed * each, before, begin, begin_of_run(*shares, run + 1)};
 }
 
 // A part of a sequence: all of it, or what lies in a run of one that is cut.
@@ -184,13 +188,12 @@ __device__ __forceinline__ Part next_part(const attnpress_fwd_runs_args *args, W
 
 // The run in which sequence `cut` ends, the last one of a walk that is through.
 __device__ __forceinline__ int last_run(const attnpress_fwd_runs_args *args, const Walk *walk,
-                                        int run, int cut) {
+                                        Shares shares, int run, int cut) {
   const int blocks = ceil_div(key_counts[cut], BLOCK_N);
   const int before = walk->before - cost_of_sequence(args, blocks);
   do
     ++run;
-  while (blocks_before(args, begin_of_run(walk->cost, walk->runs, run + 1) - before, blocks) <
-         blocks);
+  while (blocks_before(args, begin_of_run(shares, run + 1) - before, blocks) < blocks);
   return run;
 }
 
@@ -744,6 +747,17 @@ __device__ __forceinline__ Total add_parts(const unsigned char *parts, const flo
   return total;
 }
 
+// Stores 4 columns of a row of a sequence, and its lse with the first.
+__device__ __forceinline__ void store_row(const attnpress_fwd_ragged_args *batch,
+                                          const attnpress_fwd_args *args, int head, int position,
+                                          int column, float4 out, RowEnd end) {
+  const uint2 packed = {pack(DTYPE, out.x * end.normalize, out.y * end.normalize),
+                        pack(DTYPE, out.z * end.normalize, out.w * end.normalize)};
+  *(uint2 *)((uint16_t *)args->out + out_offset(args, 0, head, position) + column) = packed;
+  if (args->lse && column == 0)
+    store_lse(batch, args, head, position, end.lse);
+}
+
 // Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is
 // sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.
 // `whole`: the output is stored; else it is the part at `partial`. `args`: the sequence's.
@@ -775,14 +789,11 @@ __device__ __forceinline__ void store_part(const float out[M_TILES][O_TILES * 4]
     head += first_head;
     const RowEnd end = end_row(total.maximum * args->scale_log2, total.sum, &args->score,
                                args->heads_q, head, DROPOUT, !whole);
-    const float4 scaled = {total.out.x * end.normalize, total.out.y * end.normalize,
-                           total.out.z * end.normalize, total.out.w * end.normalize};
     if (whole) {
-      const uint2 packed = {pack(DTYPE, scaled.x, scaled.y), pack(DTYPE, scaled.z, scaled.w)};
-      *(uint2 *)((uint16_t *)args->out + out_offset(args, 0, head, position) + column) = packed;
-      if (args->lse && column == 0)
-        store_lse(batch, args, head, position, end.lse);
+      store_row(batch, args, head, position, column, total.out, end);
     } else {
+      const float4 scaled = {total.out.x * end.normalize, total.out.y * end.normalize,
+                             total.out.z * end.normalize, total.out.w * end.normalize};
       const int64_t partial = first_partial + head * batch->fwd.seqlen_q + position;
       *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;
       if (column == 0)
@@ -791,6 +802,13 @@ __device__ __forceinline__ void store_part(const float out[M_TILES][O_TILES * 4]
   }
   // All threads arrive and wait: the parts have been read, and the ring may be filled.
   __syncthreads();
+}
+
+// Where the parts of the run that a sequence begins in lie, and those of other runs.
+__device__ __forceinline__ int64_t first_partial(const attnpress_fwd_runs_args *args, int run,
+                                                 bool begins) {
+  const attnpress_fwd_args *fwd = &args->batch.fwd;
+  return ((begins ? args->runs : 0) + run) * ((int64_t)fwd->heads_q * fwd->seqlen_q);
 }
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
@@ -815,7 +833,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
   count_keys(&batch, key_count_alone);
-  Walk walk = find_walk(&given, run);
+  Shares shares;
+  Walk walk = find_walk(&given, run, &shares);
   KeyPipeline pipe = open_ring_of_run(&given, walk, kv_head, ring, first_key);
   Part part = next_part(&given, &walk);
 
@@ -854,14 +873,13 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     const bool begins = block_begin == 0, ends = part.blocks.end == ceil_div(part.keys, BLOCK_N);
     if (begins && !ends)
       cut = part.sequence;
-    const int64_t part_rows = (int64_t)batch.fwd.heads_q * batch.fwd.seqlen_q;
     store_part(out, row_max, row_sum, &batch, &args, row_begin, first_head, begins && ends,
-               ((begins ? given.runs : 0) + run) * part_rows, smem,
+               first_partial(&given, run, begins), smem,
                SLABS % STAGES == 0 || pipe.slot == 0 ? STAGES - 1 : pipe.slot - 1);
     part = next;
   }
   if (threadIdx.x == 0 && first_head == 0 && row_begin == 0) { // for the combine kernel
     given.cuts[run * 2] = cut;
-    given.cuts[run * 2 + 1] = cut < 0 ? -1 : last_run(&given, &walk, run, cut);
+    given.cuts[run * 2 + 1] = cut < 0 ? -1 : last_run(&given, &walk, shares, run, cut);
   }
 }

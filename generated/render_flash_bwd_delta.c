@@ -49,6 +49,9 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/gradient.cuh\"\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("#include \"attnpress/device/gradient_sequence.cuh\"\n");
+    if (hdim_v <= 64) {
+      TEXT("#include \"attnpress/device/gradient_share.cuh\"\n");
+    }
   }
   TEXT("#include \"attnpress/device/gradient_store.cuh\"\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
@@ -104,27 +107,14 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "  cp_async_commit();\n"
        "}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
-       "    ");
-  STRING(stem);
-  TEXT("(\n");
+       "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("        const __grid_constant__ attnpress_bwd_ragged_args given) {\n"
-         "  const attnpress_bwd_args &args = given.bwd;\n");
-  } else {
-    TEXT("        const __grid_constant__ attnpress_bwd_args args) {\n");
-  }
-  TEXT("  griddepcontrol_launch_dependents();\n"
-       "  if (args.taken != nullptr && blockIdx.x + threadIdx.x == 0)\n"
-       "    *args.taken = 0;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  if (!is_unit(&given, blockIdx.x))\n"
-         "    return;\n"
-         "  const Unit unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
-         "  const SequencePlace at = place_of_unit(&given, &unit);\n"
-         "  const int first_row = unit.block * BLOCK_M, head = unit.head;\n"
-         "  const int64_t sequence = unit.sequence;\n"
+    TEXT("// Rows `first_row` to `first_row` + BLOCK_M - 1 of a query head of a sequence: delta, lse, and\n"
+         "// zeros of their sum. All threads.\n"
+         "__device__ __forceinline__ void prepare_rows(const attnpress_bwd_ragged_args &given,\n"
+         "                                             const SequencePlace &at, int64_t sequence, int head,\n"
+         "                                             int first_row) {\n"
+         "  const attnpress_bwd_args &args = given.bwd;\n"
          "  const int seqlen_q = at.seqlen_q;\n"
          "  const float *lse = args.lse + head * args.lse_head_stride +\n"
          "                     (given.ragged.lse_packed ? at.q_row * given.ragged.lse_row_stride\n"
@@ -150,7 +140,15 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "    args.delta[values + pad] = 0.0f;\n"
          "  }\n");
   } else {
-    TEXT("  const int rows = args.row_tiles * 16; // of a head, padded\n"
+    TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
+         "    ");
+    STRING(stem);
+    TEXT("(\n"
+         "        const __grid_constant__ attnpress_bwd_args args) {\n"
+         "  griddepcontrol_launch_dependents();\n"
+         "  if (args.taken != nullptr && blockIdx.x + threadIdx.x == 0)\n"
+         "    *args.taken = 0;\n"
+         "  const int rows = args.row_tiles * 16; // of a head, padded\n"
          "  const int row_blocks = rows / BLOCK_M;\n"
          "  const int first_row = blockIdx.x % row_blocks * BLOCK_M;\n"
          "  const int head_index = blockIdx.x / row_blocks; // batch and query head\n"
@@ -259,16 +257,88 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "      blockIdx.x < args.batch * args.heads_kv * args.group_parts)\n"
          "    args.dq_zeroed[blockIdx.x] = 0;\n");
   }
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  if (direct && at.seqlen_k == 0 && args.dq_sum_quads > 0 && !args.accumulate) {\n"
-         "    const int chunks = args.dq_sum_quads / 32; // of 16 bytes, of a row of dq\n"
-         "    for (int i = threadIdx.x; i < min(BLOCK_M, seqlen_q - first_row) * chunks; i += NUM_THREADS) {\n"
-         "      uint16_t *const row = (uint16_t *)args.dq + at.q_batch * args.dq_batch_stride +\n"
-         "                            (at.q_row + first_row + i / chunks) * args.dq_row_stride +\n"
-         "                            head * args.dq_head_stride;\n"
-         "      *(uint4 *)(row + i % chunks * 8) = uint4{0, 0, 0, 0};\n"
-         "    }\n"
-         "  }\n");
-  }
   TEXT("}\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// dq of `rows` rows of a query head of a sequence without keys, from `first_row` on: zeros. All\n"
+         "// threads.\n"
+         "__device__ __forceinline__ void clear_rows(const attnpress_bwd_args &args, const SequencePlace &at,\n"
+         "                                           int head, int first_row, int rows) {\n"
+         "  if (args.dq_sum_quads == 0 || args.accumulate)\n"
+         "    return;\n"
+         "  const int chunks = args.dq_sum_quads / 32; // of 16 bytes, of a row of dq\n"
+         "  for (int i = threadIdx.x; i < rows * chunks; i += NUM_THREADS) {\n"
+         "    uint16_t *const row = (uint16_t *)args.dq + at.q_batch * args.dq_batch_stride +\n"
+         "                          (at.q_row + first_row + i / chunks) * args.dq_row_stride +\n"
+         "                          head * args.dq_head_stride;\n"
+         "    *(uint4 *)(row + i % chunks * 8) = uint4{0, 0, 0, 0};\n"
+         "  }\n"
+         "}\n"
+         "\n");
+    if (hdim_v <= 64) {
+      TEXT("// Of a grid with a thread block for each query head of a unit: the shares of the first units of\n"
+           "// bwd, whose order it is. What warps of bwd do of the others counts from 0.\n"
+           "__device__ __forceinline__ void prepare_shares(const attnpress_bwd_ragged_args &given) {\n"
+           "  const attnpress_bwd_args &args = given.bwd;\n"
+           "  const int warp = threadIdx.x / 32, group = args.heads_q / args.heads_kv;\n"
+           "  __shared__ int ends[NUM_THREADS / 32];\n"
+           "  __shared__ Share share;\n"
+           "  static_assert(SHARE_ROWS % BLOCK_M == 0, \"rows of a share\");\n"
+           "  for (int i = blockIdx.x * NUM_THREADS + threadIdx.x; i < args.batch * args.heads_kv;\n"
+           "       i += gridDim.x * NUM_THREADS)\n"
+           "    args.dq_zeroed[i] = 0;\n"
+           "  for (int b = blockIdx.x; b < args.batch; b += gridDim.x) {\n"
+           "    const SequencePlace at = place_of_sequence(&given, b);\n"
+           "    for (int head = 0; at.seqlen_k == 0 && head < args.heads_q; ++head)\n"
+           "      clear_rows(args, at, head, 0, at.seqlen_q);\n"
+           "  }\n"
+           "  int end = find_end_of_first(&given, threadIdx.x, NUM_THREADS);\n"
+           "#pragma unroll\n"
+           "  for (int distance = 1; distance < 32; distance *= 2)\n"
+           "    end = max(end, __shfl_xor_sync(0xffffffff, end, distance));\n"
+           "  if (threadIdx.x % 32 == 0)\n"
+           "    ends[warp] = end;\n"
+           "  // All threads arrive and wait: hands over what each warp has found.\n"
+           "  __syncthreads();\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < NUM_THREADS / 32; ++i)\n"
+           "    end = max(end, ends[i]);\n"
+           "  if (blockIdx.x + threadIdx.x == 0)\n"
+           "    *end_of_first(&given) = end;\n"
+           "  for (int unit = blockIdx.x / group; unit < end; unit += gridDim.x / group) {\n"
+           "    // All threads arrive and wait, before and behind: the share is another, and its rows are known.\n"
+           "    __syncthreads();\n"
+           "    if (warp == 0)\n"
+           "      find_share(&given, unit, &share);\n"
+           "    __syncthreads();\n"
+           "    for (int row = share.begin; row < share.end; row += BLOCK_M)\n"
+           "      prepare_rows(given, share.at, share.sequence, share.head + blockIdx.x % group, row);\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
+         "    ");
+    STRING(stem);
+    TEXT("(\n"
+         "        const __grid_constant__ attnpress_bwd_ragged_args given) {\n"
+         "  const attnpress_bwd_args &args = given.bwd;\n"
+         "  griddepcontrol_launch_dependents();\n"
+         "  if (args.taken != nullptr && blockIdx.x + threadIdx.x == 0)\n"
+         "    *args.taken = 0;\n");
+    if (hdim_v <= 64) {
+      TEXT("  if (args.zero_ahead > 0) {\n"
+           "    prepare_shares(given);\n"
+           "    return;\n"
+           "  }\n");
+    }
+    TEXT("  if (!is_unit(&given, blockIdx.x))\n"
+         "    return;\n"
+         "  const Unit unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
+         "  const SequencePlace at = place_of_unit(&given, &unit);\n"
+         "  const int first_row = unit.block * BLOCK_M;\n"
+         "  prepare_rows(given, at, unit.sequence, unit.head, first_row);\n"
+         "  if (at.seqlen_k == 0)\n"
+         "    clear_rows(args, at, unit.head, first_row, min(BLOCK_M, at.seqlen_q - first_row));\n"
+         "}\n");
+  }
 }

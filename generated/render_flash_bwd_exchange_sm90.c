@@ -23,14 +23,17 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   const int32_t bias = in->axis[AP_ATTENTION_BIAS];
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
+  const int32_t runs = in->axis[AP_ATTENTION_RUNS];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t stages = in->field[AP_ATTENTION_TILE_STAGES];
   int32_t sums = (pass == AP_ATTENTION_PASS_BWD) ? 1 : 0;
   int32_t passes = 0;
-  int32_t takes = 0;
+  int32_t takes = runs ? 1 : 0;
+  int32_t read_apart = takes;
   int32_t chains = 0;
+  int32_t prepares = 0;
   int32_t wide = (hdim > 128) ? 1 : 0;
   int32_t s_rows = wide ? 32 : 64;
   int32_t k_columns = !wide ? hdim : ((hdim <= 192) ? 192 : 256);
@@ -47,9 +50,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t v_half = (wide && (v_columns == 192)) ? 1 : 0;
   if ((block_n == 80) || (block_n == 96)) {
     {
+      int32_t apart = (hdim > 192) ? 1 : 0;
       int32_t s_keys = block_n / 2;
-      int32_t has_v = (hdim_v > 128) ? 1 : 0;
-      int32_t serial = (has_v && (block_n == 96)) ? 1 : 0;
+      int32_t has_v = ((hdim_v > 128) && !apart) ? 1 : 0;
+      int32_t serial = (apart || (has_v && (block_n == 96))) ? 1 : 0;
       TEXT("// ");
       STRING(stem);
       TEXT("\n"
@@ -60,12 +64,18 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "//\n"
            "// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of\n"
            "// all query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one\n"
-           "// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. Of the three\n"
-           "// consumers each has 64 columns of dK and of dV, transposed, for all keys. The first two compute S,\n"
-           "// dP and from them P and dS for half of the keys each; these pass through shared memory, where all\n"
-           "// products read them. The third computes dQ, and adds it to its sum. S and dP of a step are started\n"
-           "// with dV and dK of the one before, under which the first two compute P and dS.\n"
-           "//\n"
+           "// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. Of the three\n");
+      if (apart) {
+        TEXT("// consumers the first two have half of the columns of dK and of dV, transposed, for all keys, and\n"
+             "// compute S, dP and from them P and dS for half of the keys each; these pass through shared memory,\n"
+             "// where all products read them. The third computes dQ, and adds it to its sum.\n");
+      } else {
+        TEXT("// consumers each has 64 columns of dK and of dV, transposed, for all keys. The first two compute S,\n"
+             "// dP and from them P and dS for half of the keys each; these pass through shared memory, where all\n"
+             "// products read them. The third computes dQ, and adds it to its sum. S and dP of a step are started\n"
+             "// with dV and dK of the one before, under which the first two compute P and dS.\n");
+      }
+      TEXT("//\n"
            "// Pressed from templates/attention/flash_bwd_exchange_sm90.cu.j2 with tile ");
       STRING(tile_name);
       TEXT(" by\n"
@@ -156,30 +166,39 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "constexpr int STAGES = ");
       INTEGER(stages);
       TEXT("; // steps of Q and lse in shared memory\n"
-           "constexpr int DO_STAGES = 2; // of dO and delta\n"
+           "constexpr int DO_STAGES = ");
+      INTEGER(apart ? 1 : 2);
+      TEXT("; // of dO and delta\n"
            "constexpr int SMEM_BYTES = ");
       INTEGER(smem_bytes);
       TEXT(";\n"
            "// Registers of a thread. ptxas has multiples of 16 of them, and 24 below the accumulators.\n"
            "constexpr int PRODUCER_REGISTERS = 24;\n"
            "constexpr int SCORE_REGISTERS = ");
-      INTEGER((has_v || (block_n == 80)) ? 160 : 176);
+      INTEGER(apart ? 208 : ((has_v || (block_n == 80)) ? 160 : 176));
       TEXT("; // of consumers that compute S and dP\n"
            "constexpr int SUM_REGISTERS = ");
-      INTEGER((has_v || (block_n == 80)) ? 160 : 136);
+      INTEGER(apart ? 72 : ((has_v || (block_n == 80)) ? 160 : 136));
       TEXT("; // of the one that computes dQ\n"
            "\n"
            "constexpr int CONSUMERS = 3;\n"
-           "constexpr int CONSUMER_THREADS = 128 * CONSUMERS;\n"
-           "constexpr int NUM_THREADS = 128 + CONSUMER_THREADS;\n"
+           "constexpr int CONSUMER_THREADS = 128 * CONSUMERS;\n");
+      if (apart) {
+        TEXT("constexpr int GRADIENT_THREADS = 128 * 2; // of consumers that have columns of dK and dV\n");
+      }
+      TEXT("constexpr int NUM_THREADS = 128 + CONSUMER_THREADS;\n"
            "constexpr int S_TILES = S_KEYS / 8; // of 8 keys\n"
            "constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T\n"
            "constexpr int DP_STEPS = ceil_div(HEAD_DIM_V, 16); // of dO V^T\n"
            "constexpr int ROW_STEPS = BLOCK_M / 16; // of 16 queries, of dO^T P and Q^T dS\n"
            "constexpr int KEY_STEPS = BLOCK_N / 16; // of 16 keys, of dS K\n"
-           "\n"
-           "// Shared memory: K | V | ring of Q | ring of dO | P | dS | ring of lse | ring of delta | barriers.\n"
-           "// Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns\n"
+           "\n");
+      if (apart) {
+        TEXT("// Shared memory: K | V | ring of Q | dO | P | dS | 16 bits of P | ring of lse | delta | barriers.\n");
+      } else {
+        TEXT("// Shared memory: K | V | ring of Q | ring of dO | P | dS | ring of lse | ring of delta | barriers.\n");
+      }
+      TEXT("// Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns\n"
            "// past the head dim are zeros. P and dS have 64 keys in their first slab, and the others in a part\n"
            "// of the second. At the end dK and dV, in padded rows, take the place of all but the barriers.\n"
            "constexpr int K_SLABS = ceil_div(HEAD_DIM, 64);\n"
@@ -193,19 +212,28 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "constexpr int Q_OFFSET = V_OFFSET + V_SLABS * KEY_SLAB_BYTES;\n"
            "constexpr int DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;\n"
            "constexpr int P_OFFSET = DO_OFFSET + DO_STAGES * DO_BYTES;\n"
-           "constexpr int DS_OFFSET = P_OFFSET + P_BYTES;\n"
-           "constexpr int LSE_OFFSET = DS_OFFSET + P_BYTES;\n"
-           "constexpr int DELTA_OFFSET = LSE_OFFSET + STAGES * BLOCK_M * 4;\n"
+           "constexpr int DS_OFFSET = P_OFFSET + P_BYTES;\n");
+      if (apart) {
+        TEXT("constexpr int KEPT_OFFSET = DS_OFFSET + P_BYTES; // a word of each thread, and so on\n"
+             "constexpr int LSE_OFFSET = KEPT_OFFSET + BLOCK_M * BLOCK_N * 2;\n");
+      } else {
+        TEXT("constexpr int LSE_OFFSET = DS_OFFSET + P_BYTES;\n");
+      }
+      TEXT("constexpr int DELTA_OFFSET = LSE_OFFSET + STAGES * BLOCK_M * 4;\n"
            "constexpr int BARRIER_OFFSET = DELTA_OFFSET + DO_STAGES * BLOCK_M * 4;\n"
            "constexpr int DK_ROW_BYTES = tile_row_bytes(HEAD_DIM);\n"
            "constexpr int DV_ROW_BYTES = tile_row_bytes(HEAD_DIM_V);\n"
            "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 2 * STAGES + 2 * DO_STAGES), \"shared memory\");\n"
            "static_assert(BARRIER_OFFSET >= BLOCK_N * (DK_ROW_BYTES + DV_ROW_BYTES), \"dK and dV\");\n"
-           "static_assert(BLOCK_M == 64 && BLOCK_N > 64 && BLOCK_N <= 128, \"P and dS have two slabs\");\n"
-           "static_assert(K_SLABS == CONSUMERS && V_SLABS <= K_SLABS, \"a slab for each consumer\");\n"
-           "static_assert(STAGES >= 3, \"S of a step would wait for the dK before it that comes after it\");\n"
-           "\n"
-           "// The barriers, by their shared addresses. At a \"full\" one those that have written, or the bytes of\n"
+           "static_assert(BLOCK_M == 64 && BLOCK_N > 64 && BLOCK_N <= 128, \"P and dS have two slabs\");\n");
+      if (apart) {
+        TEXT("static_assert(K_SLABS == 4 && V_SLABS == 4, \"two slabs for each of two consumers\");\n");
+      } else {
+        TEXT("static_assert(K_SLABS == CONSUMERS && V_SLABS <= K_SLABS, \"a slab for each consumer\");\n"
+             "static_assert(STAGES >= 3, \"S of a step would wait for the dK before it that comes after it\");\n"
+             "\n");
+      }
+      TEXT("// The barriers, by their shared addresses. At a \"full\" one those that have written, or the bytes of\n"
            "// the copy engine, hand over what they brought. At an \"empty\" one each warp that has read arrives,\n"
            "// and hands the space back.\n"
            "__device__ __forceinline__ uint32_t k_full(uint32_t shared) {\n"
@@ -265,6 +293,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
                "  int whole_end;\n");
         }
         TEXT("  const SequencePlace *at; // in shared memory\n");
+        if (prepares) {
+          TEXT("  int number; // of the unit\n"
+               "  int shares; // of what comes before, that warps of earlier units have\n");
+        }
       }
       if (takes) {
         TEXT("  Progress before; // of the thread block\n");
@@ -448,6 +480,27 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "\n");
       }
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        if (prepares) {
+          TEXT("__shared__ Share shares[AHEAD_WARPS];\n"
+               "\n"
+               "__shared__ uint64_t ahead_barriers[AHEAD_WARPS];\n"
+               "\n"
+               "// One of the warps: its part of a later unit's share. `parity`: of the barrier's next phase.\n"
+               "__device__ __forceinline__ void prepare_ahead(const attnpress_bwd_sm90_ragged_args *args,\n"
+               "                                              const Work *work, uint32_t shared, int warp,\n"
+               "                                              uint32_t *parity) {\n"
+               "  const attnpress_bwd_ragged_args *const batch = &args->batch;\n"
+               "  const int number = work->number + batch->bwd.zero_ahead;\n"
+               "  Share *const share = &shares[warp];\n"
+               "  if (batch->bwd.zero_ahead == 0 || number < (int)*end_of_first(batch) ||\n"
+               "      !find_share(batch, number, share))\n"
+               "    return;\n"
+               "  do_share(args, share, HEAD_DIM, DTYPE, warp, AHEAD_WARPS,\n"
+               "           shared + AHEAD_OFFSET + warp * AHEAD_BYTES, shared + ZEROS_OFFSET, ZERO_BYTES,\n"
+               "           shared_address(&ahead_barriers[warp]), parity);\n"
+               "}\n"
+               "\n");
+        }
         TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
              "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
              "__device__ __forceinline__ void write_work(Work *work, SequencePlace *at,\n"
@@ -470,6 +523,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
              "  *work = find_work(&bwd, &unit);\n"
              "  work->at = at;\n");
+        if (prepares) {
+          TEXT("  work->number = number;\n"
+               "  work->shares = batch->bwd.zero_ahead > 0 && number >= *end_of_first(batch)\n"
+               "                     ? batch->sequences[unit.order].blocks * AHEAD_WARPS\n"
+               "                     : 0;\n");
+        }
         if (chains) {
           TEXT("  work->unit_end = at->seqlen_k <= batch->direct_keys ? at->seqlen_k : work->key_begin;\n"
                "  work->sum_head = work->first_head;\n"
@@ -611,12 +670,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "\n");
       if ((block_n != 80) && (block_n != 96)) {
         TEXT("// One thread: Q and dO of step `n`, and ");
-        if (takes) {
-          TEXT("K and V behind");
+        if (read_apart) {
+          TEXT("V with the first, K behind it");
+        } else if (takes) {
+          TEXT("K and V behind the first");
         } else {
-          TEXT("V with");
+          TEXT("V with the first");
         }
-        TEXT(" the first.\n"
+        TEXT(".\n"
              "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
              "                                          const Work *work, int n, Step step, Stage stage) {\n"
              "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
@@ -642,9 +703,13 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
              "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
              "                slab * 64, row, step.head, batch);\n");
-        if (!takes) {
-          TEXT("  if (n == 0) {\n"
-               "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+        if (!takes || read_apart) {
+          TEXT("  if (n == 0) {\n");
+          if (read_apart) {
+            TEXT("    // The consumers arrived: hands over the place of the V before.\n"
+                 "    wait_for_phase(v_empty(), work->before.keys % 2 ^ 1);\n");
+          }
+          TEXT("    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
                "#pragma unroll\n"
                "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
                "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
@@ -662,16 +727,23 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
              "                dout, slab * 64, row, step.head, batch);\n");
         if (takes) {
-          TEXT("  if (n == 0) {\n"
-               "    // The consumers arrived: hands over the place of the K and V before.\n"
-               "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
-               "    load_keys(args, shared, work);\n"
-               "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
-               "#pragma unroll\n"
-               "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
-               "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
-               "                  work->kv_head, key_batch);\n"
-               "  }\n");
+          TEXT("  if (n == 0) {\n");
+          if (read_apart) {
+            TEXT("    // dQ's warps arrived: hands over the place of the K before.\n"
+                 "    wait_for_phase(k_empty(), work->before.keys % 2 ^ 1);\n"
+                 "    load_keys(args, shared, work);\n"
+                 "  }\n");
+          } else {
+            TEXT("    // The consumers arrived: hands over the place of the K and V before.\n"
+                 "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
+                 "    load_keys(args, shared, work);\n"
+                 "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+                 "#pragma unroll\n"
+                 "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+                 "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+                 "                  work->kv_head, key_batch);\n"
+                 "  }\n");
+          }
         }
         TEXT("}\n"
              "\n");
@@ -764,6 +836,16 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
             TEXT("  uint32_t parities = 0;\n"
                  "  clear_keys(smem, shared, work);\n");
           }
+        }
+        if (prepares) {
+          TEXT("  if (work->shares > 0) {\n"
+               "    // Warps of earlier units arrived: hands over lse and delta, and what dQ is added to.\n"
+               "    if (threadIdx.x % 32 == 0)\n"
+               "      while (load_acquire(args->dq_zeroed + work->batch * args->heads_kv + work->kv_head) <\n"
+               "             work->shares) {\n"
+               "      }\n"
+               "    __syncwarp();\n"
+               "  }\n");
         }
         TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
         if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -882,36 +964,82 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "                            v + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
            "  wgmma_commit();\n"
            "}\n"
-           "\n"
-           "// Starts d += rows^T scores, (64, BLOCK_N), as a group of its own. `rows`: the offset of a slab of\n"
-           "// Q or dO; `scores`: that of dS or P.\n"
-           "__device__ __forceinline__ void start_columns(float d[BLOCK_N / 2], uint32_t shared, int rows,\n"
-           "                                              int scores) {\n"
-           "  const uint64_t a = wgmma_descriptor(shared + rows, 1024, 0);\n"
-           "  const uint64_t b = wgmma_descriptor(shared + scores, 1024, ROW_SLAB_BYTES);\n"
-           "  wgmma_order_n");
-      INTEGER(block_n);
-      TEXT("(d);\n"
-           "  wgmma_fence();\n"
-           "#pragma unroll\n"
-           "  for (int step = 0; step < ROW_STEPS; ++step)\n"
-           "    wgmma_m64n");
-      INTEGER(block_n);
-      TEXT("k16_");
-      STRING(in->word[AP_ATTENTION_DTYPE]);
-      TEXT("_ss_trans_both(d, a + step * 16 * 128 / 16, b + step * 16 * 128 / 16, 1);\n"
-           "  wgmma_commit();\n"
+           "\n");
+      if (apart) {
+        TEXT("// A consumer's slabs of a gradient have been written, or waited for.\n"
+             "__device__ __forceinline__ void wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(float d[2][BLOCK_N / 2]) {\n"
+             "  wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(d[0]);\n"
+             "  wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(d[1]);\n"
+             "}\n"
+             "\n"
+             "// Starts d += rows^T scores, (64, BLOCK_N), of two slabs, as a group of its own. `rows`: the offset\n"
+             "// of the first one of Q or dO; `scores`: that of dS or P.\n"
+             "__device__ __forceinline__ void start_columns(float d[2][BLOCK_N / 2], uint32_t shared, int rows,\n"
+             "                                              int scores) {\n"
+             "  const uint64_t a = wgmma_descriptor(shared + rows, 1024, 0);\n"
+             "  const uint64_t b = wgmma_descriptor(shared + scores, 1024, ROW_SLAB_BYTES);\n"
+             "  wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(d);\n"
+             "  wgmma_fence();\n"
+             "#pragma unroll\n"
+             "  for (int slab = 0; slab < 2; ++slab)\n"
+             "#pragma unroll\n"
+             "    for (int step = 0; step < ROW_STEPS; ++step)\n"
+             "      wgmma_m64n");
+        INTEGER(block_n);
+        TEXT("k16_");
+        STRING(in->word[AP_ATTENTION_DTYPE]);
+        TEXT("_ss_trans_both(\n"
+             "          d[slab], a + (slab * ROW_SLAB_BYTES + step * 16 * 128) / 16, b + step * 16 * 128 / 16, 1);\n"
+             "  wgmma_commit();\n"
+             "}\n"
+             "\n");
+      } else {
+        TEXT("// Starts d += rows^T scores, (64, BLOCK_N), as a group of its own. `rows`: the offset of a slab of\n"
+             "// Q or dO; `scores`: that of dS or P.\n"
+             "__device__ __forceinline__ void start_columns(float d[BLOCK_N / 2], uint32_t shared, int rows,\n"
+             "                                              int scores) {\n"
+             "  const uint64_t a = wgmma_descriptor(shared + rows, 1024, 0);\n"
+             "  const uint64_t b = wgmma_descriptor(shared + scores, 1024, ROW_SLAB_BYTES);\n"
+             "  wgmma_order_n");
+        INTEGER(block_n);
+        TEXT("(d);\n"
+             "  wgmma_fence();\n"
+             "#pragma unroll\n"
+             "  for (int step = 0; step < ROW_STEPS; ++step)\n"
+             "    wgmma_m64n");
+        INTEGER(block_n);
+        TEXT("k16_");
+        STRING(in->word[AP_ATTENTION_DTYPE]);
+        TEXT("_ss_trans_both(d, a + step * 16 * 128 / 16, b + step * 16 * 128 / 16, 1);\n"
+             "  wgmma_commit();\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("// Starts dV^T += dO^T P and dK^T += Q^T dS.\n"
+           "__device__ __forceinline__ void start_dv(float dv");
+      STRING(apart ? "[2]" : "");
+      TEXT("[BLOCK_N / 2], uint32_t shared, int consumer,\n"
+           "                                         int stage) {\n"
+           "  start_columns(dv, shared, DO_OFFSET + stage * DO_BYTES + consumer * ");
+      STRING(apart ? "2 * " : "");
+      TEXT("ROW_SLAB_BYTES, P_OFFSET);\n"
            "}\n"
            "\n"
-           "// Starts dV^T += dO^T P and dK^T += Q^T dS.\n"
-           "__device__ __forceinline__ void start_dv(float dv[BLOCK_N / 2], uint32_t shared, int consumer,\n"
+           "__device__ __forceinline__ void start_dk(float dk");
+      STRING(apart ? "[2]" : "");
+      TEXT("[BLOCK_N / 2], uint32_t shared, int consumer,\n"
            "                                         int stage) {\n"
-           "  start_columns(dv, shared, DO_OFFSET + stage * DO_BYTES + consumer * ROW_SLAB_BYTES, P_OFFSET);\n"
-           "}\n"
-           "\n"
-           "__device__ __forceinline__ void start_dk(float dk[BLOCK_N / 2], uint32_t shared, int consumer,\n"
-           "                                         int stage) {\n"
-           "  start_columns(dk, shared, Q_OFFSET + stage * Q_BYTES + consumer * ROW_SLAB_BYTES, DS_OFFSET);\n"
+           "  start_columns(dk, shared, Q_OFFSET + stage * Q_BYTES + consumer * ");
+      STRING(apart ? "2 * " : "");
+      TEXT("ROW_SLAB_BYTES, DS_OFFSET);\n"
            "}\n"
            "\n"
            "// Starts dQ = dS K, (BLOCK_M, 64), as a group of its own.\n"
@@ -1024,8 +1152,26 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  }\n"
              "  store_scores(smem, P_OFFSET, score, consumer);\n"
              "}\n"
-             "\n"
-             "// dP becomes dS = P (dP - delta).\n"
+             "\n");
+        if (apart) {
+          TEXT("// In shared memory, as the registers are those of dK and dV: a thread's own words.\n"
+               "__device__ __forceinline__ void write_kept(unsigned char *smem, const uint32_t p[S_TILES * 2]) {\n"
+               "  uint32_t *const place = (uint32_t *)(smem + KEPT_OFFSET) + opaque(threadIdx.x - 128);\n"
+               "#pragma unroll\n"
+               "  for (int i = 0; i < S_TILES * 2; ++i)\n"
+               "    place[i * GRADIENT_THREADS] = p[i];\n"
+               "}\n"
+               "\n"
+               "__device__ __forceinline__ void read_kept(uint32_t p[S_TILES * 2], const unsigned char *smem) {\n"
+               "  const uint32_t *const place =\n"
+               "      (const uint32_t *)(smem + KEPT_OFFSET) + opaque(threadIdx.x - 128);\n"
+               "#pragma unroll\n"
+               "  for (int i = 0; i < S_TILES * 2; ++i)\n"
+               "    p[i] = place[i * GRADIENT_THREADS];\n"
+               "}\n"
+               "\n");
+        }
+        TEXT("// dP becomes dS = P (dP - delta).\n"
              "__device__ __forceinline__ void differentiate_kept_p(float dp[S_TILES * 4],\n"
              "                                                     const uint32_t p[S_TILES * 2],\n"
              "                                                     const float delta[2]) {\n"
@@ -1094,55 +1240,107 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "        sum[(tile / 2 * (columns / 8) + i / 2) * 128 + sum_place(i % 2 * 4, tile % 2 * 2)] =\n"
            "            d[tile * 4 + i];\n"
            "}\n"
-           "\n"
-           "// A consumer's columns of dK and, where it has any, of dV; all consumers store them.\n"
-           "__device__ __forceinline__ void store_gradients(const attnpress_bwd_args *args, unsigned char *smem,\n"
-           "                                                const Work *work, int consumer,\n"
-           "                                                const float dk[BLOCK_N / 2],\n"
-           "                                                const float dv[BLOCK_N / 2]) {\n"
-           "  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
-           "    const int tile = work->key_begin / 16, keys = args->seqlen_k - work->key_begin;\n"
-           "    store_columns(args->dk_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,\n"
-           "                                                HEAD_DIM),\n"
-           "                  dk, consumer * 64, HEAD_DIM, keys);\n"
-           "    store_columns(args->dv_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,\n"
-           "                                                HEAD_DIM_V),\n"
-           "                  dv, consumer * 64, HEAD_DIM_V, keys);\n"
-           "    return;\n"
-           "  }\n"
-           "  // All consumers arrive and wait: K, V and all steps have been read.\n"
-           "  named_barrier_sync(1, CONSUMER_THREADS);\n"
-           "  const int thread = threadIdx.x - 128;\n"
-           "  const int valid = args->seqlen_k - work->key_begin;\n");
-      TEXT("  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n"
-           "  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +\n"
-           "                            work->kv_head * args->dk_head_stride +\n"
-           "                            work->key_begin * args->dk_row_stride;\n"
-           "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n"
-           "                            work->kv_head * args->dv_head_stride +\n"
-           "                            work->key_begin * args->dv_row_stride;\n"
-           "  if (args->accumulate) {\n"
-           "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
-           "                  CONSUMER_THREADS);\n"
-           "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
-           "                  CONSUMER_THREADS);\n"
-           "    // All consumers arrive and wait: hands over what dK and dV are added to.\n"
-           "    named_barrier_sync(1, CONSUMER_THREADS);\n"
-           "  }\n"
-           "  round_columns(smem, DK_ROW_BYTES, dk, thread, consumer * 64, HEAD_DIM, args->scale,\n"
-           "                args->accumulate);\n"
-           "  if (consumer < V_SLABS)\n"
-           "    round_columns(dv_tile, DV_ROW_BYTES, dv, thread, consumer * 64, HEAD_DIM_V, 1.0f,\n"
-           "                  args->accumulate);\n"
-           "  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
-           "  named_barrier_sync(1, CONSUMER_THREADS);\n"
-           "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
-           "                 CONSUMER_THREADS);\n"
-           "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
-           "                 CONSUMER_THREADS);\n"
-           "}\n"
-           "\n"
-           "// ---- The consumers ----\n"
+           "\n");
+      if (apart) {
+        TEXT("// A consumer's columns of dK and dV; both store them.\n"
+             "__device__ __forceinline__ void store_gradients(const attnpress_bwd_args *args, unsigned char *smem,\n"
+             "                                                const Work *work, int consumer,\n"
+             "                                                const float dk[2][BLOCK_N / 2],\n"
+             "                                                const float dv[2][BLOCK_N / 2]) {\n"
+             "  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
+             "    const int tile = work->key_begin / 16, keys = args->seqlen_k - work->key_begin;\n"
+             "    const int64_t at =\n"
+             "        key_sum_offset(args, work->part, work->batch, work->kv_head, tile, HEAD_DIM);\n"
+             "#pragma unroll\n"
+             "    for (int i = 0; i < 2; ++i) {\n"
+             "      store_columns(args->dk_sum + at, dk[i], consumer * 128 + i * 64, HEAD_DIM, keys);\n"
+             "      store_columns(args->dv_sum + at, dv[i], consumer * 128 + i * 64, HEAD_DIM, keys);\n"
+             "    }\n"
+             "    return;\n"
+             "  }\n"
+             "  // All consumers arrive, and these wait: K, V and all steps have been read.\n"
+             "  named_barrier_sync(1, CONSUMER_THREADS);\n"
+             "  const int thread = threadIdx.x - 128;\n"
+             "  const int valid = args->seqlen_k - work->key_begin;\n"
+             "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n"
+             "  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +\n"
+             "                            work->kv_head * args->dk_head_stride +\n"
+             "                            work->key_begin * args->dk_row_stride;\n"
+             "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n"
+             "                            work->kv_head * args->dv_head_stride +\n"
+             "                            work->key_begin * args->dv_row_stride;\n"
+             "  if (args->accumulate) {\n"
+             "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
+             "                  GRADIENT_THREADS);\n"
+             "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+             "                  GRADIENT_THREADS);\n"
+             "    // Both consumers arrive and wait: hands over what dK and dV are added to.\n"
+             "    named_barrier_sync(2, GRADIENT_THREADS);\n"
+             "  }\n"
+             "#pragma unroll\n"
+             "  for (int i = 0; i < 2; ++i) {\n"
+             "    round_columns(smem, DK_ROW_BYTES, dk[i], thread, consumer * 128 + i * 64, HEAD_DIM,\n"
+             "                  args->scale, args->accumulate);\n"
+             "    round_columns(dv_tile, DV_ROW_BYTES, dv[i], thread, consumer * 128 + i * 64, HEAD_DIM, 1.0f,\n"
+             "                  args->accumulate);\n"
+             "  }\n"
+             "  // Both consumers arrive and wait: hands over the tiles of dK and dV.\n"
+             "  named_barrier_sync(2, GRADIENT_THREADS);\n"
+             "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
+             "                 GRADIENT_THREADS);\n"
+             "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+             "                 GRADIENT_THREADS);\n"
+             "}\n");
+      } else {
+        TEXT("// A consumer's columns of dK and, where it has any, of dV; all consumers store them.\n"
+             "__device__ __forceinline__ void store_gradients(const attnpress_bwd_args *args, unsigned char *smem,\n"
+             "                                                const Work *work, int consumer,\n"
+             "                                                const float dk[BLOCK_N / 2],\n"
+             "                                                const float dv[BLOCK_N / 2]) {\n"
+             "  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
+             "    const int tile = work->key_begin / 16, keys = args->seqlen_k - work->key_begin;\n"
+             "    store_columns(args->dk_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,\n"
+             "                                                HEAD_DIM),\n"
+             "                  dk, consumer * 64, HEAD_DIM, keys);\n"
+             "    store_columns(args->dv_sum + key_sum_offset(args, work->part, work->batch, work->kv_head, tile,\n"
+             "                                                HEAD_DIM_V),\n"
+             "                  dv, consumer * 64, HEAD_DIM_V, keys);\n"
+             "    return;\n"
+             "  }\n"
+             "  // All consumers arrive and wait: K, V and all steps have been read.\n"
+             "  named_barrier_sync(1, CONSUMER_THREADS);\n"
+             "  const int thread = threadIdx.x - 128;\n"
+             "  const int valid = args->seqlen_k - work->key_begin;\n"
+             "  unsigned char *const dv_tile = smem + BLOCK_N * DK_ROW_BYTES;\n"
+             "  uint16_t *const dk_rows = (uint16_t *)args->dk + work->batch * args->dk_batch_stride +\n"
+             "                            work->kv_head * args->dk_head_stride +\n"
+             "                            work->key_begin * args->dk_row_stride;\n"
+             "  uint16_t *const dv_rows = (uint16_t *)args->dv + work->batch * args->dv_batch_stride +\n"
+             "                            work->kv_head * args->dv_head_stride +\n"
+             "                            work->key_begin * args->dv_row_stride;\n"
+             "  if (args->accumulate) {\n"
+             "    load_gradient(smem, dk_rows, args->dk_row_stride, BLOCK_N, HEAD_DIM, valid, thread,\n"
+             "                  CONSUMER_THREADS);\n"
+             "    load_gradient(dv_tile, dv_rows, args->dv_row_stride, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+             "                  CONSUMER_THREADS);\n"
+             "    // All consumers arrive and wait: hands over what dK and dV are added to.\n"
+             "    named_barrier_sync(1, CONSUMER_THREADS);\n"
+             "  }\n"
+             "  round_columns(smem, DK_ROW_BYTES, dk, thread, consumer * 64, HEAD_DIM, args->scale,\n"
+             "                args->accumulate);\n"
+             "  if (consumer < V_SLABS)\n"
+             "    round_columns(dv_tile, DV_ROW_BYTES, dv, thread, consumer * 64, HEAD_DIM_V, 1.0f,\n"
+             "                  args->accumulate);\n"
+             "  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
+             "  named_barrier_sync(1, CONSUMER_THREADS);\n"
+             "  store_gradient(dk_rows, args->dk_row_stride, smem, BLOCK_N, HEAD_DIM, valid, thread,\n"
+             "                 CONSUMER_THREADS);\n"
+             "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
+             "                 CONSUMER_THREADS);\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("// ---- The consumers ----\n"
            "\n");
       if (!serial) {
         TEXT("// One of the two that compute S and dP, each of half of the keys.\n"
@@ -1253,9 +1451,13 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "// is; so the first step has the dK of a dS of zeros before it.\n"
              "__device__ __forceinline__ void consume_scores(const attnpress_bwd_args *args, unsigned char *smem,\n"
              "                                               uint32_t shared, const Work *work, const Work *found,\n"
-             "                                               int consumer) {\n"
-             "  float dk[BLOCK_N / 2] = {}, dv[BLOCK_N / 2] = {};\n"
-             "  if (work->steps > 0) {\n"
+             "                                               int consumer) {\n");
+        if (apart) {
+          TEXT("  float dk[2][BLOCK_N / 2] = {}, dv[2][BLOCK_N / 2] = {};\n");
+        } else {
+          TEXT("  float dk[BLOCK_N / 2] = {}, dv[BLOCK_N / 2] = {};\n");
+        }
+        TEXT("  if (work->steps > 0) {\n"
              "    Step step = {work->first_head, work->walk_begin};\n"
              "    Stage stage = {0, 0}; // of Q\n"
              "    {\n"
@@ -1271,7 +1473,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "      shared = opaque(shared); // else the descriptors of all products are kept in registers\n"
              "      float score[S_TILES * 4], lse_log2[2], delta[2];\n"
              "      uint32_t p[S_TILES * 2]; // what is kept of P\n"
-             "      const int dout = n % 2; // the place of this step's dO\n"
+             "      const int dout = ");
+        STRING(apart ? "0" : "n % 2");
+        TEXT("; // the place of this step's dO\n"
              "      // The copy engine and the producer hand over Q and lse, and below dO and delta.\n"
              "      wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
              "      start_scores(score, shared, consumer, stage.index);\n"
@@ -1285,12 +1489,20 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         INTEGER(s_keys);
         TEXT("(score);\n"
              "      make_probabilities(score, args, work, consumer, step, lse_log2);\n"
-             "      round_probabilities(p, score, S_TILES, FP16);\n"
-             "      wait_for_phase(do_full(shared, dout), n / 2 % 2);\n"
+             "      round_probabilities(p, score, S_TILES, FP16);\n");
+        if (apart) {
+          TEXT("      write_kept(smem, p);\n");
+        }
+        TEXT("      wait_for_phase(do_full(shared, dout), ");
+        STRING(apart ? "n % 2" : "n / 2 % 2");
+        TEXT(");\n"
              "      start_dp(score, shared, consumer, dout);\n"
              "      // All consumers' warps arrived: hands over the place of P, and below that of dS.\n"
-             "      wait_for_phase(p_empty(shared), n % 2 ^ 1);\n"
-             "      store_kept(smem, p, consumer);\n"
+             "      wait_for_phase(p_empty(shared), n % 2 ^ 1);\n");
+        if (apart) {
+          TEXT("      read_kept(p, smem);\n");
+        }
+        TEXT("      store_kept(smem, p, consumer);\n"
              "      arrive_once(p_full(shared));\n"
              "      wgmma_wait(1);\n"
              "      wgmma_order_n");
@@ -1306,8 +1518,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "      wgmma_wait(1);\n"
              "      wgmma_order_n");
         INTEGER(s_keys);
-        TEXT("(score);\n"
-             "      differentiate_kept_p(score, p, delta);\n"
+        TEXT("(score);\n");
+        if (apart) {
+          TEXT("      read_kept(p, smem);\n");
+        }
+        TEXT("      differentiate_kept_p(score, p, delta);\n"
              "      wait_for_phase(ds_empty(shared), n % 2);\n"
              "      store_scores(smem, DS_OFFSET, score, consumer);\n"
              "      arrive_once(ds_full(shared));\n"
@@ -1338,85 +1553,127 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "    if (HEAD_DIM % 64 == 0 || part * 8 + tile < HEAD_DIM / 8)\n"
            "      add_to_sum(sum + (part * 8 + tile) * 128, dq + tile * 4, lane);\n"
            "}\n"
-           "\n"
-           "// The last one, which computes dQ.\n"
-           "__device__ __forceinline__ void consume_sums(const attnpress_bwd_args *args, unsigned char *smem,\n"
-           "                                             uint32_t shared, const Work *work) {\n"
-           "  const int warp = threadIdx.x / 32 % 4;\n"
-           "  float dk[BLOCK_N / 2] = {};\n");
-      if (has_v) {
-        TEXT("  float dv[BLOCK_N / 2] = {};\n");
-      }
-      TEXT("  Step step = {work->first_head, work->walk_begin};\n"
-           "  Stage stage = {0, 0};\n"
-           "  if (threadIdx.x % 32 == 0)\n"
-           "    wait_for_zeros(args, unit_of(args, work), 2);\n"
-           "  __syncwarp();\n"
-           "  if (work->steps > 0) // the copy engine hands over K\n"
-           "    wait_for_phase(k_full(shared), 0);\n");
-      if (serial) {
-        TEXT("  __syncwarp();\n"
-             "  arrive_once(ds_empty(shared)); // of zeros before the first step\n");
-      }
-      TEXT("#pragma unroll 1\n"
-           "  for (int n = 0; n < work->steps; ++n) {\n"
-           "    shared = opaque(shared); // else the descriptors of all products are kept in registers\n"
-           "    float dq[32];\n"
-           "    float *const sum =\n"
-           "        args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp, HEAD_DIM);\n"
-           "    const bool valid = step.row + warp * 16 < args->seqlen_q;\n");
-      if (has_v) {
-        TEXT("    // The copy engine hands over dO, and all warps that compute it P.\n"
-             "    wait_for_phase(do_full(shared, n % 2), n / 2 % 2);\n"
-             "    wait_for_scores(p_full(shared), n % 2);\n"
-             "    start_dv(dv, shared, CONSUMERS - 1, n % 2);\n");
-      }
-      TEXT("    // The same of Q and dS.\n"
-           "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
-           "    wait_for_scores(ds_full(shared), ");
-      STRING(serial ? "n % 2 ^ 1" : "n % 2");
-      TEXT(");\n"
-           "    start_dq(dq, shared, 0);\n"
-           "    start_dk(dk, shared, CONSUMERS - 1, stage.index);\n");
-      if (has_v) {
-        TEXT("    wgmma_wait(2);\n"
+           "\n");
+      if (apart) {
+        TEXT("// The last one, which computes dQ.\n"
+             "__device__ __forceinline__ void consume_sums(const attnpress_bwd_args *args, uint32_t shared,\n"
+             "                                             const Work *work) {\n"
+             "  const int warp = threadIdx.x / 32 % 4;\n"
+             "  Step step = {work->first_head, work->walk_begin};\n"
+             "  if (threadIdx.x % 32 == 0)\n"
+             "    wait_for_zeros(args, unit_of(args, work), 2);\n"
+             "  __syncwarp();\n"
+             "  if (work->steps > 0) {\n"
+             "    wait_for_phase(k_full(shared), 0); // the copy engine hands over K\n"
+             "    // The zeros before the first step are not read: hands back their place.\n"
+             "    wait_for_phase(ds_full(shared), 0);\n"
+             "    __syncwarp();\n"
+             "    arrive_once(ds_empty(shared));\n"
+             "  }\n"
+             "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
+             "    float *const sum =\n"
+             "        args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp, HEAD_DIM);\n"
+             "    const bool valid = step.row + warp * 16 < args->seqlen_q;\n"
+             "    float dq[32];\n"
+             "    // All warps that compute it arrived: hands over dS.\n"
+             "    wait_for_scores(ds_full(shared), n % 2 ^ 1);\n"
+             "#pragma unroll 1 // else the descriptors of all parts are kept in registers\n"
+             "    for (int part = 0; part < K_SLABS; ++part) {\n"
+             "      start_dq(dq, shared, part);\n"
+             "      wgmma_wait(0);\n"
+             "      wgmma_order_n64(dq);\n"
+             "      if (part + 1 == K_SLABS) {\n"
+             "        // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+             "        __syncwarp();\n"
+             "        arrive_once(ds_empty(shared));\n"
+             "      }\n"
+             "      if (valid)\n"
+             "        add_part(sum, dq, part);\n"
+             "    }\n"
+             "  }\n"
+             "  if (!is_shared(args, work))\n"
+             "    named_barrier_arrive(1, CONSUMER_THREADS); // hands over the place of K\n"
+             "}\n");
+      } else {
+        TEXT("// The last one, which computes dQ.\n"
+             "__device__ __forceinline__ void consume_sums(const attnpress_bwd_args *args, unsigned char *smem,\n"
+             "                                             uint32_t shared, const Work *work) {\n"
+             "  const int warp = threadIdx.x / 32 % 4;\n"
+             "  float dk[BLOCK_N / 2] = {};\n");
+        if (has_v) {
+          TEXT("  float dv[BLOCK_N / 2] = {};\n");
+        }
+        TEXT("  Step step = {work->first_head, work->walk_begin};\n"
+             "  Stage stage = {0, 0};\n"
+             "  if (threadIdx.x % 32 == 0)\n"
+             "    wait_for_zeros(args, unit_of(args, work), 2);\n"
+             "  __syncwarp();\n"
+             "  if (work->steps > 0) // the copy engine hands over K\n"
+             "    wait_for_phase(k_full(shared), 0);\n");
+        if (serial) {
+          TEXT("  __syncwarp();\n"
+               "  arrive_once(ds_empty(shared)); // of zeros before the first step\n");
+        }
+        TEXT("#pragma unroll 1\n"
+             "  for (int n = 0; n < work->steps; ++n) {\n"
+             "    shared = opaque(shared); // else the descriptors of all products are kept in registers\n"
+             "    float dq[32];\n"
+             "    float *const sum =\n"
+             "        args->dq_sum + sum_offset(args, work->batch, step.head, step.row / 16 + warp, HEAD_DIM);\n"
+             "    const bool valid = step.row + warp * 16 < args->seqlen_q;\n");
+        if (has_v) {
+          TEXT("    // The copy engine hands over dO, and all warps that compute it P.\n"
+               "    wait_for_phase(do_full(shared, n % 2), n / 2 % 2);\n"
+               "    wait_for_scores(p_full(shared), n % 2);\n"
+               "    start_dv(dv, shared, CONSUMERS - 1, n % 2);\n");
+        }
+        TEXT("    // The same of Q and dS.\n"
+             "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
+             "    wait_for_scores(ds_full(shared), ");
+        STRING(serial ? "n % 2 ^ 1" : "n % 2");
+        TEXT(");\n"
+             "    start_dq(dq, shared, 0);\n"
+             "    start_dk(dk, shared, CONSUMERS - 1, stage.index);\n");
+        if (has_v) {
+          TEXT("    wgmma_wait(2);\n"
+               "    wgmma_order_n");
+          INTEGER(block_n);
+          TEXT("(dv);\n"
+               "    arrive_once(do_empty(shared, n % 2));\n"
+               "    arrive_once(p_empty(shared));\n");
+        }
+        TEXT("    wgmma_wait(1);\n"
+             "    wgmma_order_n64(dq);\n"
+             "    if (valid)\n"
+             "      add_part(sum, dq, 0);\n"
+             "    start_dq(dq, shared, 1);\n"
+             "    wgmma_wait(1);\n"
              "    wgmma_order_n");
         INTEGER(block_n);
-        TEXT("(dv);\n"
-             "    arrive_once(do_empty(shared, n % 2));\n"
-             "    arrive_once(p_empty(shared));\n");
+        TEXT("(dk);\n"
+             "    arrive_once(q_empty(shared, stage.index));\n"
+             "    wgmma_wait(0);\n"
+             "    wgmma_order_n64(dq);\n"
+             "    if (valid)\n"
+             "      add_part(sum, dq, 1);\n"
+             "    start_dq(dq, shared, 2);\n"
+             "    wgmma_wait(0);\n"
+             "    wgmma_order_n64(dq);\n"
+             "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
+             "    __syncwarp();\n"
+             "    arrive_once(ds_empty(shared));\n"
+             "    if (valid)\n"
+             "      add_part(sum, dq, 2);\n"
+             "    stage = next_stage(stage, STAGES);\n"
+             "    step = step_after(step, work);\n"
+             "  }\n"
+             "  store_gradients(args, smem, work, CONSUMERS - 1, dk, ");
+        STRING(has_v ? "dv" : "dk");
+        TEXT(");\n"
+             "}\n"
+             "\n");
       }
-      TEXT("    wgmma_wait(1);\n"
-           "    wgmma_order_n64(dq);\n"
-           "    if (valid)\n"
-           "      add_part(sum, dq, 0);\n"
-           "    start_dq(dq, shared, 1);\n"
-           "    wgmma_wait(1);\n"
-           "    wgmma_order_n");
-      INTEGER(block_n);
-      TEXT("(dk);\n"
-           "    arrive_once(q_empty(shared, stage.index));\n"
-           "    wgmma_wait(0);\n"
-           "    wgmma_order_n64(dq);\n"
-           "    if (valid)\n"
-           "      add_part(sum, dq, 1);\n"
-           "    start_dq(dq, shared, 2);\n"
-           "    wgmma_wait(0);\n"
-           "    wgmma_order_n64(dq);\n"
-           "    // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
-           "    __syncwarp();\n"
-           "    arrive_once(ds_empty(shared));\n"
-           "    if (valid)\n"
-           "      add_part(sum, dq, 2);\n"
-           "    stage = next_stage(stage, STAGES);\n"
-           "    step = step_after(step, work);\n"
-           "  }\n"
-           "  store_gradients(args, smem, work, CONSUMERS - 1, dk, ");
-      STRING(has_v ? "dv" : "dk");
-      TEXT(");\n"
-           "}\n"
-           "\n"
-           "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
+      TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
            "    ");
       STRING(stem);
       TEXT("(\n"
@@ -1431,16 +1688,22 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "    mbarrier_init(k_full(shared), 1);\n"
            "    mbarrier_init(v_full(shared), 1);\n"
            "    mbarrier_init(p_full(shared), 8);\n"
-           "    mbarrier_init(p_empty(shared), 4 * V_SLABS);\n"
+           "    mbarrier_init(p_empty(shared), ");
+      STRING(apart ? "4 * 2" : "4 * V_SLABS");
+      TEXT(");\n"
            "    mbarrier_init(ds_full(shared), 8);\n"
            "    mbarrier_init(ds_empty(shared), 4 * CONSUMERS);\n"
            "    for (int stage = 0; stage < STAGES; ++stage) {\n"
            "      mbarrier_init(q_full(shared, stage), 2);\n"
-           "      mbarrier_init(q_empty(shared, stage), 4 * CONSUMERS);\n"
+           "      mbarrier_init(q_empty(shared, stage), ");
+      STRING(apart ? "4 * 2" : "4 * CONSUMERS");
+      TEXT(");\n"
            "    }\n"
            "    for (int stage = 0; stage < DO_STAGES; ++stage) {\n"
            "      mbarrier_init(do_full(shared, stage), 2);\n"
-           "      mbarrier_init(do_empty(shared, stage), 4 * V_SLABS);\n"
+           "      mbarrier_init(do_empty(shared, stage), ");
+      STRING(apart ? "4 * 2" : "4 * V_SLABS");
+      TEXT(");\n"
            "    }\n"
            "    fence_mbarrier_init();\n"
            "  }\n"
@@ -1471,10 +1734,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "    consume_scores(&args.bwd, smem, shared, &work, ");
       STRING(serial ? "&found, " : "");
       TEXT("warp / 4 - 1);\n"
-           "  } else {\n"
-           "    increase_registers(SUM_REGISTERS);\n"
-           "    consume_sums(&args.bwd, smem, shared, &work);\n"
-           "  }\n"
+           "  } else {\n");
+      if (apart) {
+        TEXT("    decrease_registers(SUM_REGISTERS);\n"
+             "    consume_sums(&args.bwd, shared, &found);\n");
+      } else {
+        TEXT("    increase_registers(SUM_REGISTERS);\n"
+             "    consume_sums(&args.bwd, smem, shared, &work);\n");
+      }
+      TEXT("  }\n"
            "}\n");
     }
   } else {
@@ -1491,7 +1759,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "// dS = P (dP - delta), delta = rowsum(dO out).\n"
          "//\n"
          "// One thread block owns BLOCK_N keys of one head and walks over the query rows that see them, of\n"
-         "// all query heads that share the key head, BLOCK_M at a time. Warpgroup 0 is the producer: one\n"
+         "// all query heads that share the key head, BLOCK_M at a time");
+    if (takes) {
+      TEXT("; then, where there are fewer thread\n"
+           "// blocks than of these, it takes others");
+    }
+    TEXT(". Warpgroup 0 is the producer: one\n"
          "// thread of it keeps the copy engine (TMA) busy, and a warp brings lse and delta. S and dP are\n"
          "// computed transposed, and P and dS pass through shared memory, where all products read them");
     if (stages > 2) {
@@ -1550,6 +1823,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT(" --");
       STRING(in->word[AP_ATTENTION_SEQUENCES]);
     }
+    if (runs) {
+      TEXT(" --runs");
+    }
     TEXT(" --arch sm");
     INTEGER(arch);
     TEXT("\n"
@@ -1577,6 +1853,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     }
     TEXT("#include \"attnpress/device/gradient_rows.cuh\"\n"
          "#include \"attnpress/device/gradient_store.cuh\"\n");
+    if (takes) {
+      TEXT("#include \"attnpress/device/gradient_take.cuh\"\n");
+    }
     if (parts) {
       TEXT("#include \"attnpress/device/gradient_zero.cuh\"\n");
     }
@@ -1758,8 +2037,22 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "__device__ __forceinline__ uint32_t step_empty(uint32_t shared, int stage) {\n"
          "  return q_full(shared, 2 * STAGES + stage);\n"
          "}\n"
-         "\n"
-         "// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
+         "\n");
+    if (takes) {
+      TEXT("// K has been read by the warps of dQ, which come to it last, and V by the consumers.\n"
+           "__shared__ uint64_t read_barriers[2];\n"
+           "\n"
+           "__device__ __forceinline__ uint32_t k_empty() {\n"
+           "  return shared_address(&read_barriers[0]);\n"
+           "}\n"
+           "__device__ __forceinline__ uint32_t v_empty() {\n"
+           "  return shared_address(&read_barriers[1]);\n"
+           "}\n"
+           "\n"
+           "constexpr int TAKE_READERS = NUM_THREADS / 32 - 1; // warps that read what the first one takes\n"
+           "\n");
+    }
+    TEXT("// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
          "// `row_end` - 1 of each of the query heads from `first_head` on.\n"
          "struct Work {\n"
          "  int batch, kv_head, key_begin, first_head;\n"
@@ -1785,6 +2078,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  int whole_end;\n");
       }
       TEXT("  const SequencePlace *at; // in shared memory\n");
+      if (prepares) {
+        TEXT("  int number; // of the unit\n"
+             "  int shares; // of what comes before, that warps of earlier units have\n");
+      }
     }
     if (takes) {
       TEXT("  Progress before; // of the thread block\n");
@@ -1968,6 +2265,27 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "\n");
     }
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      if (prepares) {
+        TEXT("__shared__ Share shares[AHEAD_WARPS];\n"
+             "\n"
+             "__shared__ uint64_t ahead_barriers[AHEAD_WARPS];\n"
+             "\n"
+             "// One of the warps: its part of a later unit's share. `parity`: of the barrier's next phase.\n"
+             "__device__ __forceinline__ void prepare_ahead(const attnpress_bwd_sm90_ragged_args *args,\n"
+             "                                              const Work *work, uint32_t shared, int warp,\n"
+             "                                              uint32_t *parity) {\n"
+             "  const attnpress_bwd_ragged_args *const batch = &args->batch;\n"
+             "  const int number = work->number + batch->bwd.zero_ahead;\n"
+             "  Share *const share = &shares[warp];\n"
+             "  if (batch->bwd.zero_ahead == 0 || number < (int)*end_of_first(batch) ||\n"
+             "      !find_share(batch, number, share))\n"
+             "    return;\n"
+             "  do_share(args, share, HEAD_DIM, DTYPE, warp, AHEAD_WARPS,\n"
+             "           shared + AHEAD_OFFSET + warp * AHEAD_BYTES, shared + ZEROS_OFFSET, ZERO_BYTES,\n"
+             "           shared_address(&ahead_barriers[warp]), parity);\n"
+             "}\n"
+             "\n");
+      }
       TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
            "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
            "__device__ __forceinline__ void write_work(Work *work, SequencePlace *at,\n"
@@ -1990,6 +2308,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
            "  *work = find_work(&bwd, &unit);\n"
            "  work->at = at;\n");
+      if (prepares) {
+        TEXT("  work->number = number;\n"
+             "  work->shares = batch->bwd.zero_ahead > 0 && number >= *end_of_first(batch)\n"
+             "                     ? batch->sequences[unit.order].blocks * AHEAD_WARPS\n"
+             "                     : 0;\n");
+      }
       if (chains) {
         TEXT("  work->unit_end = at->seqlen_k <= batch->direct_keys ? at->seqlen_k : work->key_begin;\n"
              "  work->sum_head = work->first_head;\n"
@@ -2131,12 +2455,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "\n");
     if ((block_n != 80) && (block_n != 96)) {
       TEXT("// One thread: Q and dO of step `n`, and ");
-      if (takes) {
-        TEXT("K and V behind");
+      if (read_apart) {
+        TEXT("V with the first, K behind it");
+      } else if (takes) {
+        TEXT("K and V behind the first");
       } else {
-        TEXT("V with");
+        TEXT("V with the first");
       }
-      TEXT(" the first.\n"
+      TEXT(".\n"
            "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
            "                                          const Work *work, int n, Step step, Stage stage) {\n"
            "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
@@ -2162,9 +2488,13 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
            "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
            "                slab * 64, row, step.head, batch);\n");
-      if (!takes) {
-        TEXT("  if (n == 0) {\n"
-             "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+      if (!takes || read_apart) {
+        TEXT("  if (n == 0) {\n");
+        if (read_apart) {
+          TEXT("    // The consumers arrived: hands over the place of the V before.\n"
+               "    wait_for_phase(v_empty(), work->before.keys % 2 ^ 1);\n");
+        }
+        TEXT("    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
              "#pragma unroll\n"
              "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
              "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
@@ -2182,16 +2512,23 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
            "                dout, slab * 64, row, step.head, batch);\n");
       if (takes) {
-        TEXT("  if (n == 0) {\n"
-             "    // The consumers arrived: hands over the place of the K and V before.\n"
-             "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
-             "    load_keys(args, shared, work);\n"
-             "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
-             "#pragma unroll\n"
-             "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
-             "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
-             "                  work->kv_head, key_batch);\n"
-             "  }\n");
+        TEXT("  if (n == 0) {\n");
+        if (read_apart) {
+          TEXT("    // dQ's warps arrived: hands over the place of the K before.\n"
+               "    wait_for_phase(k_empty(), work->before.keys % 2 ^ 1);\n"
+               "    load_keys(args, shared, work);\n"
+               "  }\n");
+        } else {
+          TEXT("    // The consumers arrived: hands over the place of the K and V before.\n"
+               "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
+               "    load_keys(args, shared, work);\n"
+               "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+               "#pragma unroll\n"
+               "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+               "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+               "                  work->kv_head, key_batch);\n"
+               "  }\n");
+        }
       }
       TEXT("}\n"
            "\n");
@@ -2284,6 +2621,16 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
           TEXT("  uint32_t parities = 0;\n"
                "  clear_keys(smem, shared, work);\n");
         }
+      }
+      if (prepares) {
+        TEXT("  if (work->shares > 0) {\n"
+             "    // Warps of earlier units arrived: hands over lse and delta, and what dQ is added to.\n"
+             "    if (threadIdx.x % 32 == 0)\n"
+             "      while (load_acquire(args->dq_zeroed + work->batch * args->heads_kv + work->kv_head) <\n"
+             "             work->shares) {\n"
+             "      }\n"
+             "    __syncwarp();\n"
+             "  }\n");
       }
       TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -2661,10 +3008,23 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         }
         TEXT("  Step step = {work->first_head, work->");
         STRING(parts ? "walk_begin" : "row_begin");
-        TEXT("};\n"
-             "  if (work->steps > 0) // the copy engine hands over K\n"
-             "    wait_for_phase(k_full(shared), 0);\n"
-             "  for (int n = 0; n < work->steps; ++n, step = step_after(step, work)) {\n"
+        TEXT("};\n");
+        if (takes) {
+          TEXT("  // Read from lane 0, so that the compiler knows them to be the same in the whole warp.\n"
+               "  const int first = __shfl_sync(0xffffffff, work->before.steps, 0);\n"
+               "  const int end = first + __shfl_sync(0xffffffff, work->steps, 0);\n");
+        }
+        TEXT("  if (");
+        STRING(takes ? "end > first" : "work->steps > 0");
+        TEXT(") // the copy engine hands over K\n"
+             "    wait_for_phase(k_full(shared), ");
+        STRING(takes ? "work->before.keys % 2" : "0");
+        TEXT(");\n"
+             "  for (int n = ");
+        STRING(takes ? "first" : "0");
+        TEXT("; n < ");
+        STRING(takes ? "end" : "work->steps");
+        TEXT("; ++n, step = step_after(step, work)) {\n"
              "    // All consumers' warps arrived: hands over their dS.\n"
              "    wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n");
         if (bulk) {
@@ -2673,6 +3033,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
           TEXT("    add_dq(args, shared, work, n, step);\n");
         }
         TEXT("  }\n");
+        if (takes) {
+          TEXT("  if (end > first) // hands over the place of K, which the consumers have read before\n"
+               "    arrive_once(k_empty());\n");
+        }
         if (bulk) {
           TEXT("  wait_for_additions(0);\n");
         }
@@ -2906,28 +3270,59 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     }
     TEXT("  Step step = {work->first_head, work->");
     STRING(parts ? "walk_begin" : "row_begin");
-    TEXT("};\n"
-         "  Stage stage = {0, 0};\n"
-         "  if (work->steps > 0) {\n"
+    TEXT("};\n");
+    if (takes) {
+      TEXT("  const int first = work->before.steps, end = first + work->steps;\n"
+           "  Stage stage = progress_stage(work->before, STAGES);\n");
+    } else {
+      TEXT("  Stage stage = {0, 0};\n");
+    }
+    TEXT("  if (work->steps > 0) {\n"
          "    // The copy engine, and the producer, hand over K, V, Q, dO, lse and delta.\n"
-         "    wait_for_phase(k_full(shared), 0);\n"
-         "    wait_for_phase(q_full(shared, 0), 0);\n");
+         "    wait_for_phase(k_full(shared), ");
+    STRING(takes ? "work->before.keys % 2" : "0");
+    TEXT(");\n"
+         "    wait_for_phase(q_full(shared, ");
+    STRING(takes ? "stage.index" : "0");
+    TEXT("), ");
+    STRING(takes ? "stage.parity" : "0");
+    TEXT(");\n");
     if (dropout) {
       TEXT("    keep_step(args, work, consumer, step);\n");
     }
-    TEXT("    start_scores(score, shared, consumer, 0);\n"
-         "    wait_for_phase(v_full(shared), 0);\n"
-         "    wait_for_phase(do_full(shared, 0), 0);\n"
-         "    start_dp(dp, shared, consumer, 0);\n");
+    TEXT("    start_scores(score, shared, consumer, ");
+    STRING(takes ? "stage.index" : "0");
+    TEXT(");\n"
+         "    wait_for_phase(v_full(shared), ");
+    STRING(takes ? "work->before.keys % 2" : "0");
+    TEXT(");\n"
+         "    wait_for_phase(do_full(shared, ");
+    STRING(takes ? "stage.index" : "0");
+    TEXT("), ");
+    STRING(takes ? "stage.parity" : "0");
+    TEXT(");\n"
+         "    start_dp(dp, shared, consumer, ");
+    STRING(takes ? "stage.index" : "0");
+    TEXT(");\n");
     if (dropout) {
       TEXT("    const uint32_t dropped = decide(args, consumer, step);\n"
            "    exchange_scores(score, dp, args, smem, shared, work, consumer, step, 0, 0, 0, dropped);\n");
     } else {
-      TEXT("    exchange_scores(score, dp, args, smem, shared, work, consumer, step, 0, 0, 0);\n");
+      TEXT("    exchange_scores(score, dp, args, smem, shared, work, consumer, step, ");
+      STRING(takes ? "stage.index" : "0");
+      TEXT(", ");
+      STRING(takes ? "first" : "0");
+      TEXT(", 0);\n");
     }
-    TEXT("    hand_over(shared, consumer, 0);\n"
+    TEXT("    hand_over(shared, consumer, ");
+    STRING(takes ? "first" : "0");
+    TEXT(");\n"
          "  }\n"
-         "  for (int n = 0; n + 1 < work->steps; ++n) {\n"
+         "  for (int n = ");
+    STRING(takes ? "first" : "0");
+    TEXT("; n + 1 < ");
+    STRING(takes ? "end" : "work->steps");
+    TEXT("; ++n) {\n"
          "    const Stage next = next_stage(stage, STAGES);\n"
          "    step = step_after(step, work);\n");
     if (dropout) {
@@ -2972,13 +3367,23 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("    hand_over(shared, consumer, n + 1);\n"
          "    stage = next;\n"
          "  }\n"
-         "  if (work->steps > 0) {\n"
-         "    start_dv(dv, shared, consumer, (work->steps - 1) % 2, stage.index);\n"
-         "    start_dk(dk, shared, consumer, (work->steps - 1) % 2, stage.index);\n"
+         "  if (work->steps > 0) {\n");
+    if (takes) {
+      TEXT("    arrive_once(v_empty()); // the last dP has been waited for\n");
+    }
+    TEXT("    start_dv(dv, shared, consumer, (");
+    STRING(takes ? "end" : "work->steps");
+    TEXT(" - 1) % 2, stage.index);\n"
+         "    start_dk(dk, shared, consumer, (");
+    STRING(takes ? "end" : "work->steps");
+    TEXT(" - 1) % 2, stage.index);\n"
          "    wgmma_wait(0);\n"
          "    order_dv(dv);\n"
-         "    order_dk(dk);\n"
-         "  }\n"
+         "    order_dk(dk);\n");
+    if (takes) {
+      TEXT("    arrive_once(step_empty(shared, stage.index));\n");
+    }
+    TEXT("  }\n"
          "\n");
     if (parts) {
       TEXT("  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
@@ -3116,6 +3521,13 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
            "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n");
     }
+    if (takes) {
+      TEXT("    mbarrier_init(k_empty(), 4);\n"
+           "    mbarrier_init(v_empty(), 4 * CONSUMERS);\n"
+           "    init_take_barriers(TAKE_READERS);\n"
+           "    works[1].before = {0, 0}; // of which the first work is what comes behind\n"
+           "    works[1].steps = 0;\n");
+    }
     TEXT("    fence_mbarrier_init();\n"
          "  }\n"
          "  // All threads arrive and wait: hands over the barriers");
@@ -3125,57 +3537,130 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT(".\n"
          "  __syncthreads();\n"
          "\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      TEXT("  if (found.key_begin < 0)\n"
-           "    return;\n"
-           "  const Work work = found;\n"
-           "  const attnpress_bwd_args bwd =\n"
-           "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n");
-    } else {
-      TEXT("  const attnpress_bwd_args &bwd = args.bwd;\n"
-           "  const Work work = find_work(&bwd, blockIdx.x);\n");
-    }
-    TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-         "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n");
-    if (merged) {
-      TEXT("  // bwd_delta has ended: the producer's warpgroup needs it, too.\n"
-           "  griddepcontrol_wait();\n");
-    } else if (sums) {
-      TEXT("  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
-           "  if (warp != 0)\n"
-           "    griddepcontrol_wait();\n");
-    }
-    if (sums) {
-      TEXT("  griddepcontrol_launch_dependents();\n");
-    }
-    TEXT("  if (warp < 4) {\n"
-         "    decrease_registers(PRODUCER_REGISTERS);\n");
-    if (parts) {
-      TEXT("    if (warp >= 2)\n"
-           "      zero_ahead(&bwd, unit_of(&bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);\n");
-    }
-    if (merged) {
-      TEXT("    produce_and_sum(maps, &bwd, smem, shared, &work);\n");
-    } else {
-      TEXT("    if (threadIdx.x == 0 && work.steps > 0)\n"
-           "      produce(maps, shared, &work);\n"
-           "    if (warp == 1)\n"
-           "      produce_rows(&bwd, smem, shared, &work);\n");
-    }
-    if (sums && !merged) {
-      TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
+    if (takes) {
+      TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+           "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
+           "  const attnpress_bwd_args &bwd = args.bwd;\n"
+           "  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
+           "  if (warp != 0 || bwd.taken != nullptr)\n"
+           "    griddepcontrol_wait();\n"
+           "  griddepcontrol_launch_dependents();\n"
+           "  if (warp == 0) {\n"
+           "    decrease_registers(PRODUCER_REGISTERS);\n"
+           "    for (int turn = 0;; ++turn) {\n"
+           "      // All other warps arrived: hands over the place of what was taken before last.\n"
+           "      wait_for_phase(work_empty(turn % 2), turn / 2 % 2 ^ 1);\n"
+           "      const int number = take_work(&bwd, turn == 0);\n"
+           "      write_work(&works[turn % 2], &bwd, number);\n"
+           "      if (threadIdx.x == 0)\n"
+           "        works[turn % 2].before = progress_behind(&works[turn % 2 ^ 1]);\n"
+           "      // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
+           "      __syncwarp();\n"
+           "      arrive_once(work_full(turn % 2));\n"
+           "      if (works[turn % 2].key_begin < 0)\n"
+           "        break;\n"
+           "      if (threadIdx.x == 0 && works[turn % 2].steps > 0)\n"
+           "        produce(maps, shared, &works[turn % 2]);\n"
+           "      __syncwarp();\n"
+           "    }\n"
+           "  } else if (warp == 1) {\n"
+           "    decrease_registers(PRODUCER_REGISTERS);\n"
+           "    for (int turn = 0;; ++turn) {\n"
+           "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
+           "      const Work *const work = &works[turn % 2];\n"
+           "      if (work->key_begin < 0)\n"
+           "        break;\n"
+           "      produce_rows(&bwd, smem, shared, work);\n"
+           "      __syncwarp();\n"
+           "      arrive_once(work_empty(turn % 2));\n"
+           "    }\n"
+           "  } else if (warp < 4) {\n"
+           "    decrease_registers(PRODUCER_REGISTERS);\n"
+           "    for (int turn = 0;; ++turn) {\n"
+           "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
+           "      const Work *const work = &works[turn % 2];\n"
+           "      if (work->key_begin < 0)\n"
+           "        break;\n"
+           "      zero_ahead(&bwd, unit_of(&bwd, work), work->key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);\n"
+           "      __syncwarp();\n"
+           "      arrive_once(work_empty(turn % 2));\n"
+           "    }\n"
+           "  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
            "    decrease_registers(DQ_REGISTERS);\n"
-           "    sum_dq(&bwd, ");
-      STRING(bulk ? "smem, " : "");
-      TEXT("shared, &work);\n");
-    }
-    TEXT("  } else {\n"
-         "    increase_registers(CONSUMER_REGISTERS);\n"
-         "    consume(&bwd, smem, shared, &work, warp / 4 - 1);\n"
-         "  }\n");
-    if (!sums) {
-      TEXT("  // bwd_dq, which may still run, began when bwd_delta had ended. Who comes next waits for both.\n"
-           "  griddepcontrol_wait();\n");
+           "    for (int turn = 0;; ++turn) {\n"
+           "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
+           "      const Work *const work = &works[turn % 2];\n"
+           "      if (work->key_begin < 0)\n"
+           "        break;\n"
+           "      sum_dq(&bwd, shared, work);\n"
+           "      __syncwarp();\n"
+           "      arrive_once(work_empty(turn % 2));\n"
+           "    }\n"
+           "  } else {\n"
+           "    increase_registers(CONSUMER_REGISTERS);\n"
+           "    for (int turn = 0;; ++turn) {\n"
+           "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
+           "      if (works[turn % 2].key_begin < 0)\n"
+           "        break;\n"
+           "      const Work work = works[turn % 2];\n"
+           "      consume(&bwd, smem, shared, &work, warp / 4 - 1);\n"
+           "      __syncwarp();\n"
+           "      arrive_once(work_empty(turn % 2));\n"
+           "    }\n"
+           "  }\n");
+    } else {
+      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+        TEXT("  if (found.key_begin < 0)\n"
+             "    return;\n"
+             "  const Work work = found;\n"
+             "  const attnpress_bwd_args bwd =\n"
+             "      args_of_lengths(&args.batch, sequence.seqlen_q, sequence.seqlen_k);\n");
+      } else {
+        TEXT("  const attnpress_bwd_args &bwd = args.bwd;\n"
+             "  const Work work = find_work(&bwd, blockIdx.x);\n");
+      }
+      TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+           "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n");
+      if (merged) {
+        TEXT("  // bwd_delta has ended: the producer's warpgroup needs it, too.\n"
+             "  griddepcontrol_wait();\n");
+      } else if (sums) {
+        TEXT("  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
+             "  if (warp != 0)\n"
+             "    griddepcontrol_wait();\n");
+      }
+      if (sums) {
+        TEXT("  griddepcontrol_launch_dependents();\n");
+      }
+      TEXT("  if (warp < 4) {\n"
+           "    decrease_registers(PRODUCER_REGISTERS);\n");
+      if (parts) {
+        TEXT("    if (warp >= 2)\n"
+             "      zero_ahead(&bwd, unit_of(&bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);\n");
+      }
+      if (merged) {
+        TEXT("    produce_and_sum(maps, &bwd, smem, shared, &work);\n");
+      } else {
+        TEXT("    if (threadIdx.x == 0 && work.steps > 0)\n"
+             "      produce(maps, shared, &work);\n"
+             "    if (warp == 1)\n"
+             "      produce_rows(&bwd, smem, shared, &work);\n");
+      }
+      if (sums && !merged) {
+        TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
+             "    decrease_registers(DQ_REGISTERS);\n"
+             "    sum_dq(&bwd, ");
+        STRING(bulk ? "smem, " : "");
+        TEXT("shared, &work);\n");
+      }
+      TEXT("  } else {\n"
+           "    increase_registers(CONSUMER_REGISTERS);\n"
+           "    consume(&bwd, smem, shared, &work, warp / 4 - 1);\n"
+           "  }\n");
+      if (!sums) {
+        TEXT("  // bwd_dq, which may still run, began when bwd_delta had ended. Who comes next waits for both.\n"
+             "  griddepcontrol_wait();\n");
+      }
     }
     TEXT("}\n");
   }

@@ -41,9 +41,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t parts = (sums && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t zeros = ((hdim == 64) || (hdim_v == 64)) ? 1 : 0;
   int32_t takes = (((sums && plain) && (mask != AP_ATTENTION_MASK_WINDOW)) && ((hdim == hdim_v) || (sequences == AP_ATTENTION_SEQUENCES_DENSE))) ? 1 : 0;
+  int32_t read_apart = 0;
   int32_t skips = ((mask == AP_ATTENTION_MASK_WINDOW) && own_dq) ? 1 : 0;
   int32_t idles = ((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !in_turn) ? 1 : 0;
   int32_t chains = (((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && halves) && (mask == AP_ATTENTION_MASK_CAUSAL)) ? 1 : 0;
+  int32_t prepares = (((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && own_dq) && (hdim <= 64)) ? 1 : 0;
   int32_t passes = ((skips && parts) && (hdim <= 64)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
   TEXT("// ");
@@ -127,6 +129,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/gradient.cuh\"\n");
+  if (prepares) {
+    TEXT("#include \"attnpress/device/gradient_ahead.cuh\"\n");
+  }
   if (bulk) {
     TEXT("#include \"attnpress/device/gradient_bulk.cuh\"\n");
   }
@@ -311,10 +316,23 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "constexpr int DQ_OFFSET = DS_OFFSET + 2 * DS_BYTES;\n"
            "constexpr int DQ_WARP_BYTES = 16 * ");
       STRING(halves ? "64" : "HEAD_DIM");
-      TEXT(" * 4;\n"
-           "constexpr int ROWS_OFFSET = DQ_OFFSET + ");
-      INTEGER(4 * dq_places);
-      TEXT(" * DQ_WARP_BYTES;\n");
+      TEXT(" * 4;\n");
+      if (prepares) {
+        TEXT("// Of a later unit's rows: dO and out, of each warp that prepares them, and zeros.\n"
+             "constexpr int AHEAD_OFFSET = DQ_OFFSET + ");
+        INTEGER(4 * dq_places);
+        TEXT(" * DQ_WARP_BYTES;\n"
+             "constexpr int AHEAD_WARPS = 2;\n"
+             "constexpr int AHEAD_BYTES = Q_BYTES + DO_BYTES;\n"
+             "constexpr int ZERO_BYTES = 4096;\n"
+             "constexpr int ZEROS_OFFSET = AHEAD_OFFSET + AHEAD_WARPS * AHEAD_BYTES;\n"
+             "constexpr int ROWS_OFFSET = ZEROS_OFFSET + ZERO_BYTES;\n"
+             "static_assert(SHARE_ROWS == BLOCK_M && K_SLABS + V_SLABS == 2, \"a box of each tensor map\");\n");
+      } else {
+        TEXT("constexpr int ROWS_OFFSET = DQ_OFFSET + ");
+        INTEGER(4 * dq_places);
+        TEXT(" * DQ_WARP_BYTES;\n");
+      }
     } else {
       TEXT("constexpr int ROWS_OFFSET = DS_OFFSET + 2 * DS_BYTES;\n");
     }
@@ -428,6 +446,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "  int whole_end;\n");
     }
     TEXT("  const SequencePlace *at; // in shared memory\n");
+    if (prepares) {
+      TEXT("  int number; // of the unit\n"
+           "  int shares; // of what comes before, that warps of earlier units have\n");
+    }
   }
   if (takes) {
     TEXT("  Progress before; // of the thread block\n");
@@ -611,6 +633,27 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    if (prepares) {
+      TEXT("__shared__ Share shares[AHEAD_WARPS];\n"
+           "\n"
+           "__shared__ uint64_t ahead_barriers[AHEAD_WARPS];\n"
+           "\n"
+           "// One of the warps: its part of a later unit's share. `parity`: of the barrier's next phase.\n"
+           "__device__ __forceinline__ void prepare_ahead(const attnpress_bwd_sm90_ragged_args *args,\n"
+           "                                              const Work *work, uint32_t shared, int warp,\n"
+           "                                              uint32_t *parity) {\n"
+           "  const attnpress_bwd_ragged_args *const batch = &args->batch;\n"
+           "  const int number = work->number + batch->bwd.zero_ahead;\n"
+           "  Share *const share = &shares[warp];\n"
+           "  if (batch->bwd.zero_ahead == 0 || number < (int)*end_of_first(batch) ||\n"
+           "      !find_share(batch, number, share))\n"
+           "    return;\n"
+           "  do_share(args, share, HEAD_DIM, DTYPE, warp, AHEAD_WARPS,\n"
+           "           shared + AHEAD_OFFSET + warp * AHEAD_BYTES, shared + ZEROS_OFFSET, ZERO_BYTES,\n"
+           "           shared_address(&ahead_barriers[warp]), parity);\n"
+           "}\n"
+           "\n");
+    }
     TEXT("// What thread block `number` of the grid computes, for all threads to read behind the next barrier:\n"
          "// one warp. Its keys begin at -1 where the grid has more than there are units.\n"
          "__device__ __forceinline__ void write_work(Work *work, SequencePlace *at,\n"
@@ -633,6 +676,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
          "  *work = find_work(&bwd, &unit);\n"
          "  work->at = at;\n");
+    if (prepares) {
+      TEXT("  work->number = number;\n"
+           "  work->shares = batch->bwd.zero_ahead > 0 && number >= *end_of_first(batch)\n"
+           "                     ? batch->sequences[unit.order].blocks * AHEAD_WARPS\n"
+           "                     : 0;\n");
+    }
     if (chains) {
       TEXT("  work->unit_end = at->seqlen_k <= batch->direct_keys ? at->seqlen_k : work->key_begin;\n"
            "  work->sum_head = work->first_head;\n"
@@ -774,12 +823,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "\n");
   if ((block_n != 80) && (block_n != 96)) {
     TEXT("// One thread: Q and dO of step `n`, and ");
-    if (takes) {
-      TEXT("K and V behind");
+    if (read_apart) {
+      TEXT("V with the first, K behind it");
+    } else if (takes) {
+      TEXT("K and V behind the first");
     } else {
-      TEXT("V with");
+      TEXT("V with the first");
     }
-    TEXT(" the first.\n"
+    TEXT(".\n"
          "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
          "                                          const Work *work, int n, Step step, Stage stage) {\n"
          "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
@@ -805,9 +856,13 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
          "    tma_load_4d(shared + Q_OFFSET + stage.index * Q_BYTES + slab * ROW_SLAB_BYTES, &args->q, q,\n"
          "                slab * 64, row, step.head, batch);\n");
-    if (!takes) {
-      TEXT("  if (n == 0) {\n"
-           "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+    if (!takes || read_apart) {
+      TEXT("  if (n == 0) {\n");
+      if (read_apart) {
+        TEXT("    // The consumers arrived: hands over the place of the V before.\n"
+             "    wait_for_phase(v_empty(), work->before.keys % 2 ^ 1);\n");
+      }
+      TEXT("    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
            "#pragma unroll\n"
            "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
            "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
@@ -825,16 +880,23 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    tma_load_4d(shared + DO_OFFSET + stage.index * DO_BYTES + slab * ROW_SLAB_BYTES, &args->dout,\n"
          "                dout, slab * 64, row, step.head, batch);\n");
     if (takes) {
-      TEXT("  if (n == 0) {\n"
-           "    // The consumers arrived: hands over the place of the K and V before.\n"
-           "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
-           "    load_keys(args, shared, work);\n"
-           "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
-           "#pragma unroll\n"
-           "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
-           "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
-           "                  work->kv_head, key_batch);\n"
-           "  }\n");
+      TEXT("  if (n == 0) {\n");
+      if (read_apart) {
+        TEXT("    // dQ's warps arrived: hands over the place of the K before.\n"
+             "    wait_for_phase(k_empty(), work->before.keys % 2 ^ 1);\n"
+             "    load_keys(args, shared, work);\n"
+             "  }\n");
+      } else {
+        TEXT("    // The consumers arrived: hands over the place of the K and V before.\n"
+             "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
+             "    load_keys(args, shared, work);\n"
+             "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+             "#pragma unroll\n"
+             "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
+             "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
+             "                  work->kv_head, key_batch);\n"
+             "  }\n");
+      }
     }
     TEXT("}\n"
          "\n");
@@ -927,6 +989,16 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
         TEXT("  uint32_t parities = 0;\n"
              "  clear_keys(smem, shared, work);\n");
       }
+    }
+    if (prepares) {
+      TEXT("  if (work->shares > 0) {\n"
+           "    // Warps of earlier units arrived: hands over lse and delta, and what dQ is added to.\n"
+           "    if (threadIdx.x % 32 == 0)\n"
+           "      while (load_acquire(args->dq_zeroed + work->batch * args->heads_kv + work->kv_head) <\n"
+           "             work->shares) {\n"
+           "      }\n"
+           "    __syncwarp();\n"
+           "  }\n");
     }
     TEXT("  for (int n = 0; n < work->steps; ++n) {\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
@@ -2100,6 +2172,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
          "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n");
   }
+  if (prepares) {
+    TEXT("    for (int i = 0; i < AHEAD_WARPS; ++i)\n"
+         "      mbarrier_init(shared_address(&ahead_barriers[i]), 1);\n");
+  }
   if (takes) {
     TEXT("    init_take_barriers(TAKE_READERS);\n"
          "    works[1].before = {0, 0}; // of which the first work is what comes behind\n"
@@ -2190,8 +2266,16 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      arrive_once(work_empty(turn % 2));\n"
          "    }\n"
          "  } else if (warp < 4) {\n"
-         "    decrease_registers(PRODUCER_REGISTERS);\n"
-         "    for (int turn = 0;; ++turn) {\n"
+         "    decrease_registers(PRODUCER_REGISTERS);\n");
+    if (prepares) {
+      TEXT("    uint32_t parity = 0;\n"
+           "    for (int i = threadIdx.x - 64; i < ZERO_BYTES / 16; i += 64)\n"
+           "      *(uint4 *)(smem + ZEROS_OFFSET + i * 16) = uint4{0, 0, 0, 0};\n"
+           "    fence_proxy_async();\n"
+           "    // Both warps arrive and wait: hands over the zeros.\n"
+           "    named_barrier_sync(1, 64);\n");
+    }
+    TEXT("    for (int turn = 0;; ++turn) {\n"
          "      wait_for_phase(work_full(turn % 2), turn / 2 % 2); // the first warp hands over work\n"
          "      if (works[turn % 2].key_begin < 0)\n"
          "        break;\n");
@@ -2208,6 +2292,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     if (parts) {
       TEXT("      zero_ahead(&bwd, unit_of(&bwd, work), work->key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);\n");
+    }
+    if (prepares && own_dq) {
+      TEXT("      prepare_ahead(&args, work, shared, warp - 2, &parity);\n");
     }
     if (parts && own_dq) {
       TEXT("      if (threadIdx.x == 64) { // for the warps of dQ, which have no registers for it\n"

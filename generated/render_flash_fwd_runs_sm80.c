@@ -44,6 +44,7 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t warps_k = in->field[AP_ATTENTION_TILE_WARPS_K];
   int32_t has_map = 0;
   int32_t continues = (hdim <= 128) ? 1 : 0;
+  int32_t adds = (hdim >= 128) ? 1 : 0;
   int32_t lanes_look_up = (sequences == AP_ATTENTION_SEQUENCES_PAGED) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -52,9 +53,13 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "// The forward pass of short queries: out = softmax(scale * Q K^T) V, by runs of keys of equal cost.\n"
        "// A run is a range of the key blocks of all sequences, one sequence after the other. A thread block\n"
        "// computes BLOCK_M rows of one head, or of heads that share their keys, over one run: it stores the\n"
-       "// output of sequences that lie in its run, and of those that are cut by its ends partial outputs in\n"
-       "// fp32, which flash_fwd_combine adds up.\n"
-       "//\n"
+       "// output of sequences that lie in its run, and of those that are cut by its ends partial outputs in\n");
+  if (adds) {
+    TEXT("// fp32, which the last thread block that has one of a sequence adds up, in their order.\n");
+  } else {
+    TEXT("// fp32, which flash_fwd_combine adds up.\n");
+  }
+  TEXT("//\n"
        "// Q, K, V and out are ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
   TEXT(", sums are fp32. Of each sequence key blocks of BLOCK_N keys are walked\n"
@@ -129,8 +134,11 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/args/attention.h\"\n"
        "#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/epilogue.cuh\"\n"
-       "#include \"attnpress/device/ptx_address.cuh\"\n"
-       "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
+       "#include \"attnpress/device/ptx_address.cuh\"\n");
+  if (adds) {
+    TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
        "#include \"attnpress/device/ptx_mma.cuh\"\n"
@@ -274,8 +282,36 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Keys of each sequence that are walked over.\n"
        "__shared__ int key_counts[ATTNPRESS_RUNS_SEQUENCES_MAX];\n"
-       "\n"
-       "// Fills key_counts; all threads of the thread block do so, and then wait.\n"
+       "\n");
+  if (adds) {
+    TEXT("// Keys that are walked over of a sequence that has `used`, where that is all that is said of it.\n"
+         "__device__ __forceinline__ int count_alone(const attnpress_fwd_ragged_args *batch, int used) {\n"
+         "  const attnpress_ragged_args *ragged = &batch->ragged;\n"
+         "  const bool fits = 0 < ragged->rows_q && ragged->rows_q <= batch->fwd.seqlen_q;\n"
+         "  return fits ? rows_used({0, ragged->rows_k}, used, ragged->seqlen_k_new).count : 0;\n"
+         "}\n"
+         "\n"
+         "// Fills key_counts with what stands there already, where lengths are numbers alone, while what ran\n"
+         "// before may yet write them. All threads do so, and then wait.\n"
+         "__device__ __forceinline__ void guess_keys(const attnpress_fwd_ragged_args *batch) {\n"
+         "  const uint32_t *used = (const uint32_t *)batch->ragged.seqused_k;\n"
+         "  for (int b = threadIdx.x; b < batch->fwd.batch; b += NUM_THREADS)\n"
+         "    key_counts[b] = count_alone(batch, (int)load_relaxed(used + b));\n"
+         "  // All threads arrive and wait: hands over key_counts.\n"
+         "  __syncthreads();\n"
+         "}\n"
+         "\n"
+         "// Whether these are the lengths. Each warp finds that by itself.\n"
+         "__device__ __forceinline__ bool guess_holds(const attnpress_fwd_ragged_args *batch) {\n"
+         "  bool holds = true;\n"
+         "#pragma unroll 4\n"
+         "  for (int b = threadIdx.x % 32; b < batch->fwd.batch; b += 32)\n"
+         "    holds &= key_counts[b] == count_alone(batch, batch->ragged.seqused_k[b]);\n"
+         "  return __ballot_sync(0xffffffff, !holds) == 0;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Fills key_counts; all threads of the thread block do so, and then wait.\n"
        "__device__ __forceinline__ void count_keys(const attnpress_fwd_ragged_args *batch,\n"
        "                                           bool key_count_alone) {\n"
        "  for (int b = threadIdx.x; b < batch->fwd.batch; b += NUM_THREADS) {\n"
@@ -305,17 +341,29 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "  int sequence;   // the next one\n"
        "  int before;     // cost of those before it\n"
        "  int begin, end; // of the run, in units of cost\n"
-       "  int cost, runs; // of all\n"
        "};\n"
        "\n"
-       "// Where a run begins of those that share out all cost evenly.\n"
-       "__device__ __forceinline__ int begin_of_run(int cost, int runs, int run) {\n"
-       "  const int each = cost / runs;\n"
-       "  return run * each + min(run, cost - runs * each);\n"
-       "}\n"
+       "// How runs share out all cost evenly: each has so much, and the first ones one unit more.\n"
+       "struct Shares {\n"
+       "  int each, longer;\n"
+       "};\n"
        "\n"
-       "// The walk of a run; end <= begin where there is none of that number. Each warp finds it by itself.\n"
-       "__device__ __forceinline__ Walk find_walk(const attnpress_fwd_runs_args *args, int run) {\n"
+       "__device__ __forceinline__ int begin_of_run(Shares shares, int run) {\n"
+       "  return run * shares.each + min(run, shares.longer);\n"
+       "}\n"
+       "\n");
+  if (adds) {
+    TEXT("// The run that has a unit of all cost.\n"
+         "__device__ __forceinline__ int run_of_unit(Shares shares, int unit) {\n"
+         "  const int of_longer = shares.longer * (shares.each + 1);\n"
+         "  return unit < of_longer ? unit / (shares.each + 1)\n"
+         "                          : shares.longer + (unit - of_longer) / shares.each;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// The walk of a run; end <= begin where there is none of that number. Each warp finds it by itself.\n"
+       "__device__ __forceinline__ Walk find_walk(const attnpress_fwd_runs_args *args, int run,\n"
+       "                                          Shares *shares) {\n"
        "  const int lane = threadIdx.x % 32, sequences = args->batch.fwd.batch;\n"
        "  const int each = ceil_div(sequences, 32); // of a lane, one after the other\n"
        "  int own = 0;\n"
@@ -331,13 +379,14 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "    up_to += lane >= lanes ? other : 0;\n"
        "  }\n"
        "  const int cost = __shfl_sync(0xffffffff, up_to, 31);\n"
-       "  const int runs = min(args->runs, max(cost / args->least_cost, 1));\n"
+       "  const int runs = min(args->runs, max(cost / args->least_cost, 1)), own_share = cost / runs;\n"
+       "  *shares = {own_share, cost - runs * own_share};\n"
        "  if (run >= runs)\n"
-       "    return {0, 0, 0, 0, cost, runs};\n"
-       "  const int begin = begin_of_run(cost, runs, run);\n"
+       "    return {0, 0, 0, 0};\n"
+       "  const int begin = begin_of_run(*shares, run);\n"
        "  const int passed = __popc(__ballot_sync(0xffffffff, up_to <= begin)); // lanes before the run\n"
        "  const int before = __shfl_sync(0xffffffff, up_to - own, min(passed, 31));\n"
-       "  return {passed * each, before, begin, begin_of_run(cost, runs, run + 1), cost, runs};\n"
+       "  return {passed * each, before, begin, begin_of_run(*shares, run + 1)};\n"
        "}\n"
        "\n"
        "// A part of a sequence: all of it, or what lies in a run of one that is cut.\n"
@@ -358,8 +407,8 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// The next part of a run.\n"
-       "__device__ __forceinline__ Part next_part(const attnpress_fwd_runs_args *args, Walk *walk) {\n");
-  TEXT("  while (walk->before < walk->end && walk->sequence < args->batch.fwd.batch) {\n"
+       "__device__ __forceinline__ Part next_part(const attnpress_fwd_runs_args *args, Walk *walk) {\n"
+       "  while (walk->before < walk->end && walk->sequence < args->batch.fwd.batch) {\n"
        "    const int keys = key_counts[walk->sequence], blocks = ceil_div(keys, BLOCK_N);\n"
        "    const int begin = blocks_before(args, walk->begin - walk->before, blocks);\n"
        "    const int end = blocks_before(args, walk->end - walk->before, blocks);\n"
@@ -372,20 +421,70 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "  return {-1, 0, {0, 0}};\n"
        "}\n"
-       "\n"
-       "// The run in which sequence `cut` ends, the last one of a walk that is through.\n"
-       "__device__ __forceinline__ int last_run(const attnpress_fwd_runs_args *args, const Walk *walk,\n"
-       "                                        int run, int cut) {\n"
-       "  const int blocks = ceil_div(key_counts[cut], BLOCK_N);\n"
-       "  const int before = walk->before - cost_of_sequence(args, blocks);\n"
-       "  do\n"
-       "    ++run;\n"
-       "  while (blocks_before(args, begin_of_run(walk->cost, walk->runs, run + 1) - before, blocks) <\n"
-       "         blocks);\n"
-       "  return run;\n"
-       "}\n"
-       "\n"
-       "__device__ __forceinline__ SequenceRows rows_of_part(const attnpress_fwd_ragged_args *batch,\n"
+       "\n");
+  if (adds) {
+    TEXT("// A sequence that is cut: its parts are those of so many runs, one a run.\n"
+         "struct Cut {\n"
+         "  int sequence; // -1: there is none\n"
+         "  int first, parts;\n"
+         "};\n"
+         "\n"
+         "// Of the run: the sequence that begins before it, and the one that begins in it and goes on.\n"
+         "__shared__ Cut cuts[2];\n"
+         "\n"
+         "// Notes a part of run `run`, whose walk has just come behind it, where it is not all of its\n"
+         "// sequence. One thread.\n"
+         "__device__ __forceinline__ void note_cut(const attnpress_fwd_runs_args *args, const Walk *walk,\n"
+         "                                         Shares shares, int run, const Part *part) {\n"
+         "  const int blocks = ceil_div(part->keys, BLOCK_N);\n"
+         "  const bool begins = part->blocks.begin == 0, ends = part->blocks.end == blocks;\n"
+         "  if (begins && ends)\n"
+         "    return;\n"
+         "  const int cost = cost_of_sequence(args, blocks), before = walk->before - cost;\n"
+         "  int first = run, last = run;\n"
+         "  if (!begins) {\n"
+         "    first = run_of_unit(shares, before);\n"
+         "    while (blocks_before(args, begin_of_run(shares, first + 1) - before, blocks) == 0)\n"
+         "      ++first;\n"
+         "  }\n"
+         "  if (!ends) {\n"
+         "    last = run_of_unit(shares, before + cost - 1);\n"
+         "    while (blocks_before(args, begin_of_run(shares, last) - before, blocks) == blocks)\n"
+         "      --last;\n"
+         "  }\n"
+         "  cuts[begins] = {part->sequence, first, last - first + 1};\n"
+         "}\n"
+         "\n"
+         "// Counts one more of `parts` parts that are there; true: they all are. A count has bits that\n"
+         "// nothing else leaves, so that whatever was there before is none, and the last one takes it away.\n"
+         "__device__ __forceinline__ bool count_part(uint64_t *count, int parts) {\n"
+         "  const uint64_t last = ATTNPRESS_RUNS_COUNT + parts - 1;\n"
+         "  for (uint64_t expected = last;;) {\n"
+         "    uint64_t next = expected - ATTNPRESS_RUNS_COUNT < (uint64_t)parts ? expected + 1\n"
+         "                                                                      : ATTNPRESS_RUNS_COUNT + 1;\n"
+         "    if (expected == last)\n"
+         "      next = 0;\n"
+         "    const uint64_t before = compare_and_swap(count, expected, next);\n"
+         "    if (before == expected)\n"
+         "      return expected == last;\n"
+         "    expected = before;\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// The run in which sequence `cut` ends, the last one of a walk that is through.\n"
+         "__device__ __forceinline__ int last_run(const attnpress_fwd_runs_args *args, const Walk *walk,\n"
+         "                                        Shares shares, int run, int cut) {\n"
+         "  const int blocks = ceil_div(key_counts[cut], BLOCK_N);\n"
+         "  const int before = walk->before - cost_of_sequence(args, blocks);\n"
+         "  do\n"
+         "    ++run;\n"
+         "  while (blocks_before(args, begin_of_run(shares, run + 1) - before, blocks) < blocks);\n"
+         "  return run;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("__device__ __forceinline__ SequenceRows rows_of_part(const attnpress_fwd_ragged_args *batch,\n"
        "                                                     const Part *part, bool key_count_alone) {\n"
        "  if (!key_count_alone)\n"
        "    return rows_of_sequence(&batch->fwd, &batch->ragged, part->sequence);\n"
@@ -1690,61 +1789,91 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "}\n"
          "\n");
-  } else {
-    TEXT("// ---- What comes next ----\n"
+  }
+  if (adds) {
+    TEXT("// ---- What comes next, or first ----\n"
          "\n"
          "constexpr int BLOCKS_AHEAD = ceil_div(STAGES - 1, SLABS); // key blocks that a full ring has ahead\n"
          "\n"
-         "// The first key blocks of the next part, on their way to the L2 cache.\n"
+         "constexpr int AHEAD_KEYS = ceil_div(RING_KEYS, 32); // of a key block, that a lane asks for\n"
+         "\n"
+         "// The first key blocks of a part, on their way to the L2 cache.\n"
          "struct Ahead {\n"
          "  int sequence, keys;\n"
-         "  Range blocks;   // none where there is nothing to be asked for\n"
-         "  int page[2];    // of this lane's key, of K and V\n"
-         "  int row;        // that key, or its row in the page\n"
+         "  Range blocks;            // none where there is nothing to be asked for\n"
+         "  int page[AHEAD_KEYS][2]; // of this lane's keys, of K and V\n"
+         "  int row[AHEAD_KEYS];     // those keys, or their rows in the page\n"
          "};\n"
-         "\n"
-         "// Asks for the page of this lane's key of a key block. Lanes share out the keys of a warp.\n"
-         "__device__ __forceinline__ void find_ahead(Ahead *ahead, const attnpress_fwd_ragged_args *batch,\n"
-         "                                           int first_key, int block) {\n"
-         "  const int key = min(block * BLOCK_N + first_key + (int)threadIdx.x % min_int(RING_KEYS, 32),\n"
-         "                      ahead->keys - 1);\n");
+         "\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("  const attnpress_ragged_args *ragged = &batch->ragged;\n"
-           "  const Pages pages = {ragged->page_table + ahead->sequence * ragged->page_table_stride, 0,\n"
-           "                       ahead->keys - 1};\n"
-           "  const PageRow place = place_of_key(&pages, ragged, key);\n"
-           "  ahead->page[0] = pages.table[place.page];\n"
-           "  ahead->page[1] = pages.table[place.page + ragged->page_table_v];\n"
-           "  ahead->row = place.row;\n");
-    } else {
-      TEXT("  ahead->page[0] = ahead->page[1] = ahead->sequence;\n"
-           "  ahead->row = key;\n");
+      TEXT("// A number of the page table; `guess`: what ran before may yet write it.\n"
+           "__device__ __forceinline__ int page_number(const int32_t *entry, bool guess) {\n"
+           "  return guess ? (int)load_relaxed((const uint32_t *)entry) : *entry;\n"
+           "}\n"
+           "\n");
     }
-    TEXT("}\n"
+    TEXT("// Asks for the pages of this lane's keys of a key block. Lanes share out the keys of a warp.\n"
+         "__device__ __forceinline__ void find_ahead(Ahead *ahead, const attnpress_fwd_ragged_args *batch,\n"
+         "                                           int first_key, int block, bool guess) {\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < AHEAD_KEYS; ++i) {\n"
+         "    const int of_warp = i * 32 + (int)threadIdx.x % min_int(RING_KEYS, 32);\n"
+         "    const int key = min(block * BLOCK_N + first_key + of_warp, ahead->keys - 1);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("    const attnpress_ragged_args *ragged = &batch->ragged;\n"
+           "    const Pages pages = {ragged->page_table + ahead->sequence * ragged->page_table_stride, 0,\n"
+           "                         ahead->keys - 1};\n"
+           "    const PageRow place = place_of_key(&pages, ragged, key);\n"
+           "    const int32_t *entry = pages.table + place.page;\n"
+           "    ahead->page[i][0] = page_number(entry, guess);\n"
+           "    ahead->page[i][1] = page_number(entry + ragged->page_table_v, guess);\n"
+           "    ahead->row[i] = place.row;\n");
+    } else {
+      TEXT("    ahead->page[i][0] = ahead->page[i][1] = ahead->sequence;\n"
+           "    ahead->row[i] = key;\n");
+    }
+    TEXT("  }\n"
+         "}\n"
          "\n"
          "// Asks for those keys.\n"
          "__device__ __forceinline__ void fetch_ahead(const Ahead *ahead,\n"
          "                                            const attnpress_fwd_ragged_args *batch, int kv_head) {\n"
          "  const attnpress_fwd_args *fwd = &batch->fwd;\n"
          "  const int line_columns = 64; // 128 bytes\n"
-         "  const int keys = min_int(RING_KEYS, 32), shares = 32 / keys;\n");
+         "  const int keys = min_int(RING_KEYS, 32), shares = 32 / keys;\n"
+         "  const int first = threadIdx.x % 32 / keys * line_columns;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < AHEAD_KEYS; ++i) {\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-      TEXT("  const int64_t k_page = clamped_page(&batch->ragged, ahead->page[0]);\n"
-           "  const int64_t v_page = clamped_page(&batch->ragged, ahead->page[1]);\n");
+      TEXT("    const int64_t k_page = clamped_page(&batch->ragged, ahead->page[i][0]);\n"
+           "    const int64_t v_page = clamped_page(&batch->ragged, ahead->page[i][1]);\n");
     } else {
-      TEXT("  const int64_t k_page = ahead->page[0], v_page = ahead->page[1];\n");
+      TEXT("    const int64_t k_page = ahead->page[i][0], v_page = ahead->page[i][1];\n");
     }
-    TEXT("  const int first = threadIdx.x % 32 / keys * line_columns;\n"
-         "  const uint16_t *k = (const uint16_t *)fwd->k + kv_head * fwd->k_head_stride +\n"
-         "                      k_page * fwd->k_batch_stride + ahead->row * fwd->k_row_stride + first;\n"
-         "  const uint16_t *v = (const uint16_t *)fwd->v + kv_head * fwd->v_head_stride +\n"
-         "                      v_page * fwd->v_batch_stride + ahead->row * fwd->v_row_stride + first;\n"
+    TEXT("    const uint16_t *k = (const uint16_t *)fwd->k + kv_head * fwd->k_head_stride +\n"
+         "                        k_page * fwd->k_batch_stride + ahead->row[i] * fwd->k_row_stride + first;\n"
+         "    const uint16_t *v = (const uint16_t *)fwd->v + kv_head * fwd->v_head_stride +\n"
+         "                        v_page * fwd->v_batch_stride + ahead->row[i] * fwd->v_row_stride + first;\n"
          "#pragma unroll\n"
-         "  for (int column = 0; column < HEAD_DIM; column += shares * line_columns)\n"
-         "    prefetch_l2(k + column);\n"
+         "    for (int column = 0; column < HEAD_DIM; column += shares * line_columns)\n"
+         "      prefetch_l2(k + column);\n"
          "#pragma unroll\n"
-         "  for (int column = 0; column < HEAD_DIM_V; column += shares * line_columns)\n"
-         "    prefetch_l2(v + column);\n"
+         "    for (int column = 0; column < HEAD_DIM_V; column += shares * line_columns)\n"
+         "      prefetch_l2(v + column);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Asks for the keys that a run begins with, as far as is known before what ran before has ended.\n"
+         "__device__ __forceinline__ void fetch_first(const attnpress_fwd_runs_args *given, Walk walk,\n"
+         "                                            int kv_head, int first_key) {\n"
+         "  const Part part = next_part(given, &walk);\n"
+         "  Ahead ahead = {part.sequence, part.keys, part.blocks};\n"
+         "  if (part.sequence < 0)\n"
+         "    return;\n"
+         "  for (int i = 1; i <= BLOCKS_AHEAD && ahead.blocks.end - i >= ahead.blocks.begin; ++i) {\n"
+         "    find_ahead(&ahead, &given->batch, first_key, ahead.blocks.end - i, true);\n"
+         "    fetch_ahead(&ahead, &given->batch, kv_head);\n"
+         "  }\n"
          "}\n"
          "\n");
   }
@@ -1847,6 +1976,17 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "  return total;\n"
        "}\n"
        "\n"
+       "// Stores 4 columns of a row of a sequence, and its lse with the first.\n"
+       "__device__ __forceinline__ void store_row(const attnpress_fwd_ragged_args *batch,\n"
+       "                                          const attnpress_fwd_args *args, int head, int position,\n"
+       "                                          int column, float4 out, RowEnd end) {\n"
+       "  const uint2 packed = {pack(DTYPE, out.x * end.normalize, out.y * end.normalize),\n"
+       "                        pack(DTYPE, out.z * end.normalize, out.w * end.normalize)};\n"
+       "  *(uint2 *)((uint16_t *)args->out + out_offset(args, 0, head, position) + column) = packed;\n"
+       "  if (args->lse && column == 0)\n"
+       "    store_lse(batch, args, head, position, end.lse);\n"
+       "}\n"
+       "\n"
        "// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is\n"
        "// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.\n"
        "// `whole`: the output is stored; else it is the part at `partial`. `args`: the sequence's.\n"
@@ -1891,14 +2031,11 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "    head += first_head;\n"
        "    const RowEnd end = end_row(total.maximum * args->scale_log2, total.sum, &args->score,\n"
        "                               args->heads_q, head, DROPOUT, !whole);\n"
-       "    const float4 scaled = {total.out.x * end.normalize, total.out.y * end.normalize,\n"
-       "                           total.out.z * end.normalize, total.out.w * end.normalize};\n"
        "    if (whole) {\n"
-       "      const uint2 packed = {pack(DTYPE, scaled.x, scaled.y), pack(DTYPE, scaled.z, scaled.w)};\n"
-       "      *(uint2 *)((uint16_t *)args->out + out_offset(args, 0, head, position) + column) = packed;\n"
-       "      if (args->lse && column == 0)\n"
-       "        store_lse(batch, args, head, position, end.lse);\n"
+       "      store_row(batch, args, head, position, column, total.out, end);\n"
        "    } else {\n"
+       "      const float4 scaled = {total.out.x * end.normalize, total.out.y * end.normalize,\n"
+       "                             total.out.z * end.normalize, total.out.w * end.normalize};\n"
        "      const int64_t partial = first_partial + head * batch->fwd.seqlen_q + position;\n"
        "      *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;\n"
        "      if (column == 0)\n"
@@ -1909,7 +2046,85 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "  __syncthreads();\n"
        "}\n"
        "\n"
-       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
+       "// Where the parts of the run that a sequence begins in lie, and those of other runs.\n"
+       "__device__ __forceinline__ int64_t first_partial(const attnpress_fwd_runs_args *args, int run,\n"
+       "                                                 bool begins) {\n"
+       "  const attnpress_fwd_args *fwd = &args->batch.fwd;\n"
+       "  return ((begins ? args->runs : 0) + run) * ((int64_t)fwd->heads_q * fwd->seqlen_q);\n"
+       "}\n"
+       "\n");
+  if (adds) {
+    TEXT("// ---- The sum of a sequence that is cut ----\n"
+         "\n"
+         "constexpr int STEP = 4; // parts that a thread loads at once\n"
+         "\n"
+         "// Adds up the parts of a row of such a sequence, `row` of those of a run, in 4 columns: its output,\n"
+         "// not normalised, the greatest lse in units of log2, and the sum of 2^(lse - that). All have been\n"
+         "// stored; one without keys has -inf and zeros.\n"
+         "__device__ __forceinline__ Total add_runs(const attnpress_fwd_runs_args *args, Cut cut, int64_t row,\n"
+         "                                          int column) {\n"
+         "  const float *out_partial = args->batch.fwd.out_partial;\n"
+         "  const float *lse_partial = args->batch.fwd.lse_partial;\n"
+         "  Total total = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
+         "  for (int first = 0; first < cut.parts; first += STEP) {\n"
+         "    float lse[STEP];\n"
+         "    float4 out[STEP];\n"
+         "    float maximum = total.maximum;\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < STEP; ++i) {\n"
+         "      const int part = first + i;\n"
+         "      lse[i] = -INF;\n"
+         "      out[i] = {0.0f, 0.0f, 0.0f, 0.0f};\n"
+         "      if (part < cut.parts) {\n"
+         "        const int64_t partial = first_partial(args, cut.first + part, part == 0) + row;\n"
+         "        lse[i] = lse_partial[partial] * LOG2_E;\n"
+         "        out[i] = *(const float4 *)(out_partial + partial * HEAD_DIM_V + column);\n"
+         "      }\n"
+         "    }\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < STEP; ++i)\n"
+         "      maximum = fmaxf(maximum, lse[i]);\n"
+         "    const float base = finite_base(maximum), rescale = exp2_approx(total.maximum - base);\n"
+         "    total.maximum = maximum;\n"
+         "    total.sum *= rescale;\n"
+         "    total.out.x *= rescale;\n"
+         "    total.out.y *= rescale;\n"
+         "    total.out.z *= rescale;\n"
+         "    total.out.w *= rescale;\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < STEP; ++i) {\n"
+         "      const float weight = exp2_approx(lse[i] - base);\n"
+         "      total.sum += weight;\n"
+         "      total.out.x += weight * out[i].x;\n"
+         "      total.out.y += weight * out[i].y;\n"
+         "      total.out.z += weight * out[i].z;\n"
+         "      total.out.w += weight * out[i].w;\n"
+         "    }\n"
+         "  }\n"
+         "  return total;\n"
+         "}\n"
+         "\n"
+         "// Adds up such a sequence, and stores its output.\n"
+         "__device__ __forceinline__ void add_cut(const attnpress_fwd_runs_args *given, Cut cut,\n"
+         "                                        int row_begin, int first_head, bool key_count_alone) {\n"
+         "  const attnpress_fwd_ragged_args *batch = &given->batch;\n"
+         "  const Part part = {cut.sequence, key_counts[cut.sequence], {0, 0}};\n"
+         "  const SequenceRows of_sequence = rows_of_part(batch, &part, key_count_alone);\n"
+         "  const attnpress_fwd_args args = args_of_rows(batch, cut.sequence, &of_sequence, NO_BOUND);\n"
+         "  const int rows = args.seqlen_q * args.heads_per_tile - row_begin, chunks = HEAD_DIM_V / 4;\n"
+         "  for (int index = threadIdx.x; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {\n"
+         "    const int row = index / chunks, column = index % chunks * 4;\n"
+         "    int position, head;\n"
+         "    split_row(row_begin + row, args.heads_per_tile, &position, &head);\n"
+         "    head += first_head;\n"
+         "    const Total total = add_runs(given, cut, head * batch->fwd.seqlen_q + position, column);\n"
+         "    store_row(batch, &args, head, position, column, total.out,\n"
+         "              end_row(total.maximum, total.sum, &args.score, args.heads_q, head, DROPOUT, false));\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
   STRING(stem);
   TEXT("(\n"
@@ -1938,18 +2153,44 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  const int lane = threadIdx.x % 32;\n"
          "  const uint32_t q_tile = shared + warp_row * Q_ROW_BYTES + ldmatrix_rows_first(lane, Q_ROW_BYTES);\n");
   }
-  TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
-       "  griddepcontrol_wait();\n"
-       "  griddepcontrol_launch_dependents();\n"
-       "  count_keys(&batch, key_count_alone);\n"
-       "  Walk walk = find_walk(&given, run);\n");
+  if (adds) {
+    TEXT("  if (threadIdx.x < 2) // handed over with the lengths\n"
+         "    cuts[threadIdx.x].sequence = -1;\n"
+         "  // What memory says before what ran before has ended is a guess: hints follow it, and it is held\n"
+         "  // to what stands there afterwards.\n"
+         "  Walk walk = {0, 0, 0, 0};\n"
+         "  Shares shares = {0, 0};\n"
+         "  if (key_count_alone) {\n"
+         "    guess_keys(&batch);\n"
+         "    walk = find_walk(&given, run, &shares);\n"
+         "    fetch_first(&given, walk, kv_head, first_key);\n"
+         "  }\n"
+         "  // What comes next may begin to wait too.\n"
+         "  griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n"
+         "  if (!key_count_alone || !guess_holds(&batch)) {\n"
+         "    // All threads arrive and wait: the guess has been read.\n"
+         "    __syncthreads();\n"
+         "    count_keys(&batch, key_count_alone);\n"
+         "    walk = find_walk(&given, run, &shares);\n"
+         "  }\n");
+  } else {
+    TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+         "  griddepcontrol_wait();\n"
+         "  griddepcontrol_launch_dependents();\n"
+         "  count_keys(&batch, key_count_alone);\n"
+         "  Shares shares;\n"
+         "  Walk walk = find_walk(&given, run, &shares);\n");
+  }
   if (continues) {
     TEXT("  KeyPipeline pipe = open_ring_of_run(&given, walk, kv_head, ring, first_key);\n");
   }
   TEXT("  Part part = next_part(&given, &walk);\n"
-       "\n"
-       "  int cut = -1; // the sequence that goes on in other runs\n"
-       "  while (part.sequence >= 0) {\n"
+       "\n");
+  if (!adds) {
+    TEXT("  int cut = -1; // the sequence that goes on in other runs\n");
+  }
+  TEXT("  while (part.sequence >= 0) {\n"
        "    const SequenceRows of_sequence = rows_of_part(&batch, &part, key_count_alone);\n"
        "    const attnpress_fwd_args args = args_of_rows(&batch, part.sequence, &of_sequence, NO_BOUND);\n"
        "    const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
@@ -1965,8 +2206,12 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "    const uint16_t *q = (const uint16_t *)args.q + first_head * args.q_head_stride;\n");
   if (continues) {
     TEXT("    uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];\n"
-         "    load_query_rows(q_frag, q, query_offsets, rows - row_begin);\n"
-         "    const Part next = next_part(&given, &walk);\n"
+         "    load_query_rows(q_frag, q, query_offsets, rows - row_begin);\n");
+    if (adds) {
+      TEXT("    if (threadIdx.x == 0)\n"
+           "      note_cut(&given, &walk, shares, run, &part);\n");
+    }
+    TEXT("    const Part next = next_part(&given, &walk);\n"
          "    if (key_count_alone && next.sequence >= 0)\n"
          "      fetch_query_rows((const uint16_t *)batch.fwd.q + next.sequence * batch.fwd.q_batch_stride +\n"
          "                           first_head * batch.fwd.q_head_stride,\n"
@@ -1986,8 +2231,10 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "    cp_async_commit();\n"
          "    fill_ring(&pipe, n, 1);\n"
          "\n"
+         "    if (threadIdx.x == 0)\n"
+         "      note_cut(&given, &walk, shares, run, &part);\n"
          "    const Part next = next_part(&given, &walk);\n"
-         "    Ahead ahead = {next.sequence, next.keys, {0, 0}, {0, 0}, 0};\n"
+         "    Ahead ahead = {next.sequence, next.keys, {0, 0}};\n"
          "    if (key_count_alone && next.sequence >= 0)\n"
          "      ahead.blocks = next.blocks;\n"
          "\n");
@@ -2016,7 +2263,7 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "      const int block = ahead.blocks.end - BLOCKS_AHEAD + n - block_begin;\n"
          "      const bool fetches = block < ahead.blocks.end && block >= ahead.blocks.begin;\n"
          "      if (fetches)\n"
-         "        find_ahead(&ahead, &batch, first_key, block);\n"
+         "        find_ahead(&ahead, &batch, first_key, block, false);\n"
          "      attend(out, row_max, row_sum, &pipe, ");
     STRING(q_in_regs ? "q_frag" : "q_tile");
     TEXT(", &place, &args, smem, n,\n"
@@ -2027,22 +2274,37 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("    finish_rows(row_sum, &place, smem);\n"
        "\n"
-       "    const bool begins = block_begin == 0, ends = part.blocks.end == ceil_div(part.keys, BLOCK_N);\n"
-       "    if (begins && !ends)\n"
-       "      cut = part.sequence;\n"
-       "    const int64_t part_rows = (int64_t)batch.fwd.heads_q * batch.fwd.seqlen_q;\n"
-       "    store_part(out, row_max, row_sum, &batch, &args, row_begin, first_head, begins && ends,\n");
+       "    const bool begins = block_begin == 0, ends = part.blocks.end == ceil_div(part.keys, BLOCK_N);\n");
+  if (!adds) {
+    TEXT("    if (begins && !ends)\n"
+         "      cut = part.sequence;\n");
+  }
+  TEXT("    store_part(out, row_max, row_sum, &batch, &args, row_begin, first_head, begins && ends,\n");
   if (continues) {
-    TEXT("               ((begins ? given.runs : 0) + run) * part_rows, smem,\n"
+    TEXT("               first_partial(&given, run, begins), smem,\n"
          "               SLABS % STAGES == 0 || pipe.slot == 0 ? STAGES - 1 : pipe.slot - 1);\n");
   } else {
-    TEXT("               ((begins ? given.runs : 0) + run) * part_rows, smem);\n");
+    TEXT("               first_partial(&given, run, begins), smem);\n");
   }
   TEXT("    part = next;\n"
-       "  }\n"
-       "  if (threadIdx.x == 0 && first_head == 0 && row_begin == 0) { // for the combine kernel\n"
-       "    given.cuts[run * 2] = cut;\n"
-       "    given.cuts[run * 2 + 1] = cut < 0 ? -1 : last_run(&given, &walk, run, cut);\n"
-       "  }\n"
-       "}\n");
+       "  }\n");
+  if (adds) {
+    TEXT("  // Here and not behind each part: a thread block waits once, with nothing else to do.\n"
+         "  const int run_blocks = tile_heads * batch.fwd.row_blocks;\n"
+         "  if (threadIdx.x < 2 && cuts[threadIdx.x].sequence >= 0 &&\n"
+         "      !count_part(given.counts + blockIdx.x + (cuts[threadIdx.x].first - run) * run_blocks,\n"
+         "                  cuts[threadIdx.x].parts))\n"
+         "    cuts[threadIdx.x].sequence = -1;\n"
+         "  // All threads arrive and wait: hands over which sequences are all there, and their parts.\n"
+         "  __syncthreads();\n"
+         "  for (int i = 0; i < 2; ++i)\n"
+         "    if (cuts[i].sequence >= 0)\n"
+         "      add_cut(&given, cuts[i], row_begin, first_head, key_count_alone);\n");
+  } else {
+    TEXT("  if (threadIdx.x == 0 && first_head == 0 && row_begin == 0) { // for the combine kernel\n"
+         "    given.cuts[run * 2] = cut;\n"
+         "    given.cuts[run * 2 + 1] = cut < 0 ? -1 : last_run(&given, &walk, shares, run, cut);\n"
+         "  }\n");
+  }
+  TEXT("}\n");
 }

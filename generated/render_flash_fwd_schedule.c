@@ -175,7 +175,9 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
        "  const int parts = max(ceil_div(args.batch, NUM_THREADS), 1);\n"
        "  const int part = blockIdx.x % parts * NUM_THREADS;\n"
        "  const attnpress_schedule_order *const order = &args.order[blockIdx.x / parts];\n"
-       "  griddepcontrol_launch_dependents();\n");
+       "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+       "  griddepcontrol_launch_dependents();\n"
+       "  griddepcontrol_wait();\n");
   if (!ready) {
     TEXT("  if (place == 0 && blockIdx.x == 0 && args.ticket != nullptr)\n"
          "    *args.ticket = 0;\n");

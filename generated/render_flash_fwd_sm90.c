@@ -57,6 +57,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t q_ahead = (offsets_ahead || (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE))) ? 1 : 0;
   int32_t values_apart = (((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && split)) || skips_rows) ? 1 : 0;
   int32_t gather_parts = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && decode) ? 4 : 1;
+  int32_t ends_of_dense = (((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !((((split || alibi) || dropout) || mod_score) || mod_mask)) && (bias == AP_ATTENTION_BIAS_NONE)) ? 1 : 0;
+  int32_t last_is_full = (((mask == AP_ATTENTION_MASK_CAUSAL) && (((block_m % block_n) != 0) || (block_m == 192))) && (ends_of_dense || ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && !split))) ? 1 : 0;
+  int32_t rows_ahead = (((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) && !((split || mod_score) || mod_mask)) ? 1 : 0;
+  int32_t skips_warps = ((((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (hdim == 128)) && (hdim_v == 128)) && !((split || mod_score) || mod_mask)) ? 1 : 0;
+  int32_t beside = (decode && ((block_n + hdim_v) <= 224)) ? 1 : 0;
+  int32_t cut_last = ((ready && split) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -257,10 +263,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((decode && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 88 : (decode ? 56 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24))));
+  INTEGER((beside && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 64 : ((decode && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 88 : (decode ? 56 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24)))));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
-  INTEGER(decode ? 240 : ((block_m == 256) ? 112 : ((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240))));
+  INTEGER((beside && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 192 : (beside ? 200 : (decode ? 240 : ((block_m == 256) ? 112 : ((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240))))));
   TEXT(";\n"
        "\n");
   if (decode) {
@@ -275,7 +281,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (gather_parts > 1) {
     TEXT("constexpr int NUM_THREADS = 128 * (3 + CONSUMERS); // the last warpgroups gather, too\n");
-  } else {
+  } else if (alibi || !beside) {
     TEXT("constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);\n");
   }
   TEXT("constexpr int K_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T\n"
@@ -523,9 +529,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  int position_begin; // first query position; -1: there are no more units\n"
          "  int tile_head;      // of heads_q / heads_per_tile\n"
          "  Range blocks;       // key blocks\n"
-         "  int seqlen_q, seqlen_k;\n"
-         "  int center;         // the key at which a window's query at position 0 stands\n"
-         "  int q_batch, q_row; // of position 0\n"
+         "  int seqlen_q, seqlen_k;\n");
+    if (last_is_full) {
+      TEXT("  int position_end;   // behind the last query position\n");
+    } else {
+      TEXT("  int center;         // the key at which a window's query at position 0 stands\n");
+    }
+    TEXT("  int q_batch, q_row; // of position 0\n"
          "  int sequence;\n");
     if (split) {
       TEXT("  int split;    // among those of the sequence; -1: the thread block adds up all of the rows'\n"
@@ -538,6 +548,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     if (offsets_ahead) {
       TEXT("  int64_t out, lse; // where those of its first row lie\n");
+    }
+    if (rows_ahead) {
+      TEXT("  int key_end;              // of the first row: it sees the keys before\n"
+           "  int block_end[CONSUMERS]; // rows of each consumer see no key from this key block on\n");
     }
     TEXT("};\n"
          "\n"
@@ -601,7 +615,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n"
          "__device__ __forceinline__ Row row_at_end(const attnpress_fwd_args *fwd, const Unit *unit,\n"
          "                                          int position_end) {\n"
-         "  return row_at_begin(fwd, unit, min(position_end, unit->seqlen_q) - 1);\n"
+         "  return row_at_begin(fwd, unit, min(position_end, unit->");
+    STRING(last_is_full ? "position_end" : "seqlen_q");
+    TEXT(") - 1);\n"
          "}\n"
          "\n"
          "// Offset of a row's lse.\n"
@@ -658,6 +674,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  unit->tile_head = found.head;\n");
     if (mask == AP_ATTENTION_MASK_FULL) {
       TEXT("  unit->position_begin = found.block * positions;\n");
+    } else if (last_is_full) {
+      TEXT("  // Later rows see more keys, or no fewer, and the longest units come first. The row block that is\n"
+           "  // not full is the first rows', which see fewest keys; where heads share tiles, and row blocks are\n"
+           "  // short, it is the last one.\n"
+           "  const bool shares = args->fwd.heads_per_tile > 1;\n"
+           "  const int behind = found.block * positions;\n"
+           "  unit->position_begin = shares ? (of->blocks - 1) * positions - behind\n"
+           "                                : max(of->seqlen_q - behind - positions, 0);\n"
+           "  unit->position_end = shares ? min(unit->position_begin + positions, of->seqlen_q)\n"
+           "                              : of->seqlen_q - behind;\n");
     } else {
       TEXT("  // Later rows see more keys, or no fewer, and the longest units come first.\n"
            "  unit->position_begin = (of->blocks - 1 - found.block) * positions;\n");
@@ -673,13 +699,29 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  unit->k_row = of->k_row;\n");
     }
     TEXT("  unit->seqlen_q = of->seqlen_q;\n"
-         "  unit->seqlen_k = of->seqlen_k;\n"
-         "  unit->center = ragged_args(args)->ragged.window_top_left ? 0 : of->seqlen_k - of->seqlen_q;\n"
-         "  // Key blocks that no row sees are never loaded.\n"
+         "  unit->seqlen_k = of->seqlen_k;\n");
+    if (!last_is_full) {
+      TEXT("  unit->center = ragged_args(args)->ragged.window_top_left ? 0 : of->seqlen_k - of->seqlen_q;\n");
+    }
+    TEXT("  // Key blocks that no row sees are never loaded.\n"
          "  unit->blocks =\n"
          "      key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, unit->position_begin),\n"
          "                              row_at_end(&args->fwd, unit, unit->position_begin + positions)),\n"
          "                 BLOCK_N);\n");
+    if (rows_ahead) {
+      TEXT("  unit->key_end = row_at_begin(&args->fwd, unit, unit->position_begin).key_end;\n"
+           "#pragma unroll 1 // registers are few\n"
+           "  for (int consumer = 0; consumer < CONSUMERS; ++consumer) {\n"
+           "    const int begin = unit->position_begin + consumer * args->warpgroup_positions;\n"
+           "    const Row first = row_at_begin(&args->fwd, unit, begin);\n"
+           "    const Row last = row_at_end(&args->fwd, unit, begin + args->warpgroup_positions);\n"
+           "    const int end = min(unit->blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
+           "    const bool there = begin < unit->");
+      STRING(last_is_full ? "position_end" : "seqlen_q");
+      TEXT(";\n"
+           "    unit->block_end[consumer] = there && end > 0 ? end : 0;\n"
+           "  }\n");
+    }
     if (offsets_ahead) {
       TEXT("  const int head = found.head * args->fwd.heads_per_tile;\n"
            "  unit->out = out_offset(&args->fwd, of->q_batch, head, of->q_row + unit->position_begin);\n"
@@ -759,13 +801,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
       if (split) {
-        TEXT("// Units of a sequence, and the splits among them.\n");
+        TEXT("// The splits of a sequence, and those of them that are whole; keys of the one behind them.\n"
+             "struct SplitCounts {\n"
+             "  int all, whole, rest;\n"
+             "};\n"
+             "\n"
+             "// Units of a sequence, and the splits among them.\n");
       } else {
         TEXT("// Units of a sequence.\n");
       }
       TEXT("__device__ __forceinline__ int count_units(const attnpress_fwd_sm90_args *args,\n"
            "                                           int sequence");
-      STRING(split ? ", int *splits" : "");
+      STRING(split ? ", SplitCounts *splits" : "");
       TEXT(") {\n"
            "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
            "  const int seqlen_q = query_rows(ragged, sequence, args->fwd.seqlen_q).count;\n"
@@ -773,8 +820,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       if (split) {
         TEXT("  const int k_batch = key_batch(ragged, sequence);\n"
              "  const int seqlen_k = k_batch < 0 ? 0 : key_rows(ragged, sequence).count;\n"
-             "  *splits = splits_of(args, seqlen_q, seqlen_k).count;\n"
-             "  return blocks * args->tile_heads.value * *splits;\n");
+             "  const int split_keys = ragged->fixed_split_blocks * BLOCK_N;\n"
+             "  splits->all = splits_of(args, seqlen_q, seqlen_k).count;\n"
+             "  splits->whole = seqlen_k / split_keys;\n"
+             "  splits->rest = seqlen_k - splits->whole * split_keys;\n"
+             "  return blocks * args->tile_heads.value * splits->all;\n");
       } else {
         TEXT("  return blocks * args->tile_heads.value;\n");
       }
@@ -830,6 +880,17 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  return row_at_begin(fwd, min(position_end, fwd->seqlen_q) - 1);\n"
          "}\n"
          "\n");
+    if (last_is_full) {
+      TEXT("// Behind the last position of a unit. The last row block ends with the sequence, and the one that\n"
+           "// is not full is the first, whose rows see fewest keys.\n"
+           "__device__ __forceinline__ int position_end(const attnpress_fwd_sm90_args *args,\n"
+           "                                            const Unit *unit) {\n"
+           "  const int positions = CONSUMERS * args->warpgroup_positions;\n"
+           "  return unit->position_begin > 0 ? unit->position_begin + positions\n"
+           "                                  : args->fwd.seqlen_q - (args->fwd.row_blocks - 1) * positions;\n"
+           "}\n"
+           "\n");
+    }
     if (has_map) {
       TEXT("// The unit of work of a number; false where there is none.\n"
            "__device__ __forceinline__ bool find_unit(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
@@ -874,6 +935,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int positions = CONSUMERS * args->warpgroup_positions;\n");
     if (mask == AP_ATTENTION_MASK_FULL) {
       TEXT("  unit->position_begin = row_block * positions;\n");
+    } else if (last_is_full) {
+      TEXT("  // Later rows see more keys, or no fewer, and the longest units come first.\n"
+           "  unit->position_begin = max(fwd->seqlen_q - (row_block + 1) * positions, 0);\n");
     } else {
       TEXT("  // Later rows see more keys, or no fewer, and the longest units come first.\n"
            "  unit->position_begin = (fwd->row_blocks - 1 - row_block) * positions;\n");
@@ -888,7 +952,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     } else {
       TEXT("  // Key blocks that no row sees are never loaded.\n"
            "  unit->blocks = key_blocks(keys_of_some(row_at_begin(fwd, unit->position_begin),\n"
-           "                                         row_at_end(fwd, unit->position_begin + positions)),\n"
+           "                                         row_at_end(fwd, ");
+      STRING(last_is_full ? "position_end(args, unit)" : "unit->position_begin + positions");
+      TEXT(")),\n"
            "                            BLOCK_N);\n");
     }
     if (outward) {
@@ -1230,7 +1296,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    const uint32_t full = q_full(shared, consumer);\n");
     }
     if (skips_rows) {
-      TEXT("    if (unit->position_begin + consumer * positions >= unit->seqlen_q) {\n"
+      TEXT("    if (unit->position_begin + consumer * positions >= unit->");
+      STRING(last_is_full ? "position_end" : "seqlen_q");
+      TEXT(") {\n"
            "      mbarrier_arrive(full); // the consumer has no rows, and asks for no products\n"
            "      continue;\n"
            "    }\n");
@@ -1548,12 +1616,35 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
     if (ready) {
+      if (cut_last) {
+        TEXT("// The lane whose place is this lane's, where those with the greatest numbers come first. All lanes\n"
+             "// arrive.\n"
+             "__device__ __forceinline__ int lane_by_number(int number) {\n"
+             "  const int lane = threadIdx.x % 32;\n"
+             "  int before = 0, found = 0;\n"
+             "#pragma unroll 1\n"
+             "  for (int i = 0; i < 32; ++i) {\n"
+             "    const int other = __shfl_sync(0xffffffff, number, i);\n"
+             "    before += other > number || (other == number && i < lane);\n"
+             "  }\n"
+             "#pragma unroll 1\n"
+             "  for (int i = 0; i < 32; ++i)\n"
+             "    found = __shfl_sync(0xffffffff, before, i) == lane ? i : found;\n"
+             "  return found;\n"
+             "}\n"
+             "\n");
+      }
       TEXT("// The producer's third warp: finds the units and writes them down for all others, as far ahead as\n"
            "// there are places. It walks through the sequences in the order that is ready, 32 at a time, with\n"
            "// the lengths that they have now. What the order names next is asked for 32 sequences ahead, and a\n"
            "// sequence's lengths are read beside its place, before it is known whether it comes here: so 32\n"
-           "// sequences take one read of the memory's. A ticket is asked for when a unit is nearly loaded.\n"
-           "__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
+           "// sequences take one read of the memory's. A ticket is asked for when a unit is nearly loaded.\n");
+      if (cut_last) {
+        TEXT("// Without a schedule and tickets a thread block's units are every grid-th, and back in every second\n"
+             "// round. Splits that are cut short come behind all others then, the longest first, so that thread\n"
+             "// blocks end together.\n");
+      }
+      TEXT("__device__ __forceinline__ void find_units(const attnpress_fwd_sm90_args *args) {\n"
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
            "  const int lane = threadIdx.x % 32, batch = args->fwd.batch;\n"
            "  Stage place = {0, 0};\n"
@@ -1565,12 +1656,31 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       if (split) {
         TEXT("  int split = -1; // the lane's; -1: the unit's first\n");
       }
+      if (cut_last) {
+        TEXT("  const bool sorts =\n"
+             "      ragged->ready == nullptr && ragged->ticket == nullptr && args->fwd.num_splits > 1;\n"
+             "  bool cut = false; // whether units are of splits that are cut short\n"
+             "  int passed = 0; // units of the lane's sequence that came before\n"
+             "  int round = 0;\n");
+      }
       TEXT("  for (;; place = next_stage(place, UNITS)) {\n"
            "    // All who read the unit that was here arrived; hands over the place.\n"
            "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
-           "    int next = number;\n"
-           "    while (end <= number && found < batch && step - lane < 2 * batch - 32) {\n"
-           "      step += 32;\n"
+           "    int next = number;\n");
+      if (cut_last) {
+        TEXT("    while (end <= number) {\n"
+             "      if (found >= batch || step - lane >= 2 * batch - 32) {\n"
+             "        if (cut || !sorts)\n"
+             "          break;\n"
+             "        cut = true; // through all sequences again\n"
+             "        found = 0;\n"
+             "        step = lane - 32;\n"
+             "        named = named_sequence(ragged->ready, batch, lane);\n"
+             "      }\n");
+      } else {
+        TEXT("    while (end <= number && found < batch && step - lane < 2 * batch - 32) {\n");
+      }
+      TEXT("      step += 32;\n"
            "      const bool there = 0 <= named && named < batch;\n"
            "      sequence = there ? named : 0;\n"
            "      named = named_sequence(ragged->ready, batch, step + 32);\n"
@@ -1578,7 +1688,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      // All lanes arrive and wait: the two reads are under way, which the compiler moves down else.\n"
            "      __syncwarp();\n");
       if (split) {
-        TEXT("      int splits;\n"
+        TEXT("      SplitCounts splits;\n"
              "      const int units_there = count_units(args, sequence, &splits);\n");
       } else {
         TEXT("      const int units_there = count_units(args, sequence);\n");
@@ -1588,7 +1698,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       if (split) {
         TEXT("      // Splits that are units of their own: for the combine kernel.\n"
              "      if (comes && blockIdx.x == 0 && ragged->sequence_splits != nullptr)\n"
-             "        ragged->sequence_splits[sequence] = splits;\n");
+             "        ragged->sequence_splits[sequence] = splits.all;\n");
+      }
+      if (cut_last) {
+        TEXT("      if (sorts) {\n"
+             "        const int whole = units_there / splits.all * splits.whole;\n"
+             "        passed = cut ? whole : 0;\n"
+             "        count = !comes ? 0 : cut ? units_there - whole : whole;\n"
+             "      }\n"
+             "      if (cut) {\n"
+             "        const int from = lane_by_number(count > 0 ? splits.rest : -1);\n"
+             "        sequence = __shfl_sync(0xffffffff, sequence, from);\n"
+             "        passed = __shfl_sync(0xffffffff, passed, from);\n"
+             "        count = __shfl_sync(0xffffffff, count, from);\n"
+             "      }\n");
       }
       TEXT("      end += __reduce_add_sync(0xffffffff, count);\n"
            "      found += __popc(__ballot_sync(0xffffffff, comes));\n"
@@ -1602,12 +1725,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    if (lane == at) {\n"
            "      const attnpress_sequence_units of = describe_sequence(args, sequence);\n");
       if (split) {
-        TEXT("      split = write_split(&units[place.index], args, &of, number - first, split);\n"
+        TEXT("      split = write_split(&units[place.index], args, &of, number - first");
+        STRING(cut_last ? " + passed" : "");
+        TEXT(", split);\n"
              "      const bool asks = split < 0 && ragged->ticket != nullptr;\n"
              "      hand_over(place, asks);\n"
              "      if (asks)\n"
-             "        next = (int)atomic_increment(ragged->ticket);\n"
-             "      next += split < 0 ? (int)gridDim.x : 0;\n");
+             "        next = (int)atomic_increment(ragged->ticket);\n");
+        if (cut_last) {
+          TEXT("      if (sorts && split < 0) {\n"
+               "        ++round;\n"
+               "        next = round * gridDim.x + (round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);\n"
+               "      } else\n");
+        }
+        TEXT("      next += split < 0 ? (int)gridDim.x : 0;\n");
       } else {
         TEXT("      write_unit(&units[place.index], args, &of, number - first);\n"
              "      const bool asks = ragged->ticket != nullptr;\n"
@@ -1618,8 +1749,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("    }\n"
            "    // From the lane that asked for it.\n"
-           "    number = __shfl_sync(0xffffffff, next, at);\n"
-           "  }\n"
+           "    number = __shfl_sync(0xffffffff, next, at);\n");
+      if (cut_last) {
+        TEXT("    round = __shfl_sync(0xffffffff, round, at);\n");
+      }
+      TEXT("  }\n"
            "  if (lane == 0) {\n"
            "    units[place.index].position_begin = -1;\n"
            "    mbarrier_arrive(unit_full(place.index));\n"
@@ -1741,11 +1875,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("// The same warp where keys are gathered: hands over all key blocks, as products see what other\n"
            "// threads have copied once one that knows of it has come through the fence. What follows a\n"
-           "// sequence's last key is that key again, so that there is nothing to clear.\n"
-           "__device__ __forceinline__ void pass_on(");
-      STRING(decode ? "const attnpress_fwd_sm90_args *args, " : "");
-      TEXT("uint32_t shared) {\n"
-           "  Stage stage = {0, 0}, place = {0, 0};\n");
+           "// sequence's last key is that key again, so that there is nothing to clear.\n");
+      if (decode) {
+        TEXT("// Another warp hands over V (`of_values`), so that no K waits for the V before it.\n"
+             "__device__ __forceinline__ void pass_on(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
+             "                                        bool of_values) {\n");
+      } else {
+        TEXT("__device__ __forceinline__ void pass_on(uint32_t shared) {\n");
+      }
+      TEXT("  Stage stage = {0, 0}, place = {0, 0};\n");
       if (decode) {
         TEXT("  uint32_t q_turn = 0;\n");
       }
@@ -1757,7 +1895,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      return;\n"
            "    const int blocks = unit->blocks.end - unit->blocks.begin;\n");
       if (decode) {
-        TEXT("    if (blocks > 0 && unit->ends & FIRST_SPLIT) {\n"
+        TEXT("    if (!of_values && blocks > 0 && unit->ends & FIRST_SPLIT) {\n"
              "      if (threadIdx.x % 32 == 0)\n"
              "        load_q(args, shared, q_turn, unit);\n"
              "      ++q_turn;\n"
@@ -1767,20 +1905,59 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    __syncwarp();\n"
            "    arrive_once(unit_empty(place.index));\n"
            "    for (int block = 0; block < blocks; ++block, stage = next_stage(stage, STAGES)) {\n"
-           "      // The lanes that gather arrive by their copies, at one barrier for K and one for V.\n"
-           "      wait_for_phase(k_loaded(stage.index), stage.parity);\n"
+           "      // The lanes that gather arrive by their copies, at one barrier for K and one for V.\n");
+      if (decode) {
+        TEXT("      if (of_values) {\n"
+             "        wait_for_phase(v_loaded(stage.index), stage.parity);\n"
+             "        fence_proxy_async();\n"
+             "        arrive_once(v_full(shared, stage.index));\n"
+             "        continue;\n"
+             "      }\n");
+      }
+      TEXT("      wait_for_phase(k_loaded(stage.index), stage.parity);\n"
            "      fence_proxy_async();\n"
-           "      arrive_once(k_full(shared, stage.index));\n"
-           "      wait_for_phase(v_loaded(stage.index), stage.parity);\n"
-           "      fence_proxy_async();\n"
-           "      arrive_once(v_full(shared, stage.index));\n"
-           "    }\n"
+           "      arrive_once(k_full(shared, stage.index));\n");
+      if (!decode) {
+        TEXT("      wait_for_phase(v_loaded(stage.index), stage.parity);\n"
+             "      fence_proxy_async();\n"
+             "      arrive_once(v_full(shared, stage.index));\n");
+      }
+      TEXT("    }\n"
            "  }\n"
            "}\n"
            "\n");
       if (decode) {
-        TEXT("// A warp that asks for the entries of each unit's key blocks.\n"
-             "__device__ __forceinline__ void look_up(const attnpress_fwd_sm90_args *args) {\n"
+        TEXT("// Asks for the entries of key block `n`, of K and V, to come to a place.\n"
+             "__device__ __forceinline__ void ask_entries(const attnpress_ragged_args *ragged,\n"
+             "                                            const Pages *pages, int n, int place) {\n"
+             "  for (int key = threadIdx.x % 32; key < BLOCK_N; key += 32) {\n"
+             "    const int32_t *at = pages->table + place_of_key(pages, ragged, n * BLOCK_N + key).page;\n"
+             "    cp_async_4(shared_address(&entries[place][0][key]), at, 4);\n"
+             "    cp_async_4(shared_address(&entries[place][1][key]), at + ragged->page_table_v, 4);\n"
+             "  }\n"
+             "}\n"
+             "\n");
+        if (one_sequence) {
+          TEXT("// The end of the first unit's key blocks if it is a whole split. The entries of its last key\n"
+               "// blocks, of as many as there are places, are asked for beside the length: those up to the bound of\n"
+               "// the lengths stand in the table.\n"
+               "__device__ __forceinline__ int guess_end(const attnpress_fwd_sm90_args *args, UnitOfOne first) {\n"
+               "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
+               "  const int fixed = ragged->fixed_split_blocks, end = (first.split + 1) * fixed;\n"
+               "  const Pages pages = {ragged->page_table, 0, max(args->fwd.seqlen_k - 1, 0)};\n"
+               "  for (int place = 0; place < min(fixed, ENTRY_PLACES); ++place)\n"
+               "    ask_entries(ragged, &pages, end - 1 - place, place);\n"
+               "  return end;\n"
+               "}\n"
+               "\n");
+        }
+        TEXT("// A warp that asks for the entries of each unit's key blocks.\n");
+        if (one_sequence) {
+          TEXT("// `guessed`: of the first unit, as guess_end() says.\n");
+        }
+        TEXT("__device__ __forceinline__ void look_up(const attnpress_fwd_sm90_args *args");
+        STRING(one_sequence ? ", int guessed" : "");
+        TEXT(") {\n"
              "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
              "  Stage entry = {0, 0}, place = {0, 0};\n"
              "  for (;; place = next_stage(place, UNITS)) {\n"
@@ -1788,17 +1965,26 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "    wait_for_phase(unit_full(place.index), place.parity);\n"
              "    const Unit *unit = &units[place.index];\n"
              "    if (unit->position_begin < 0)\n"
-             "      break;\n"
-             "    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n) {\n"
+             "      break;\n");
+        if (one_sequence) {
+          TEXT("    if (guessed > 0 && unit->seqlen_k < guessed * BLOCK_N) { // others are asked for in their places\n"
+               "      cp_async_commit();\n"
+               "      cp_async_wait(0);\n"
+               "      guessed = 0;\n"
+               "    }\n"
+               "    const int asked = guessed > 0 ? guessed - ENTRY_PLACES : NO_BOUND; // key blocks from there on\n"
+               "    guessed = 0;\n");
+        }
+        TEXT("    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n) {\n"
              "      // The warps that gather arrived; hands over the place.\n"
-             "      wait_for_phase(entries_empty(entry.index), entry.parity ^ 1);\n"
-             "      for (int key = threadIdx.x % 32; key < BLOCK_N; key += 32) {\n"
-             "        const int32_t *at =\n"
-             "            unit->pages.table + place_of_key(&unit->pages, ragged, n * BLOCK_N + key).page;\n"
-             "        cp_async_4(shared_address(&entries[entry.index][0][key]), at, 4);\n"
-             "        cp_async_4(shared_address(&entries[entry.index][1][key]), at + ragged->page_table_v, 4);\n"
-             "      }\n"
-             "      cp_async_arrive(entries_full(entry.index));\n"
+             "      wait_for_phase(entries_empty(entry.index), entry.parity ^ 1);\n");
+        if (one_sequence) {
+          TEXT("      if (n < asked)\n"
+               "        ask_entries(ragged, &unit->pages, n, entry.index);\n");
+        } else {
+          TEXT("      ask_entries(ragged, &unit->pages, n, entry.index);\n");
+        }
+        TEXT("      cp_async_arrive(entries_full(entry.index));\n"
              "      entry = next_stage(entry, ENTRY_PLACES);\n"
              "    }\n"
              "    // All lanes arrive and wait: they have read the unit.\n"
@@ -2128,147 +2314,176 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  // The producer's third warp hands over the unit.\n"
          "  wait_for_phase(unit_full(walk->place.index), walk->place.parity);\n"
          "  if (units[walk->place.index].position_begin < 0)\n"
-         "    return false;\n"
-         "  walk->unit = units[walk->place.index];\n");
+         "    return false;\n");
+    if (!rows_ahead) {
+      TEXT("  walk->unit = units[walk->place.index];\n");
+    }
   } else {
     TEXT("  do {\n"
          "    if (++walk->round >= args->rounds)\n"
          "      return false;\n"
          "  } while (!find_unit(&walk->unit, args, walk->round));\n");
   }
-  TEXT("  walk->n = walk->unit.blocks.end - 1;\n");
-  if (outward) {
-    TEXT("  walk->block = walk->unit.nearest;\n");
-  }
-  if (keeps_here) {
-    TEXT("  // All else is the same for the other splits of the rows.\n"
-         "  if (walk->unit.ends & FIRST_SPLIT)\n"
-         "    find_rows(walk, args, consumer);\n"
-         "  walk->block_end = max(min(walk->unit.blocks.end, walk->seen_end), walk->unit.blocks.begin);\n"
+  if (rows_ahead) {
+    TEXT("  // What the consumer's rows see, which the warp that found the unit has worked out.\n"
+         "  const Unit *unit = &units[walk->place.index];\n"
+         "  const int positions = consumer * args->warpgroup_positions; // of the consumers before\n"
+         "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
+         "  walk->unit.blocks = {0, unit->blocks.end};\n"
+         "  walk->n = unit->blocks.end - 1;\n"
+         "  walk->block_end = unit->block_end[consumer];\n"
+         "  walk->key_unmasked = min(unit->seqlen_k, unit->key_end + positions);\n"
+         "#pragma unroll\n"
+         "  for (int half = 0; half < 2; ++half) {\n"
+         "    const int position = positions + divide(row + half * 8, &args->heads_per_tile);\n"
+         "    walk->rows[half] = {position, 0, min(unit->seqlen_k, unit->key_end + position)};\n"
+         "  }\n"
          "  return true;\n"
          "}\n"
          "\n");
   } else {
-    TEXT("  const attnpress_fwd_args *fwd = &args->fwd;\n"
-         "  const int positions = args->warpgroup_positions;\n"
-         "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
-         "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
-         "#pragma unroll\n"
-         "  for (int half = 0; half < 2; ++half)\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
-           "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
-    } else {
-      TEXT("    walk->rows[half] =\n"
-           "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
+    TEXT("  walk->n = walk->unit.blocks.end - 1;\n");
+    if (outward) {
+      TEXT("  walk->block = walk->unit.nearest;\n");
     }
-    TEXT("  const Row first = row_at_begin(fwd, ");
-    STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
-    TEXT("position_begin);\n"
-         "  const Row last = row_at_end(fwd, ");
-    STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
-    TEXT("position_begin + positions);\n");
-    if (mask == AP_ATTENTION_MASK_WINDOW) {
-      TEXT("  walk->unmasked = keys_of_all(first, last);\n");
-      if (own_blocks) {
-        TEXT("  const int key_begin = walk->unit.key_begin;\n"
-             "  walk->unmasked = {walk->unmasked.begin - key_begin, walk->unmasked.end - key_begin};\n"
-             "#pragma unroll\n"
-             "  for (int half = 0; half < 2; ++half) {\n"
-             "    walk->rows[half].key_begin -= key_begin;\n"
-             "    walk->rows[half].key_end -= key_begin;\n"
-             "  }\n");
+    if (keeps_here) {
+      TEXT("  // All else is the same for the other splits of the rows.\n"
+           "  if (walk->unit.ends & FIRST_SPLIT)\n"
+           "    find_rows(walk, args, consumer);\n"
+           "  walk->block_end = max(min(walk->unit.blocks.end, walk->seen_end), walk->unit.blocks.begin);\n"
+           "  return true;\n"
+           "}\n"
+           "\n");
+    } else {
+      TEXT("  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int positions = args->warpgroup_positions;\n"
+           "  const int position_begin = walk->unit.position_begin + consumer * positions;\n"
+           "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half)\n");
+      if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+        TEXT("    walk->rows[half] = row_at_begin(fwd, &walk->unit,\n"
+             "                                    position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
+      } else {
+        TEXT("    walk->rows[half] =\n"
+             "        row_at_begin(fwd, position_begin + divide(row + half * 8, &args->heads_per_tile));\n");
       }
-      if (!has_map) {
+      TEXT("  const Row first = row_at_begin(fwd, ");
+      STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
+      TEXT("position_begin);\n"
+           "  const Row last = row_at_end(fwd, ");
+      STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "&walk->unit, " : "");
+      TEXT("position_begin + positions);\n");
+      if (mask == AP_ATTENTION_MASK_WINDOW) {
+        TEXT("  walk->unmasked = keys_of_all(first, last);\n");
         if (own_blocks) {
-          TEXT("  const Range seen = blocks_from(keys_of_some(first, last), key_begin, BLOCK_N);\n");
+          TEXT("  const int key_begin = walk->unit.key_begin;\n"
+               "  walk->unmasked = {walk->unmasked.begin - key_begin, walk->unmasked.end - key_begin};\n"
+               "#pragma unroll\n"
+               "  for (int half = 0; half < 2; ++half) {\n"
+               "    walk->rows[half].key_begin -= key_begin;\n"
+               "    walk->rows[half].key_end -= key_begin;\n"
+               "  }\n");
+        }
+        if (!has_map) {
+          if (own_blocks) {
+            TEXT("  const Range seen = blocks_from(keys_of_some(first, last), key_begin, BLOCK_N);\n");
+          } else {
+            TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n");
+          }
+          TEXT("  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
+               "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
+               "  if (position_begin >= ");
+          STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+          TEXT(" || walk->block_end <= walk->block_begin)\n"
+               "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
         } else {
-          TEXT("  const Range seen = key_blocks(keys_of_some(first, last), BLOCK_N);\n");
+          TEXT("  walk->block_end =\n"
+               "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
+               "  if (position_begin >= ");
+          STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+          TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
+               "    walk->block_end = walk->unit.blocks.begin;\n");
         }
-        TEXT("  walk->block_end = min(walk->unit.blocks.end, seen.end);\n"
-             "  walk->block_begin = max(walk->unit.blocks.begin, seen.begin);\n"
-             "  if (position_begin >= ");
-        STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
-        TEXT(" || walk->block_end <= walk->block_begin)\n"
-             "    walk->block_end = walk->block_begin = walk->unit.blocks.begin;\n");
       } else {
-        TEXT("  walk->block_end =\n"
-             "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
-             "  if (position_begin >= ");
-        STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
-        TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
-             "    walk->block_end = walk->unit.blocks.begin;\n");
-      }
-    } else {
-      TEXT("  walk->key_unmasked = keys_of_all(first, last).end;\n"
-           "  walk->block_end =\n"
-           "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n"
-           "  if (position_begin >= ");
-      STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
-      TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
-           "    walk->block_end = walk->unit.blocks.begin;\n");
-    }
-    if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
-      TEXT("#pragma unroll\n"
-           "  for (int half = 0; half < 2; ++half) {\n"
-           "    const int row_position = divide(row + half * 8, &args->heads_per_tile);\n"
-           "    const int head =\n"
-           "        (walk->unit.tile_head - row_position) * fwd->heads_per_tile + row + half * 8;\n");
-      if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
-        TEXT("    // A row that is not there has the numbers of one that is.\n"
-             "    walk->snippet_rows[half] =\n"
-             "        snippet_row(fwd, walk->unit.sequence, head,\n"
-             "                    min(position_begin + row_position, walk->unit.seqlen_q - 1));\n");
-      } else if (mod_score || mod_mask) {
-        TEXT("    walk->snippet_rows[half] =\n"
-             "        snippet_row(fwd, walk->unit.batch, head, position_begin + row_position);\n");
-      } else {
-        TEXT("    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
-             "                                       position_begin + row_position);\n");
-        if (alibi_product) {
-          TEXT("    walk->slope_parts[half] = slope_part(walk->score_rows[half].slope, threadIdx.x % 4);\n");
-        }
-        if (own_blocks && alibi) {
-          TEXT("    walk->score_rows[half].center -= key_begin;\n");
-        }
-      }
-      TEXT("  }\n");
-    }
-    if (alibi) {
-      TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q");
-      STRING(own_blocks ? " - key_begin" : "");
-      TEXT(";\n"
-           "  walk->centers = {position_begin + shift,\n"
-           "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
-      if (far_blocks) {
-        TEXT("  int near_begin = walk->unit.blocks.begin;\n"
-             "  const float slope = walk->score_rows[0].slope * fwd->scale_log2;\n"
-             "  if (fwd->heads_per_tile == 1 && slope > FAR * 1e-9f) { // one slope for all rows\n"
-             "    const int far = (int)(FAR / slope);\n"
-             "    const int first = max(walk->centers.begin - far, 0) / BLOCK_N; // of the near key blocks\n");
-        if (outward) {
-          TEXT("    const int last = min((walk->centers.end + far) / BLOCK_N, walk->unit.blocks.end - 1);\n"
-               "    near_begin = min(place_of(&walk->unit, min(first, walk->unit.nearest)),\n"
-               "                     place_of(&walk->unit, max(last, walk->unit.nearest)));\n");
+        TEXT("  walk->key_unmasked = keys_of_all(first, last).end;\n"
+             "  walk->block_end =\n"
+             "      min(walk->unit.blocks.end, key_blocks(keys_of_some(first, last), BLOCK_N).end);\n");
+        if (last_is_full) {
+          TEXT("  const int end = ");
+          STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "position_end(args, &walk->unit)" : "walk->unit.position_end");
+          TEXT(";\n"
+               "  if (position_begin >= end || walk->block_end < walk->unit.blocks.begin)\n"
+               "    walk->block_end = walk->unit.blocks.begin;\n");
         } else {
-          TEXT("    near_begin = max(near_begin, first);\n");
+          TEXT("  if (position_begin >= ");
+          STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+          TEXT(" || walk->block_end < walk->unit.blocks.begin)\n"
+               "    walk->block_end = walk->unit.blocks.begin;\n");
         }
-        TEXT("  }\n"
-             "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-             "  walk->near_begin = __shfl_sync(0xffffffff, near_begin, 0);\n");
       }
-    }
-    if (dropout) {
-      TEXT("  const DropoutHead dropout = dropout_head(\n"
-           "      &fwd->score, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head);\n"
-           "  walk->dropout_rows = row_words(&dropout, walk->rows[0].position, threadIdx.x % 32 / 4);\n");
-      if (!shares_words) {
-        TEXT("  walk->dropout = dropout;\n");
+      if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
+        TEXT("#pragma unroll\n"
+             "  for (int half = 0; half < 2; ++half) {\n"
+             "    const int row_position = divide(row + half * 8, &args->heads_per_tile);\n"
+             "    const int head =\n"
+             "        (walk->unit.tile_head - row_position) * fwd->heads_per_tile + row + half * 8;\n");
+        if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && (mod_score || mod_mask)) {
+          TEXT("    // A row that is not there has the numbers of one that is.\n"
+               "    walk->snippet_rows[half] =\n"
+               "        snippet_row(fwd, walk->unit.sequence, head,\n"
+               "                    min(position_begin + row_position, walk->unit.seqlen_q - 1));\n");
+        } else if (mod_score || mod_mask) {
+          TEXT("    walk->snippet_rows[half] =\n"
+               "        snippet_row(fwd, walk->unit.batch, head, position_begin + row_position);\n");
+        } else {
+          TEXT("    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
+               "                                       position_begin + row_position);\n");
+          if (alibi_product) {
+            TEXT("    walk->slope_parts[half] = slope_part(walk->score_rows[half].slope, threadIdx.x % 4);\n");
+          }
+          if (own_blocks && alibi) {
+            TEXT("    walk->score_rows[half].center -= key_begin;\n");
+          }
+        }
+        TEXT("  }\n");
       }
+      if (alibi) {
+        TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q");
+        STRING(own_blocks ? " - key_begin" : "");
+        TEXT(";\n"
+             "  walk->centers = {position_begin + shift,\n"
+             "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
+        if (far_blocks) {
+          TEXT("  int near_begin = walk->unit.blocks.begin;\n"
+               "  const float slope = walk->score_rows[0].slope * fwd->scale_log2;\n"
+               "  if (fwd->heads_per_tile == 1 && slope > FAR * 1e-9f) { // one slope for all rows\n"
+               "    const int far = (int)(FAR / slope);\n"
+               "    const int first = max(walk->centers.begin - far, 0) / BLOCK_N; // of the near key blocks\n");
+          if (outward) {
+            TEXT("    const int last = min((walk->centers.end + far) / BLOCK_N, walk->unit.blocks.end - 1);\n"
+                 "    near_begin = min(place_of(&walk->unit, min(first, walk->unit.nearest)),\n"
+                 "                     place_of(&walk->unit, max(last, walk->unit.nearest)));\n");
+          } else {
+            TEXT("    near_begin = max(near_begin, first);\n");
+          }
+          TEXT("  }\n"
+               "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+               "  walk->near_begin = __shfl_sync(0xffffffff, near_begin, 0);\n");
+        }
+      }
+      if (dropout) {
+        TEXT("  const DropoutHead dropout = dropout_head(\n"
+             "      &fwd->score, walk->unit.batch * (int64_t)fwd->heads_q + walk->unit.tile_head);\n"
+             "  walk->dropout_rows = row_words(&dropout, walk->rows[0].position, threadIdx.x % 32 / 4);\n");
+        if (!shares_words) {
+          TEXT("  walk->dropout = dropout;\n");
+        }
+      }
+      TEXT("  return true;\n"
+           "}\n"
+           "\n");
     }
-    TEXT("  return true;\n"
-         "}\n"
-         "\n");
   }
   if (alibi) {
     TEXT("// 1 where all keys of the walk's key block lie before the consumer's rows, -1 where all lie behind\n"
@@ -3167,11 +3382,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
          "                                             int consumer) {\n"
          "  const attnpress_fwd_args *fwd = &args->fwd;\n"
-         "  const int lane = threadIdx.x % 32;\n"
-         "  const float sums[2] = {quad_sum(row_sum[0]), quad_sum(row_sum[1])};\n");
+         "  const int lane = threadIdx.x % 32;\n");
+    if (skips_warps) {
+      TEXT("  const int warp_begin = unit->position_begin + consumer * args->warpgroup_positions +\n"
+           "                         divide(threadIdx.x / 32 % 4 * 16, &args->heads_per_tile);\n"
+           "  const bool past = warp_begin >= unit->");
+      STRING(last_is_full ? "position_end" : "seqlen_q");
+      TEXT(";\n"
+           "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
+           "  if (__shfl_sync(0xffffffff, past, 0))\n"
+           "    return; // none of its rows is there\n");
+    }
+    TEXT("  const float sums[2] = {quad_sum(row_sum[0]), quad_sum(row_sum[1])};\n");
     if (offsets_ahead) {
       TEXT("  const int first = consumer * args->warpgroup_positions; // position of this consumer's rows\n"
-           "  const int there = min(args->warpgroup_positions, unit->seqlen_q - unit->position_begin - first);\n"
+           "  const int there = min(args->warpgroup_positions, unit->");
+      STRING(last_is_full ? "position_end" : "seqlen_q");
+      TEXT(" - unit->position_begin - first);\n"
            "  uint16_t *first_row = (uint16_t *)fwd->out + unit->out + first * fwd->out_row_stride +\n"
            "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n");
     }
@@ -3187,7 +3414,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    const int position = unit->position_begin + consumer * args->warpgroup_positions + row_position;\n"
            "    const int head = (unit->tile_head - row_position) * fwd->heads_per_tile + row;\n");
       if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-        TEXT("    const bool valid = row_position < args->warpgroup_positions && position < unit->seqlen_q;\n");
+        TEXT("    const bool valid = row_position < args->warpgroup_positions && position < unit->");
+        STRING(last_is_full ? "position_end" : "seqlen_q");
+        TEXT(";\n");
+      } else if (last_is_full) {
+        TEXT("    const bool valid = row_position < args->warpgroup_positions &&\n"
+             "                       position < position_end(args, unit) && head < fwd->heads_q;\n");
       } else {
         TEXT("    const bool valid = row_position < args->warpgroup_positions && position < fwd->seqlen_q &&\n"
              "                       head < fwd->heads_q;\n");
@@ -3774,8 +4006,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  }\n"
        "}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, 1)\n"
+       "\n");
+  if (beside) {
+    TEXT("// Of a block that asks for ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "96" : "128");
+    TEXT(" registers a thread: the SM then has some for blocks of the\n"
+         "// kernels before and behind.\n"
+         "constexpr int LAUNCH_THREADS = ");
+    STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "576" : "512");
+    TEXT(";\n");
+  }
+  TEXT("extern \"C\" __global__ void __launch_bounds__(");
+  STRING(beside ? "LAUNCH_THREADS" : "NUM_THREADS");
+  TEXT(", 1)\n"
        "    ");
   STRING(stem);
   TEXT("(\n");
@@ -3835,7 +4078,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      mbarrier_init(unit_full(place), 1);\n");
     if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && decode) {
       TEXT("      mbarrier_init(unit_empty(place),\n"
-           "                    4 * CONSUMERS + (has_boxes(&args) ? 3 : 2 + 2 * GATHER_PARTS));\n");
+           "                    4 * CONSUMERS + (has_boxes(&args) ? 3 : 3 + 2 * GATHER_PARTS));\n");
     } else {
       TEXT("      mbarrier_init(unit_empty(place), 4 * CONSUMERS + ");
       INTEGER(values_apart ? 3 : 2);
@@ -3892,8 +4135,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  // ");
     STRING(ready ? "What comes before hands over the ticket, and whatever else it wrote." : "The schedule kernel hands over the units.");
     TEXT("\n"
-         "  griddepcontrol_wait();\n"
-         "\n");
+         "  griddepcontrol_wait();\n");
+    if (decode) {
+      TEXT("  // The combine kernel may begin to wait, too.\n"
+           "  griddepcontrol_launch_dependents();\n");
+    }
   } else if (has_map) {
     TEXT("  // The map kernel hands over the map and the ticket.\n"
          "  griddepcontrol_wait();\n"
@@ -3908,7 +4154,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("    const int warp = threadIdx.x / 32;\n");
       if (decode) {
         TEXT("    // Of the last warpgroups, which have nothing to do with boxes: entries of the table, K and V.\n"
-             "    if (warp >= 8 && (warp == 15 || has_boxes(&args)))\n"
+             "    if (warp >= 8 && has_boxes(&args))\n"
              "      return;\n"
              "    const bool of_keys = warp == 0 || (warp > 8 && warp < 12);\n"
              "    const int part = warp < 8 ? 0 : of_keys ? warp - 8 : warp - 11;\n");
@@ -3926,10 +4172,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      clear_tails(");
       STRING(decode ? "&args, " : "");
       TEXT("shared, smem);\n"
-           "    else if (warp == 1)\n"
+           "    else if (warp == 1");
+      STRING(decode ? " || warp == 15" : "");
+      TEXT(")\n"
            "      pass_on(");
-      STRING(decode ? "&args, " : "");
-      TEXT("shared);\n");
+      STRING(decode ? "&args, shared, warp == 15" : "shared");
+      TEXT(");\n");
     } else {
       TEXT("    if (threadIdx.x == 0)\n"
            "      produce(&args, shared);\n"
@@ -3949,7 +4197,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       if (decode) {
         TEXT("    else if (warp == 8)\n"
-             "      look_up(&args);\n");
+             "      look_up(&args");
+        STRING(one_sequence ? ", one_sequence ? guess_end(&args, first_unit) : 0" : "");
+        TEXT(");\n");
       }
       TEXT("    else if (has_boxes(&args))\n"
            "      produce_values(&args, shared, true, 0);\n"

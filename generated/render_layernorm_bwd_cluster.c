@@ -16,6 +16,7 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
   const int32_t threads = in->threads;
   const int32_t pass = in->axis[AP_LAYERNORM_PASS];
   const int32_t norm = in->axis[AP_LAYERNORM_NORM];
+  const int32_t rows = in->axis[AP_LAYERNORM_ROWS];
   const int32_t cols = in->axis[AP_LAYERNORM_COLS];
   const int32_t dtype = in->axis[AP_LAYERNORM_DTYPE];
   const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
@@ -85,6 +86,7 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
   TEXT("; // the mean was taken off\n");
   int32_t of_cluster = 1;
+  int32_t any_cluster = 0;
   TEXT("constexpr int COLUMNS = ");
   INTEGER(cols);
   TEXT(";\n"
@@ -226,24 +228,36 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
     TEXT("// What the warps of a row have of it, and the barrier that awaits it. Two rows have places in turn.\n");
   }
   TEXT("struct RowParts {\n"
-       "  float2 warp[ROW_WARPS];\n"
+       "  float2 warp[");
+  STRING(any_cluster ? "CLUSTER_MAX * WARPS" : "ROW_WARPS");
+  TEXT("];\n"
        "  uint64_t barrier;\n"
        "};\n"
        "\n");
   if (of_cluster) {
-    TEXT("// Begins to await what the warps have of the next row of these. By one thread.\n"
-         "__device__ __forceinline__ void expect_parts(RowParts *parts) {\n"
-         "  mbarrier_arrive_expect(shared_address(&parts->barrier), ROW_WARPS * (int)sizeof(float2));\n"
-         "}\n"
-         "\n"
-         "// Makes the barriers, and begins to await the first two rows. Others see them behind the cluster's\n"
+    if (any_cluster) {
+      TEXT("// Begins to await what the `warps` of the next row of these have. By one thread.\n"
+           "__device__ __forceinline__ void expect_parts(RowParts *parts, int warps) {\n"
+           "  mbarrier_arrive_expect(shared_address(&parts->barrier), warps * (int)sizeof(float2));\n"
+           "}\n");
+    } else {
+      TEXT("// Begins to await what the warps have of the next row of these. By one thread.\n"
+           "__device__ __forceinline__ void expect_parts(RowParts *parts) {\n"
+           "  mbarrier_arrive_expect(shared_address(&parts->barrier), ROW_WARPS * (int)sizeof(float2));\n"
+           "}\n");
+    }
+    TEXT("// Makes the barriers, and begins to await the first two rows. Others see them behind the cluster's\n"
          "// barrier. parts: (2)\n"
-         "__device__ __forceinline__ void init_parts(RowParts *parts) {\n"
+         "__device__ __forceinline__ void init_parts(RowParts *parts");
+    STRING(any_cluster ? ", int warps" : "");
+    TEXT(") {\n"
          "  for (int i = 0; i < 2; ++i)\n"
          "    mbarrier_init(shared_address(&parts[i].barrier), 1);\n"
          "  fence_mbarrier_init();\n"
          "  for (int i = 0; i < 2; ++i)\n"
-         "    expect_parts(&parts[i]);\n"
+         "    expect_parts(&parts[i]");
+    STRING(any_cluster ? ", warps" : "");
+    TEXT(");\n"
          "}\n"
          "\n");
   } else {
@@ -256,12 +270,16 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
   }
   TEXT("// Tells all warps of a row what this one has of it. Whoever has been told so by all of them may\n"
        "// write over what they were told of the row before.\n"
-       "__device__ __forceinline__ void tell(RowParts *parts, int row_warp, float2 own) {\n"
+       "__device__ __forceinline__ void tell(RowParts *parts, int row_warp, float2 own");
+  STRING(any_cluster ? ", int cluster" : "");
+  TEXT(") {\n"
        "  // All lanes arrive and wait: they have read that.\n"
        "  __syncwarp();\n");
   if (of_cluster) {
     TEXT("  const int to = threadIdx.x % 32;\n"
-         "  if (to < CLUSTER)\n"
+         "  if (to < ");
+    STRING(any_cluster ? "cluster" : "CLUSTER");
+    TEXT(")\n"
          "    send_8_cluster(cluster_address(shared_address(&parts->warp[row_warp]), to), own,\n"
          "                   cluster_address(shared_address(&parts->barrier), to));\n");
   } else {
@@ -307,16 +325,6 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "    moments.rstd = args->rstd[row];\n"
        "  }\n"
        "  return moments;\n"
-       "}\n"
-       "\n"
-       "// A thread's part of a row of x, then of dy, on its way to shared memory. slot: (2, VECTORS),\n"
-       "// THREADS apart\n"
-       "__device__ __forceinline__ void send_row(const Args *args, int64_t row, int thread, int shift,\n"
-       "                                         uint4 *slot) {\n"
-       "  copy_part(row_of(args->x, row, args->x_row_stride), columns_of(args, row), thread, shift, slot);\n"
-       "  copy_part(row_of(args->dy, row, args->dy_row_stride), columns_of(args, row), thread, shift,\n"
-       "            slot + VECTORS * THREADS);\n"
-       "  cp_async_commit();\n"
        "}\n"
        "\n");
   if (weight_in_shared) {
@@ -367,11 +375,19 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  find_weight(weight, index, word);\n"
        "  widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(word, ELEMENTS, factor);\n"
-       "#pragma unroll\n"
-       "  for (int j = 0; j < ELEMENTS; ++j) {\n"
-       "    x[j] = (x[j] - moments.mean) * moments.rstd;\n"
-       "    g[j] = dy[j] * factor[j];\n"
+  TEXT("(word, ELEMENTS, factor);\n");
+  if (rows == AP_LAYERNORM_ROWS_ODD) {
+    TEXT("  // By one instruction, of values that were rounded to 16 bits.\n"
+         "  const float offset = -moments.mean * moments.rstd;\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int j = 0; j < ELEMENTS; ++j) {\n");
+  if (rows == AP_LAYERNORM_ROWS_ODD) {
+    TEXT("    x[j] = x[j] * moments.rstd + offset;\n");
+  } else {
+    TEXT("    x[j] = (x[j] - moments.mean) * moments.rstd;\n");
+  }
+  TEXT("    g[j] = dy[j] * factor[j];\n"
        "  }\n"
        "}\n"
        "\n"
@@ -392,6 +408,15 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  all.x = CENTERED ? sum_lanes(all.x, 32) : 0.0f;\n"
        "  all.y = sum_lanes(all.y, 32);\n"
        "  return all;\n"
+       "}\n"
+       "// A thread's part of a row of x, then of dy, on its way to shared memory. slot: (2, VECTORS),\n"
+       "// THREADS apart\n"
+       "__device__ __forceinline__ void send_row(const Args *args, int64_t row, int thread, int shift,\n"
+       "                                         uint4 *slot) {\n"
+       "  copy_part(row_of(args->x, row, args->x_row_stride), columns_of(args, row), thread, shift, slot);\n"
+       "  copy_part(row_of(args->dy, row, args->dy_row_stride), columns_of(args, row), thread, shift,\n"
+       "            slot + VECTORS * THREADS);\n"
+       "  cp_async_commit();\n"
        "}\n"
        "\n");
   if (dtype != AP_LAYERNORM_DTYPE_FP32) {

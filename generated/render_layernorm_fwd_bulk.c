@@ -27,6 +27,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   int32_t few = (row_threads <= 32) ? 1 : 0;
   int32_t by_lanes = ((cut && ((row_threads == 16) || (row_threads == 32))) && (cols <= (((dtype != AP_LAYERNORM_DTYPE_FP32) ? 32 : 16) * row_threads))) ? 1 : 0;
   int32_t of_cluster = (row_threads > threads) ? 1 : 0;
+  int32_t any_cluster = 0;
   int32_t edges = (dtype == AP_LAYERNORM_DTYPE_FP32) ? 3 : 7;
   int32_t wide = ((dtype != AP_LAYERNORM_DTYPE_FP32) && (cols <= ((few ? 24 : 32) * row_threads))) ? 1 : 0;
   TEXT("// ");
@@ -616,24 +617,36 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
       TEXT("// What the warps of a row have of it, and the barrier that awaits it. Two rows have places in turn.\n");
     }
     TEXT("struct RowParts {\n"
-         "  float2 warp[ROW_WARPS];\n"
+         "  float2 warp[");
+    STRING(any_cluster ? "CLUSTER_MAX * WARPS" : "ROW_WARPS");
+    TEXT("];\n"
          "  uint64_t barrier;\n"
          "};\n"
          "\n");
     if (of_cluster) {
-      TEXT("// Begins to await what the warps have of the next row of these. By one thread.\n"
-           "__device__ __forceinline__ void expect_parts(RowParts *parts) {\n"
-           "  mbarrier_arrive_expect(shared_address(&parts->barrier), ROW_WARPS * (int)sizeof(float2));\n"
-           "}\n"
-           "\n"
-           "// Makes the barriers, and begins to await the first two rows. Others see them behind the cluster's\n"
+      if (any_cluster) {
+        TEXT("// Begins to await what the `warps` of the next row of these have. By one thread.\n"
+             "__device__ __forceinline__ void expect_parts(RowParts *parts, int warps) {\n"
+             "  mbarrier_arrive_expect(shared_address(&parts->barrier), warps * (int)sizeof(float2));\n"
+             "}\n");
+      } else {
+        TEXT("// Begins to await what the warps have of the next row of these. By one thread.\n"
+             "__device__ __forceinline__ void expect_parts(RowParts *parts) {\n"
+             "  mbarrier_arrive_expect(shared_address(&parts->barrier), ROW_WARPS * (int)sizeof(float2));\n"
+             "}\n");
+      }
+      TEXT("// Makes the barriers, and begins to await the first two rows. Others see them behind the cluster's\n"
            "// barrier. parts: (2)\n"
-           "__device__ __forceinline__ void init_parts(RowParts *parts) {\n"
+           "__device__ __forceinline__ void init_parts(RowParts *parts");
+      STRING(any_cluster ? ", int warps" : "");
+      TEXT(") {\n"
            "  for (int i = 0; i < 2; ++i)\n"
            "    mbarrier_init(shared_address(&parts[i].barrier), 1);\n"
            "  fence_mbarrier_init();\n"
            "  for (int i = 0; i < 2; ++i)\n"
-           "    expect_parts(&parts[i]);\n"
+           "    expect_parts(&parts[i]");
+      STRING(any_cluster ? ", warps" : "");
+      TEXT(");\n"
            "}\n"
            "\n");
     } else {
@@ -646,12 +659,16 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
     }
     TEXT("// Tells all warps of a row what this one has of it. Whoever has been told so by all of them may\n"
          "// write over what they were told of the row before.\n"
-         "__device__ __forceinline__ void tell(RowParts *parts, int row_warp, float2 own) {\n"
+         "__device__ __forceinline__ void tell(RowParts *parts, int row_warp, float2 own");
+    STRING(any_cluster ? ", int cluster" : "");
+    TEXT(") {\n"
          "  // All lanes arrive and wait: they have read that.\n"
          "  __syncwarp();\n");
     if (of_cluster) {
       TEXT("  const int to = threadIdx.x % 32;\n"
-           "  if (to < CLUSTER)\n"
+           "  if (to < ");
+      STRING(any_cluster ? "cluster" : "CLUSTER");
+      TEXT(")\n"
            "    send_8_cluster(cluster_address(shared_address(&parts->warp[row_warp]), to), own,\n"
            "                   cluster_address(shared_address(&parts->barrier), to));\n");
     } else {
@@ -877,10 +894,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
            "  }\n");
     } else {
       if (cut) {
-        TEXT("    if (ROWS < ELEMENTS || round + 1 == count)\n"
-             "      take_part(y, columns, (int)min(args.rows - row, (int64_t)ROWS), warp_odd, place);\n"
-             "    else if (lane == 0)\n"
-             "      bulk_store(y, places + here * PLACE_BYTES, bytes);\n"
+        TEXT("    take_part(y, columns, (int)min(args.rows - row, (int64_t)ROWS), warp_odd, place);\n"
              "    y += y_step;\n"
              "    if (lane == 0) {\n"
              "      bulk_commit();\n");

@@ -98,7 +98,7 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
     TEXT("static_assert(GROUPS == 1, \"all warps of a block share a row\");\n");
   }
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("constexpr float FAR = 64.0f; // of the square of a mean, in variances\n");
+    TEXT("constexpr float FAR = 16.0f; // of the square of a mean, in variances\n");
   }
   TEXT("// A row begins `odd` elements after the first of its vectors does, and has `end` elements of the\n"
        "// last, all if it is 0.\n"

@@ -126,7 +126,7 @@ void ap_render_layernorm_fwd_packed(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "static_assert(SMEM_BYTES == TEAMS * SLOTS * PLACE_BYTES, \"the generator has another formula\");\n"
        "static_assert(PIECE % GROUPS == 0, \"a team has a piece's rows in whole rounds\");\n"
-       "static_assert(SIZE == 4 || PIECE == 1 || GROUPS % 2 == 0, \"rounds are whole words\");\n"
+       "static_assert(SIZE == 4 || PIECE == 1, \"rows of a piece share no words\");\n"
        "\n"
        "// A thread's word number i is number i * WORD_STEP from its first on: neighbouring threads have neighbouring\n"
        "// words, and those of a warp that has several rows have neighbours themselves, as fewer of them then are\n"
@@ -253,7 +253,7 @@ void ap_render_layernorm_fwd_packed(ap_text *out, const ap_render_input *in) {
          "  constexpr bool cut = false;\n");
   } else {
     TEXT("  // Elements between the begin of a word and that of this thread's rows.\n"
-         "  const int odd = (int)((first_piece * PIECE + group) * columns % ELEMENTS);\n"
+         "  const int odd = (int)(first_piece * columns % ELEMENTS);\n"
          "  const bool cut = odd != 0 && thread == 0; // of whose first word the row has the second half\n");
   }
   TEXT("  const int first = thread * FIRST_STEP;\n"
@@ -384,9 +384,7 @@ void ap_render_layernorm_fwd_packed(ap_text *out, const ap_render_input *in) {
     }
     TEXT("      turn ^= 1;\n");
   } else {
-    TEXT("      const float mean = own_mean;\n"
-         "      // All lanes arrive and wait: they have read the rows, whose neighbours share words.\n"
-         "      __syncwarp();\n");
+    TEXT("      const float mean = own_mean;\n");
   }
   TEXT("      renew_words(word, WORDS, word);\n"
        "      begun = (int)opaque((uint32_t)begun), whole = (int)opaque((uint32_t)whole);\n"
@@ -420,20 +418,11 @@ void ap_render_layernorm_fwd_packed(ap_text *out, const ap_render_input *in) {
   TEXT("        narrow_words_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(value, ELEMENTS, &y);\n"
-       "        unsigned char *const to = own + i * WORD_STEP * 4;\n");
-  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
-    TEXT("        if (i < begun)\n"
-         "          *(uint32_t *)to = y;\n");
-  } else {
-    TEXT("        // A word of which the row has one half is its neighbour's too.\n"
-         "        if (i < begun && i < whole && !(i == 0 && cut))\n"
-         "          *(uint32_t *)to = y;\n"
-         "        if (i < begun && i == whole)\n"
-         "          *(uint16_t *)to = (uint16_t)y;\n"
-         "        if (i == 0 && cut && begun > 0)\n"
-         "          *(uint16_t *)(to + 2) = (uint16_t)(y >> 16);\n");
-  }
-  TEXT("      }\n"
+       "        unsigned char *const to = own + i * WORD_STEP * 4;\n"
+       "        // Of a word of which the row has one half the other is taken back by nobody.\n"
+       "        if (i < begun)\n"
+       "          *(uint32_t *)to = y;\n"
+       "      }\n"
        "      if (thread == 0 && has) {\n"
        "        const int64_t row = piece * PIECE + index;\n"
        "        if (CENTERED && args.mean)\n"

@@ -63,6 +63,7 @@ FEATURES = (
 )
 SPILL_BYTES, SPILLING_SHARE = 48, 0.02
 GATHER_SPILL_BYTES = 96  # of producers on 9.0 that gather what no box brings, with few registers
+WIDE_SPILL_BYTES = 32  # of layer norm's wide rows, whose parameters fill the registers
 
 
 def most_spills(row: Row) -> int:
@@ -148,12 +149,15 @@ def test_a_sample_compiles_as_recorded(rows: list[Row], build_dir: Path) -> None
 
 
 def test_linked_kernels_do_not_spill(build_dir: Path) -> None:
-    """All that the build has compiled, by its own account; a line ends with registers, bytes of
-    local memory, stem and target."""
+    """All that the build has compiled, but wide rows, by its own account; a line ends with
+    registers, bytes of local memory, stem and target."""
     manifest = build_dir / "prebuilt" / "prebuilt_manifest.txt"
     if not manifest.exists():
         pytest.skip("a build without linked kernels")
     lines = [line.split() for line in manifest.read_text(encoding="utf-8").splitlines()]
     linked = [line for line in lines if line and not line[0].startswith("#")]
     assert {line[5] for line in linked} == {v.stem for v in whole_set("default").variants}
-    assert [line[5:] for line in linked if int(line[4]) > 0 or int(line[3]) > REGISTERS] == []
+    assert [line[5:] for line in linked if int(line[3]) > REGISTERS] == []
+    spilling = [line for line in linked if int(line[4]) > 0]
+    assert [line[5:] for line in spilling if "_wide_" not in line[5]] == []
+    assert [line[5:] for line in spilling if int(line[4]) > WIDE_SPILL_BYTES] == []

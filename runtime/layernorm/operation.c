@@ -104,8 +104,7 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */
 
-static attnpress_layernorm_fwd_args forward_block(const ap_layernorm_problem *p,
-                                                  uint32_t cluster) {
+static attnpress_layernorm_fwd_args forward_block(const ap_layernorm_problem *p, uint32_t cluster) {
   const ap_layernorm_tensor *t = p->tensor;
   return (attnpress_layernorm_fwd_args){.x = t[AP_LAYERNORM_X].data,
                                         .residual = t[AP_LAYERNORM_RESIDUAL].data,
