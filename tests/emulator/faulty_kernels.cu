@@ -94,6 +94,11 @@ KERNEL(writes_the_same_element) {
 
 KERNEL(reads_what_another_wrote) {
   args.out[threadIdx.x] = args.in[threadIdx.x];
+  args.out[64 + threadIdx.x] = args.out[threadIdx.x / 2];
+}
+
+KERNEL(right_reads_behind_a_barrier) {
+  args.out[threadIdx.x] = args.in[threadIdx.x];
   __syncthreads();
   args.out[64 + threadIdx.x] = args.out[threadIdx.x / 2];
 }

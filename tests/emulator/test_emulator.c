@@ -513,6 +513,7 @@ static const struct {
     {"write_after_read_of_a_warp", {"race: ", "thread 31", "no barrier", NULL}},
     {"never_written", {"thread 4: reads", "which nothing has written", NULL}},
     {"writes_the_same_element", {"race: writes", "element of out", "thread 0 of block 0", NULL}},
+    {"right_reads_behind_a_barrier", {NULL}},
     {"reads_what_another_wrote", {"race: reads", "element of out", "has written it", NULL}},
     {"copy_without_wait", {"reads", "in flight", "copy by thread", NULL}},
     {"copy_without_commit", {"reads", "in flight", NULL}},
