@@ -51,12 +51,6 @@ MUTATIONS = [
         "share->at.seqlen_q / SHARE_ROWS",
     ),
     of("the first query head alone", SHARE, "batch->bwd.heads_q / batch->bwd.heads_kv;", "1;"),
-    of(
-        "more warps than there are",
-        SM90,
-        "constexpr int AHEAD_WARPS = 2;",
-        "constexpr int AHEAD_WARPS = 3;",
-    ),
     of("each warp has all", AHEAD, "job_behind(job, share, warps)", "job_behind(job, share, 1)"),
     of("both warps begin alike", AHEAD, "job = job_behind(job, share, warp);", ""),
     of("the rows of the head before", AHEAD, "    ++job.head;\n", ""),
@@ -127,7 +121,6 @@ MUTATIONS = [
     ),
     without("one phase for all", AHEAD, "    *parity ^= 1;\n"),
     without("zeros are under way", AHEAD, "  if (lane == 0)\n    bulk_wait_written();\n"),
-    of("another lane waits", WALK, "      }\n    __syncwarp();\n  }\n", "      }\n  }\n"),
     # ---- bwd_delta ----
     without("counters begin anywhere", DELTA, "    args.dq_zeroed[i] = 0;\n"),
     of("the first head of each group", DELTA, "share.head + blockIdx.x % group", "share.head"),
