@@ -289,6 +289,18 @@ def registers_left(variant: Variant, tile: Tile) -> int:
     return limit - held_registers(variant, tile) - OTHER_REGISTERS[variant["pass"]]
 
 
+def _room_checks(variant: Variant, tile: Tile, told: int = 0) -> list[tuple[bool, str]]:
+    """Registers, and shared memory, of which a block has `told` bytes beside the dynamic ones."""
+    needed = smem_bytes(variant, tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes
+    beside = f" and {told}" if told else ""
+    return [
+        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
+        (needed + told <= most, f"{needed}{beside} bytes of shared memory are over {most}"),
+        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+    ]
+
+
 def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
     """What is wrong with a tile for a variant, one sentence each; empty: legal."""
     if not is_held(variant):
@@ -316,8 +328,6 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _cluster_problems(variant, tile)
     backward = variant["pass"] == "bwd"
     vectors, groups = row_vectors(variant), threads(tile) // tile.row_threads
-    needed = smem_bytes(variant, tile)
-    most = load_targets().archs[variant.arch].block_smem_bytes
     checks = (
         (
             tile.row_threads & (tile.row_threads - 1) == 0 and tile.row_threads >= 4,
@@ -339,9 +349,7 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
             not backward or groups == 1 or threads(tile) <= GROUPED_THREADS_MAX,
             f"a block of several rows has at most {GROUPED_THREADS_MAX} threads",
         ),
-        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
-        (needed <= most, f"{needed} bytes of shared memory are over {most}"),
-        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+        *_room_checks(variant, tile),
     )
     return [sentence for holds, sentence in checks if not holds]
 
@@ -357,8 +365,6 @@ def _has_fields_of_aligned_rows(tile: Tile) -> bool:
 
 
 def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
-    needed = smem_bytes(variant, tile)
-    most = load_targets().archs[variant.arch].block_smem_bytes
     vectors, groups = row_vectors(variant), threads(tile) // tile.row_threads
     checks = (
         (
@@ -378,16 +384,12 @@ def _odd_problems(variant: Variant, tile: Tile) -> list[str]:
             not tile.packed or (variant["pass"] == "fwd" and tile.row_threads == PIECE_ROW_THREADS),
             f"rows as one piece are of the forward pass, {PIECE_ROW_THREADS} threads each",
         ),
-        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
-        (needed <= most, f"{needed} bytes of shared memory are over {most}"),
-        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+        *_room_checks(variant, tile),
     )
     return [sentence for holds, sentence in checks if not holds]
 
 
 def _packed_problems(variant: Variant, tile: Tile) -> list[str]:
-    needed = smem_bytes(variant, tile)
-    most = load_targets().archs[variant.arch].block_smem_bytes
     team = WARP if tile.packed else threads(tile)
     groups = team // tile.row_threads
     told = 2 * tile.warps * 12 + 8 * teams(tile) * tile.slots  # of warps, and barriers
@@ -412,16 +414,12 @@ def _packed_problems(variant: Variant, tile: Tile) -> list[str]:
             not _has_fields_of_aligned_rows(tile),
             "rows without gaps keep their parameters in any case",
         ),
-        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
-        (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
-        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+        *_room_checks(variant, tile, told),
     )
     return [sentence for holds, sentence in checks if not holds]
 
 
 def _bulk_problems(variant: Variant, tile: Tile) -> list[str]:
-    needed = smem_bytes(variant, tile)
-    most = load_targets().archs[variant.arch].block_smem_bytes
     warps, blocks = bulk_warps(tile), cluster(tile)
     told = (
         tile.warps * tile.slots * 8 + 2 * warps * 8 + 32 * tile.warps
@@ -450,9 +448,7 @@ def _bulk_problems(variant: Variant, tile: Tile) -> list[str]:
             not _has_fields_of_aligned_rows(tile),
             "rows that come to a ring keep their parameters in any case",
         ),
-        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
-        (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
-        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+        *_room_checks(variant, tile, told),
     )
     return [sentence for holds, sentence in checks if not holds]
 
@@ -480,8 +476,6 @@ def _direct_problems(variant: Variant, tile: Tile) -> list[str]:
 
 
 def _wide_problems(variant: Variant, tile: Tile) -> list[str]:
-    needed, told = smem_bytes(variant, tile), _wide_told_bytes(tile)
-    most = load_targets().archs[variant.arch].block_smem_bytes
     vectors = wide_vectors(variant, tile)
     checks = (
         (tile.row_threads == threads(tile), "row_threads are those of a block, of any cluster"),
@@ -499,16 +493,12 @@ def _wide_problems(variant: Variant, tile: Tile) -> list[str]:
             not _has_fields_of_aligned_rows(tile),
             "a cluster keeps what it has room for in any case",
         ),
-        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
-        (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
-        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+        *_room_checks(variant, tile, _wide_told_bytes(tile)),
     )
     return [sentence for holds, sentence in checks if not holds]
 
 
 def _pairs_problems(variant: Variant, tile: Tile) -> list[str]:
-    needed = smem_bytes(variant, tile)
-    most = load_targets().archs[variant.arch].block_smem_bytes
     told = tile.warps * 8 + (variant.cols // 2 + 1) * 16  # barriers, and parameters
     checks = (
         (
@@ -519,15 +509,12 @@ def _pairs_problems(variant: Variant, tile: Tile) -> list[str]:
         (tile.slots == 1, "a warp has one piece"),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (not _has_fields_of_aligned_rows(tile), "parameters are in shared memory in any case"),
-        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
-        (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
-        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+        *_room_checks(variant, tile, told),
     )
     return [sentence for holds, sentence in checks if not holds]
 
 
 def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
-    needed = smem_bytes(variant, tile)
     most = load_targets().archs[variant.arch].block_smem_bytes
     told = 2 * tile.row_threads // WARP * 8  # bytes of what warps tell each other, of two rows
     vectors = row_vectors(variant)
@@ -570,9 +557,7 @@ def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
             ),
             "the weight in shared memory is of the backward pass, 16 bytes of it a vector",
         ),
-        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
-        (needed + told <= most, f"{needed} and {told} bytes of shared memory are over {most}"),
-        (tile.smem_bytes == needed, f"smem_bytes is {tile.smem_bytes}, not {needed}"),
+        *_room_checks(variant, tile, told),
     )
     return [sentence for holds, sentence in checks if not holds]
 

@@ -24,6 +24,7 @@ FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
 BWD_ODD_CLUSTER = "templates/layernorm/layernorm_bwd_odd_cluster.cu.j2"
 CLUSTER_GRADIENTS = "templates/layernorm/parts/cluster_gradients.cu.j2"
+CLUSTER_ROW = "templates/layernorm/parts/cluster_row.cu.j2"
 CLUSTER_ROWS = "templates/layernorm/parts/cluster_rows.cu.j2"
 ROW_PARTS = "templates/layernorm/parts/row_parts.cu.j2"
 RING_PLACES = "templates/layernorm/parts/ring_places.cu.j2"
@@ -1157,13 +1158,13 @@ MUTATIONS = [
     ),
     Mutation(
         "rows past the end are there, cluster",
-        CLUSTER_ROWS,
+        CLUSTER_ROW,
         "row < args->rows ? args->columns : 0",
         "args->columns",
     ),
     Mutation(
         "rows in 32 bits, cluster",
-        CLUSTER_ROWS,
+        CLUSTER_ROW,
         "row * stride * SIZE",
         "(int)(row * stride * SIZE)",
     ),
@@ -1187,7 +1188,7 @@ MUTATIONS = [
     ),
     Mutation(
         "all blocks of a row have the same columns",
-        CLUSTER_ROWS,
+        CLUSTER_ROW,
         "/ 32 * CLUSTER + blockIdx.x % CLUSTER",
         "/ 32 * CLUSTER",
     ),
