@@ -370,14 +370,14 @@ MUTATIONS = [
     ),
     of(
         "dK and dV are stored before they are there",
-        "  // All consumers arrive and wait: hands over the tiles of dK and dV.\n"
-        "  named_barrier_sync(1, CONSUMER_THREADS);\n",
+        "  // Those that store them arrive and wait: hands over the tiles of dK and dV.\n"
+        "  named_barrier_sync(${ 2 if apart else 1 }, GRADIENT_THREADS);\n",
         "",
     ),
     of(
         "what is added to is not waited for",
-        "    // All consumers arrive and wait: hands over what dK and dV are added to.\n"
-        "    named_barrier_sync(1, CONSUMER_THREADS);\n",
+        "    // Those that store them arrive and wait: hands over what dK and dV are added to.\n"
+        "    named_barrier_sync(${ 2 if apart else 1 }, GRADIENT_THREADS);\n",
         "",
     ),
     of(
