@@ -706,9 +706,8 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
   int passes_on = 0;
   if (!is_bound)
     FORWARD_IF(find_passing(p, device, 0, &passes_on));
-  const int keeps = !is_bound && !deterministic && keeps_rows(p, device);
-  plan->fused =
-      passes_on || (is_fused(p, deterministic) && (is_bound || keeps || !is_short(p, device)));
+  plan->fused = passes_on || (is_fused(p, deterministic) &&
+                              (is_bound || keeps_rows(p, device) || !is_short(p, device)));
   FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_DELTA, is_bound, device, plan, launches));
   FORWARD_IF(add_sinks(p, device, launches));
   FORWARD_IF(add_dbias(p, device, plan, launches));
@@ -720,13 +719,14 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
     if (converts)
       FORWARD_IF(add_kernel(p, AP_ATTENTION_PASS_BWD_CONVERT, is_bound, device, plan, launches));
     if (launches->count > main_kernel) {
+      ap_launch *launch = &launches->launch[main_kernel];
+      const int keeps = ap_keeps_rows(&launch->variant);
       if (!keeps)
         FORWARD_IF(share_groups(p, device, is_bound, main_kernel, plan, launches));
       if (plan->by_steps)
         plan->abreast[main_kernel] = -plan->whole_blocks - 1;
       else
         take_turns(p, device, plan, launches);
-      ap_launch *launch = &launches->launch[main_kernel];
       if (keeps) /* equal parts of the key blocks */
         launch->grid = (uint32_t)device->sm_count;
       plan->can_zero_ahead = ap_can_zero_ahead(&launch->variant);
