@@ -38,6 +38,7 @@ typedef struct session {
   int launches;
   attnpress_info info[RUN_LAUNCHES_MAX];
   int64_t repeat, differing; /* runs; of those, with other bits than the first one */
+  int64_t rounds;            /* calls that were checked, each of other inputs */
   double first_ms, run_ms;
   reference_gradient errors[REFERENCE_GRADIENTS], sinks_error, bias_error;
 } session;
@@ -228,12 +229,12 @@ static int allocate(session *s) {
   return allocate_scores(s);
 }
 
-/* Random inputs, what the forward pass makes of them, gradients of NaN. */
-static int fill(session *s) {
+/* Random inputs of that round, what the forward pass makes of them, gradients of NaN. */
+static int fill(session *s, int64_t round) {
   static const int inputs[] = {Q, K, V, DOUT};
+  const uint64_t seed = (uint64_t)s->o->seed * 1000003u + (uint64_t)round * 4;
   for (int i = 0; i < 4; ++i) {
-    reference_fill_normal(tensor_of(&s->host, inputs[i]),
-                          (uint64_t)s->o->seed * 1000003u + (uint64_t)i);
+    reference_fill_normal(tensor_of(&s->host, inputs[i]), seed + (uint64_t)i);
     if (s->on_cuda)
       CUDA_TRY(s, memcpy_htod(s->buffers[inputs[i]], s->memory[inputs[i]], s->bytes[inputs[i]]));
   }
@@ -374,7 +375,7 @@ static int check_dsink(session *s, int64_t head) {
 
 /* All key heads, or the first and the last one; of the gradients by sinks and bias, all query heads, or
  * these two. */
-static int check(session *s) {
+static int check_once(session *s) {
   const int ragged = s->o->lengths.count > 0;
   const int64_t heads = s->o->batch * s->o->kv_heads;
   const int64_t step = s->o->check == CHECK_FULL || heads < 2 ? 1 : heads - 1;
@@ -401,6 +402,34 @@ static int check(session *s) {
     if (of_bias(&s->host, i / s->o->heads, i % s->o->heads, NULL, &s->bias_error) != 0)
       return no_memory();
   return TOOL_OK;
+}
+
+/* The fewest elements of a gradient that were compared. */
+static int64_t compared(const session *s) {
+  int64_t least = INT64_MAX;
+  for (int i = 0; i < REFERENCE_GRADIENTS; ++i)
+    least = s->errors[i].elements < least ? s->errors[i].elements : least;
+  return least;
+}
+
+/* Few elements' largest errors are chance: further calls with other inputs, until there are enough. */
+static int check(session *s) {
+  int64_t before = 0;
+  int status = check_once(s);
+  for (s->rounds = 1;
+       status == TOOL_OK && compared(s) > before && compared(s) < REFERENCE_MIN_ELEMENTS;
+       ++s->rounds) {
+    double ms;
+    before = compared(s);
+    status = fill(s, s->rounds);
+    if (status == TOOL_OK)
+      status = one_call(s, 0, &ms);
+    if (status == TOOL_OK)
+      status = fetch(s, s->memory);
+    if (status == TOOL_OK)
+      status = check_once(s);
+  }
+  return status;
 }
 
 /* ---- Report ---- */
@@ -457,8 +486,11 @@ static int print_result(const session *s) {
     if (e->name != NULL && !(e->error <= reference_gradient_bound(e)))
       worst = worst != NULL ? worst : e;
   }
-  printf("\ncheck     %s, over %" PRId64 " elements of dk\n", worst ? "DID NOT HOLD" : "held",
+  printf("\ncheck     %s, over %" PRId64 " elements of dk", worst ? "DID NOT HOLD" : "held",
          s->errors[REFERENCE_DK].elements);
+  if (s->rounds > 1)
+    printf(", in %" PRId64 " calls", s->rounds);
+  printf("\n");
   if (worst)
     printf("worst     %s, batch %" PRId64 ", row %" PRId64 ", head %" PRId64 ", column %" PRId64
            ": %.6g, expected %.6g\n",
@@ -492,7 +524,7 @@ static int run(session *s) {
   if (status == TOOL_OK)
     status = allocate(s);
   if (status == TOOL_OK)
-    status = fill(s);
+    status = fill(s, 0);
   if (status != TOOL_OK)
     return status;
   memcpy(before, s->info, sizeof before);
