@@ -104,9 +104,9 @@ def walkers(variant: Variant, tile: Tile, rows: int, columns: int, sms: int) -> 
         multiple = -(-ODD_PERIOD // groups)
         blocks = max(blocks // multiple, 1) * multiple
     steps, multiple = -(-rows // groups), 1
-    if rules.is_pairs(variant):
-        return -(-rows // (tile.warps * tile.piece))
-    if rules.is_direct(variant):
+    if rules.is_pairs(variant) or rules.is_pieces(variant):
+        return -(-rows // (rules.teams(tile) * tile.piece))
+    if rules.is_straight(variant):
         return steps
     if tile.rounds:
         multiple = max(min(steps // (blocks * tile.rounds), MULTIPLE_MAX), 1)
@@ -222,17 +222,17 @@ def variants_of(
     pairs: bool = False,
 ) -> list[Variant]:
     """The kernel that the library takes for rows one after the other, and the one of a cluster; or
-    the one whose warps have rings, that which reads rows straight into registers, or that of pairs
-    of short rows."""
+    the one whose warps have rings, that which reads rows straight into registers, or that of short
+    rows which come as pieces."""
     found = []
     if rings or direct or pairs:
         axes = {"pass": pass_, "norm": norm, "dtype": dtype, "params": dtype, "arch": RING_ARCH}
         elements = 4 if dtype == "fp32" else 8
         rows, edges = ("cut", elements - 1) if columns % elements else ("bulk", 0)
         if direct:
-            rows, edges = "direct", elements - 1
+            rows, edges = ("direct", elements - 1) if columns % elements else ("whole", 0)
         if pairs:
-            rows, edges = "pairs", 0
+            rows, edges = "pairs" if columns % elements else "pieces", 0
         for cols in FAMILY.axis("cols").domain[:-1]:
             if cols >= columns + edges and not found:
                 try:
@@ -313,7 +313,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--norm", choices=("layer", "rms"), default="layer")
     p.add_argument("--rings", action="store_true", help="kernels whose warps have rings")
     p.add_argument("--direct", action="store_true", help="kernels that read rows into registers")
-    p.add_argument("--pairs", action="store_true", help="kernels of pairs of short rows")
+    p.add_argument("--pairs", action="store_true", help="kernels of short rows that come as pieces")
     p.add_argument("--megabytes", type=int, nargs="+", default=[64, 512], help="of a tensor")
     p.add_argument("--rounds", type=int, default=5)
     o = p.parse_args(argv)

@@ -18,7 +18,7 @@ enum { WEIGHT, BIAS, MEAN, RSTD, DWEIGHT, DBIAS };
 /* How a call is made. */
 typedef struct shape {
   int64_t rows, columns;
-  int32_t dtype, param_dtype;
+  int32_t dtype, param_dtype;               /* 0: no weight and no bias */
   int backward, rms, more, mixed, in_place; /* more: residual or dsum; mixed: rows begin anywhere */
   int apart;                                /* whole vectors lie between rows */
   double mean;                              /* of x; 0: a half */
@@ -90,7 +90,8 @@ static void open_vectors(call *k) {
   const shape *s = &k->s;
   for (int i = 0; i < VECTORS; ++i) {
     const int moment = i == MEAN || i == RSTD;
-    if ((s->rms && (i == MEAN || i == BIAS)) || (s->backward ? i == BIAS : i >= DWEIGHT))
+    if ((s->rms && (i == MEAN || i == BIAS)) || (s->param_dtype == 0 && i <= BIAS) ||
+        (s->backward ? i == BIAS : i >= DWEIGHT))
       continue;
     open_memory(&k->vector[i],
                 moment ? s->rows * 4 : rows_span_bytes(1, s->columns, s->columns, s->param_dtype));
@@ -372,7 +373,9 @@ static void test_rows_in_rings(void) {
     const shape s = {.rows = few ? 1 + n % 9 : 3 + 1000000 / c,
                      .columns = c,
                      .dtype = dtype,
-                     .param_dtype = (n + class) % 3 ? dtype : 1 + (dtype + n) % 3,
+                     .param_dtype = !cut && class % 2 ? 0
+                                    : (n + class) % 3 ? dtype
+                                                      : 1 + (dtype + n) % 3,
                      .rms = (most + class) % 2,
                      .in_place = !cut && (class + few + most) % 3 == 0,
                      .apart = !cut && (class + most) % 2};
@@ -428,6 +431,61 @@ static void test_direct_rows(void) {
   }
   const shape many = {2150, 28601, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0};
   test_shape(&many, "many long rows read directly");
+}
+
+/* Short rows that come as pieces, where the device's kernels have such: fp32 that begins anywhere, and
+ * whole vectors; of each class the least and the most columns and some between; few rows and many, in
+ * place and not, with parameters and without; values about 0 and far from it. */
+static void test_pieces_of_rows(void) {
+  static const int64_t classes[] = {0,   32,  64,  96,  128, 160, 192,  224,  256, 320,
+                                    384, 448, 512, 640, 768, 896, 1024, 1280, 1536};
+  const int count = (int)(sizeof classes / sizeof *classes);
+  for (int n = 0; n < 8 * (count - 1); ++n) {
+    const int class = n / 8 + 1, place = n % 8; /* from the least to the most columns */
+    const int32_t dtype = place % 4 < 2 && class < 15 ? ATTNPRESS_FP32 : 1 + n / 4 % 2;
+    const int whole = dtype != ATTNPRESS_FP32 || place % 2 != 0;
+    const int64_t elements = dtype == ATTNPRESS_FP32 ? 4 : 8, most = classes[class];
+    const int64_t c = classes[class - 1] + 1 + (most - classes[class - 1] - 1) * place / 7;
+    const int few = (n + class) % 2;
+    const shape s = {.rows = few ? 1 + n % 70 : 5 + 2000000 / c,
+                     .columns = whole               ? (c + elements - 1) / elements * elements
+                                : c % elements == 0 ? c - 1
+                                                    : c,
+                     .dtype = dtype,
+                     .param_dtype = n % 7 == 0 ? 0 : 1 + (n + class) % 3,
+                     .rms = n / 3 % 2,
+                     .in_place = whole && n % 5 == 0,
+                     .mean = place == 1   ? 40.0
+                             : place == 4 ? -7.0
+                                          : 0.0};
+    test_shape(&s, "pieces of rows");
+  }
+}
+
+/* Whole vectors that are read straight into registers, where the device's kernels have such: of each class
+ * the least and the most columns, in place, and with gaps; values about 0 and far from it. */
+static void test_whole_rows(void) {
+  static const int64_t classes[] = {512,  640,  768,  896,   1024,  1280, 1536, 1792,
+                                    1984, 2048, 2560, 3072,  3584,  3968, 4096, 5120,
+                                    6144, 7168, 8192, 10240, 12288, 14336};
+  const int count = (int)(sizeof classes / sizeof *classes);
+  for (int n = 0; n < 6 * (count - 1); ++n) {
+    const int class = n / 6 + 1, place = n % 6;
+    const int32_t dtype = 1 + (n + class) % 3;
+    const int64_t least = classes[class - 1] + 8, most = classes[class];
+    const int64_t c = (least + (most - least) * place / 5) / 8 * 8;
+    const shape s = {.rows = c < 8192 ? 1 + 7 * place + n % 200 : 3000 + n,
+                     .columns = c,
+                     .dtype = dtype,
+                     .param_dtype = dtype == ATTNPRESS_FP32 ? dtype : 1 + n / 2 % 2,
+                     .rms = n / 3 % 2,
+                     .in_place = n % 5 == 0,
+                     .apart = n % 3 == 0,
+                     .mean = place == 1   ? 40.0
+                             : place == 4 ? -7.0
+                                          : 0.0};
+    test_shape(&s, "whole rows");
+  }
 }
 
 /* Rows that a cluster shares where the device has some, more of them than clusters have at a time. */
@@ -618,6 +676,8 @@ static void tests(void) {
   run_part("rings", test_rows_in_rings);
   run_part("direct", test_direct_rows);
   run_part("pairs", test_pairs_of_rows);
+  run_part("pieces", test_pieces_of_rows);
+  run_part("whole", test_whole_rows);
   run_part("long", test_long_rows);
   run_part("wide", test_wide_rows);
   run_part("side_stream", test_side_streams);

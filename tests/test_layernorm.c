@@ -434,7 +434,7 @@ static void test_launch_odd_rows(void **state) {
     int32_t dtype;
     const char *symbol;
   } rows[] = {
-      {1000, 1000, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_bulk_cols1024_bf16_wbf16_sm90"},
+      {1000, 1000, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_pieces_cols1024_bf16_wbf16_sm90"},
       {1000, 1008, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_bulk_cols1024_bf16_wbf16_sm90"},
       {1000, 1004, 0x10000, ATTNPRESS_BF16, "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {1000, 1000, 0x10002, ATTNPRESS_BF16, "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
@@ -481,14 +481,21 @@ static void test_launch_packed_rows(void **state) {
        "layernorm_fwd_pairs_cols448_fp16_wfp16_sm90"},
       {449, 449, 0x10000, 0x2000000, ATTNPRESS_FP16, 0,
        "layernorm_fwd_cut_cols512_fp16_wfp16_sm90"},
-      {100, 100, 0x10000, 0x2000000, ATTNPRESS_FP32, 0, "layernorm_fwd_cols128_fp32_wfp32_sm80"},
+      {101, 101, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
+       "layernorm_fwd_pairs_cols128_fp32_wfp32_sm90"},
+      {767, 767, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
+       "layernorm_fwd_pairs_cols768_fp32_wfp32_sm90"},
+      {769, 769, 0x10000, 0x2000000, ATTNPRESS_FP32, 0,
+       "layernorm_fwd_cut_cols1024_fp32_wfp32_sm90"},
+      {101, 103, 0x10000, 0x2000000, ATTNPRESS_FP32, 0, "layernorm_fwd_cols128_fp32_wfp32_sm80"},
+      {101, 101, 0x10000, 0x10000, ATTNPRESS_FP32, 0, "layernorm_fwd_cols128_fp32_wfp32_sm80"},
       {100, 102, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
       {100, 100, 0x10002, 0x2000000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
       {100, 100, 0x10000, 0x2000002, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
       {100, 100, 0x10000, 0x10000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
       {100, 100, 0x10000, 0x2000000, ATTNPRESS_BF16, 1, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
       {104, 104, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
-       "layernorm_fwd_bulk_cols128_bf16_wbf16_sm90"},
+       "layernorm_fwd_pieces_cols128_bf16_wbf16_sm90"},
       {1001, 1001, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
        "layernorm_fwd_cut_cols1024_bf16_wbf16_sm90"},
       {1977, 1977, 0x10000, 0x2000000, ATTNPRESS_BF16, 0,
@@ -544,13 +551,13 @@ static void test_launch_rows_in_rings(void **state) {
     const char *symbol;
   } rows[] = {
       {1024, 1024, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 0,
-       "layernorm_fwd_bulk_cols1024_bf16_wbf16_sm90"},
+       "layernorm_fwd_pieces_cols1024_bf16_wbf16_sm90"},
       {1032, 1032, 0x10000, 0x10000, ATTNPRESS_FP16, ATTNPRESS_BF16, 0,
-       "layernorm_fwd_bulk_cols1280_fp16_wbf16_sm90"},
+       "layernorm_fwd_pieces_cols1280_fp16_wbf16_sm90"},
       {1024, 1032, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 0,
        "layernorm_fwd_bulk_cols1024_bf16_wbf16_sm90"},
       {1024, 1024, 0x10000, 0x2000000, ATTNPRESS_BF16, ATTNPRESS_FP32, 0,
-       "layernorm_fwd_cols1024_bf16_wfp32_sm80"},
+       "layernorm_fwd_pieces_cols1024_bf16_wfp32_sm90"},
       {1024, 1024, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 1,
        "layernorm_fwd_cols1024_bf16_wbf16_sm80"},
       {1904, 1904, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, 0,
@@ -623,6 +630,16 @@ static void test_launch_direct_rows(void **state) {
        "layernorm_fwd_cut_cols32768_bf16_wbf16_sm90"},
       {30001, 30001, 0x10000, 0x20000000, 0x50000, 0x60000, 0, 0, 5000,
        "layernorm_fwd_direct_cols32768_bf16_wbf16_sm90"},
+      {2000, 2000, 0x10000, 0x2000000, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_whole_cols2048_bf16_wbf16_sm90"},
+      {2000, 2008, 0x10000, 0x10000, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_whole_cols2048_bf16_wbf16_sm90"},
+      {2000, 2000, 0x10000, 0x2000000, 0x50002, 0x60000, 0, 0, 100,
+       "layernorm_fwd_bulk_cols2048_bf16_wbf16_sm90"},
+      {8200, 8200, 0x10000, 0x2000000, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_bulk_cols10240_bf16_wbf16_sm90"},
+      {8200, 8200, 0x10000, 0x40000000, 0x50000, 0x60000, 0, 0, 20000,
+       "layernorm_fwd_whole_cols10240_bf16_wbf16_sm90"},
   };
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -1100,6 +1117,8 @@ static void test_forward_range(void **state) {
                               .rows = 1000,
                               .columns = most,
                               .rms = i % 7 == 0,
+                              .weight = i % 4 < 2 ? (void *)0x4000000 : NULL,
+                              .bias = i % 4 < 2 && i % 7 ? (void *)0x6000000 : NULL,
                               .dtype = dtypes[i / 2 % 3],
                               .param_dtype = dtypes[i / 2 % 3]};
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_UP_TO, &range));

@@ -40,6 +40,25 @@ WIDE_KEPT, WIDE_LONG_KEPT, WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 8, 7
 # Pairs of rows: lanes of one, and the most columns for so many; columns of the rows that blocks of
 # two warps have; threads of an SM.
 PAIR_LANES, PAIRS_SHORT_COLS_MAX, PAIRS_SM_THREADS = ((1, 96), (2, 192), (8, 448)), 128, 1024
+# Rows that come as pieces, of words of fp32, and of vectors, of 16 bits and of fp32: bytes of a row
+# at the most, lanes of it, warps of a block, and whether each of these has a piece of its own.
+PIECE_WORD_LANES = (
+    (256, 1, 2, 1), (640, 2, 4, 1), (768, 16, 4, 0),
+    (1536, 16, 8, 0), (2048, 32, 8, 0), (3072, 32, 16, 0),
+)  # fmt: skip
+PIECE_LANES = (
+    (192, 1, 4, 1), (256, 2, 4, 1), (512, 4, 2, 0),
+    (1280, 8, 4, 0), (2048, 16, 4, 0), (2560, 16, 8, 1),
+)  # fmt: skip
+PIECE_FP32_LANES = (
+    (128, 1, 4, 1), (256, 2, 4, 1), (384, 4, 4, 1),
+    (512, 4, 2, 1), (1024, 8, 4, 1), (2048, 16, 4, 0),
+)  # fmt: skip
+# Rows of whole vectors that are read straight into registers: vectors of a thread of 16 bits and of
+# fp32, warps of a row at the most, and threads of an SM; of rows of so many vectors, rounds of
+# blocks at the least.
+WHOLE_LONG_VECTORS, WHOLE_ROUNDS = 1024, 10
+WHOLE_VECTORS, WHOLE_FP32_VECTORS, WHOLE_WARPS, WHOLE_SM_THREADS = 4, 2, 16, 1280
 CLUSTER_ARCH = 90
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
 CLUSTER_SPARE = 28  # registers that the rule leaves
@@ -114,6 +133,16 @@ def is_direct(variant: Variant) -> bool:
     return variant.rows == "direct"
 
 
+def is_whole(variant: Variant) -> bool:
+    """Whether rows of whole vectors are read straight into registers."""
+    return variant.rows == "whole"
+
+
+def is_straight(variant: Variant) -> bool:
+    """Whether rows are read straight into registers."""
+    return variant.rows in ("direct", "whole")
+
+
 def is_wide(variant: Variant) -> bool:
     """Whether the thread blocks of a cluster share a row, as many as it needs."""
     return variant.rows == "wide"
@@ -158,6 +187,11 @@ def is_pairs(variant: Variant) -> bool:
     return variant.rows == "pairs"
 
 
+def is_pieces(variant: Variant) -> bool:
+    """Whether lanes have rows, which came as one piece to a warp or a block."""
+    return variant.rows == "pieces" or (is_pairs(variant) and variant.dtype == "fp32")
+
+
 def bulk_warps(tile: Tile) -> int:
     """Warps that share a row which comes to their rings."""
     return max(tile.row_threads // WARP, 1)
@@ -182,14 +216,14 @@ def _bulk_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
-    if not tile.row_threads or is_direct(variant):
+    if not tile.row_threads or is_straight(variant):
         return 0
     if is_wide(variant):
         return _wide_smem_bytes(variant, tile)
     if is_bulk(variant):
         return _bulk_smem_bytes(variant, tile)
-    if is_pairs(variant):
-        return tile.warps * tile.piece * variant.cols * element_bytes(variant)
+    if is_pairs(variant) or is_pieces(variant):
+        return teams(tile) * tile.piece * variant.cols * element_bytes(variant)
     if is_packed(variant):
         return teams(tile) * tile.slots * _place_bytes(variant, tile)
     if is_odd(variant):
@@ -249,12 +283,12 @@ def held_registers(variant: Variant, tile: Tile) -> int:
         words = elements * (4 if wide else 2) // 4
         each = -(-bulk_vectors(variant, tile) // min(tile.row_threads, WARP))
         return each * (4 + 2 * words)
-    if is_direct(variant):
+    if is_straight(variant):
         return 4 * -(-row_vectors(variant) // tile.row_threads)
     if is_wide(variant):
         parameters = 2 if variant.norm == "layer" else 1
         return 4 * parameters * _wide_kept(variant, tile)
-    if is_pairs(variant):
+    if is_pairs(variant) or is_pieces(variant):
         return 4 * (2 + 4)  # words of two rows, and their parameters
     if is_packed(variant):
         elements = 4 // element_bytes(variant)
@@ -314,10 +348,12 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _packed_problems(variant, tile)
     if is_bulk(variant):
         return _bulk_problems(variant, tile)
-    if is_direct(variant):
+    if is_straight(variant):
         return _direct_problems(variant, tile)
     if is_wide(variant):
         return _wide_problems(variant, tile)
+    if is_pieces(variant):
+        return _pieces_problems(variant, tile)
     if is_pairs(variant):
         return _pairs_problems(variant, tile)
     if tile.piece:
@@ -457,8 +493,8 @@ def _direct_problems(variant: Variant, tile: Tile) -> list[str]:
     checks = (
         (
             tile.row_threads == threads(tile)
-            or tile.row_threads == WARP
-            or (tile.row_threads in (8, 16) and tile.warps % 8 == 0),
+            or (tile.row_threads == WARP and not is_whole(variant))
+            or (tile.row_threads in (8, 16) and tile.warps % 8 == 0 and is_direct(variant)),
             "a block has a row, a warp has one, or the warps of a block have rows of eight places",
         ),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
@@ -509,6 +545,30 @@ def _pairs_problems(variant: Variant, tile: Tile) -> list[str]:
         (tile.slots == 1, "a warp has one piece"),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (not _has_fields_of_aligned_rows(tile), "parameters are in shared memory in any case"),
+        *_room_checks(variant, tile, told),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _pieces_problems(variant: Variant, tile: Tile) -> list[str]:
+    kept = 4 if "fp32" in (variant.dtype, variant.params) else 2  # bytes of a parameter
+    told = teams(tile) * 8 + 2 * variant.cols * kept
+    team = threads(tile) // teams(tile)
+    checks = (
+        (
+            tile.row_threads in (1, 2, 4, 8, 16, 32) and tile.piece * tile.row_threads == team,
+            "a piece has a row for each lane, or for 2, 4 ... 32 of them",
+        ),
+        (
+            variant.rows == "pieces" or tile.piece % 4 == 0,
+            "a piece is whole vectors: four rows of fp32 are",
+        ),
+        (tile.slots == 1, "a warp has one piece"),
+        (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (
+            not _has_fields_of_aligned_rows(tile.replace(packed=0)),
+            "parameters are in shared memory in any case",
+        ),
         *_room_checks(variant, tile, told),
     )
     return [sentence for holds, sentence in checks if not holds]
@@ -724,6 +784,17 @@ def _direct_tile(variant: Variant) -> Tile:
     )
 
 
+def _whole_tile(variant: Variant) -> Tile:
+    """As many warps as leave a thread few vectors; as many blocks as registers are enough for."""
+    vectors = row_vectors(variant)
+    each = WHOLE_FP32_VECTORS if variant.dtype == "fp32" else WHOLE_VECTORS
+    warps = min(-(-vectors // (each * WARP)), WHOLE_WARPS)
+    rounds = WHOLE_ROUNDS if vectors >= WHOLE_LONG_VECTORS else 0
+    fields = {"warps": warps, "row_threads": warps * WARP, "rounds": rounds}
+    blocks = min(max(WHOLE_SM_THREADS // (warps * WARP), 1), 32)
+    return make_tile(family(), blocks=blocks, **fields)
+
+
 def _pairs_tile(variant: Variant) -> Tile:
     """A lane for each pair of the shortest rows, two, or eight of the longest, whose words are in
     different banks then. Blocks are small: those that wait leave room for others."""
@@ -741,6 +812,26 @@ def _pairs_tile(variant: Variant) -> Tile:
     return sized(variant, tile)
 
 
+def _pieces_tile(variant: Variant) -> Tile:
+    """Of words and of vectors, as many lanes a row as leave each enough of it."""
+    lanes = PIECE_FP32_LANES if variant.dtype == "fp32" else PIECE_LANES
+    if variant.rows == "pairs":
+        lanes = PIECE_WORD_LANES
+    row_bytes = variant.cols * element_bytes(variant)
+    row_threads, warps, packed = next(tile[1:] for tile in lanes if row_bytes <= tile[0])
+    rows = (WARP if packed else warps * WARP) // row_threads
+    tile = make_tile(
+        family(),
+        warps=warps,
+        row_threads=row_threads,
+        blocks=PAIRS_SM_THREADS // (warps * WARP),
+        slots=1,
+        packed=packed,
+        piece=rows,
+    )
+    return sized(variant, tile)
+
+
 def fill(variant: Variant) -> Tile:
     """The rule's tile. bench/NOTES.md has the measurements."""
     if not is_held(variant):
@@ -749,10 +840,14 @@ def fill(variant: Variant) -> Tile:
         return _packed_tile(variant)
     if is_bulk(variant):
         return _bulk_tile(variant)
+    if is_whole(variant):
+        return _whole_tile(variant)
     if is_direct(variant):
         return _direct_tile(variant)
     if is_wide(variant):
         return _wide_tile(variant)
+    if is_pieces(variant):
+        return _pieces_tile(variant)
     if is_pairs(variant):
         return _pairs_tile(variant)
     if is_odd(variant):

@@ -139,14 +139,19 @@ static attnpress_status find_odd_kernel(const ap_layernorm_problem *p, const ap_
   return ATTNPRESS_OK;
 }
 
+/** Whether rows of x, and of y, lie one after the other. */
+static int has_no_gaps(const ap_layernorm_problem *p) {
+  return p->rows == 1 || (p->tensor[AP_LAYERNORM_X].stride == p->columns &&
+                          p->tensor[AP_LAYERNORM_Y].stride == p->columns);
+}
+
 /** Whether rows begin anywhere and lie one after the other, x's and y's, from a multiple of a vector
  * on, and nothing is added to them. Vectors of x are read that hold elements of other rows, so y is
  * another matrix. */
 static int has_packed_rows(const ap_layernorm_problem *p) {
   const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
   return p->columns * ap_element_bytes(p->dtype) % VECTOR_BYTES != 0 && x->data != y->data &&
-         p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL &&
-         (p->rows == 1 || (x->stride == p->columns && y->stride == p->columns)) &&
+         p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL && has_no_gaps(p) &&
          (uintptr_t)x->data % VECTOR_BYTES == 0 && (uintptr_t)y->data % VECTOR_BYTES == 0;
 }
 
@@ -214,14 +219,16 @@ int64_t ap_layernorm_block_rows(const ap_tile *tile) {
   return row_threads == 0 || row_threads > tile->threads ? 1 : tile->threads / row_threads;
 }
 
-/** Takes the kernel that reads rows straight into registers, in place of another, if there is one of the
- * class, and the rows are so many rounds of the blocks that run at a time as its tile says. */
+/** Takes the kernel that reads rows straight into registers, AP_LAYERNORM_ROWS_DIRECT or ..._WHOLE, in
+ * place of another, if there is one of the class, and the rows are so many rounds of the blocks that run
+ * at a time as its tile says. */
 static attnpress_status prefer_direct_kernel(const ap_layernorm_problem *p, const ap_device *device,
-                                             ap_launch *launch) {
+                                             int32_t rows, ap_launch *launch) {
+  const int64_t edges = rows == AP_LAYERNORM_ROWS_DIRECT ? ODD_EDGES : 0;
   ap_launch direct;
   int fits;
-  FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_DIRECT,
-                         first_class(p->columns + ODD_EDGES), &direct, &fits));
+  FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows, first_class(p->columns + edges),
+                         &direct, &fits));
   if (!fits)
     return ATTNPRESS_OK;
   const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&direct.tile));
@@ -231,16 +238,16 @@ static attnpress_status prefer_direct_kernel(const ap_layernorm_problem *p, cons
   return ATTNPRESS_OK;
 }
 
-/** Takes the kernel of pairs of rows in place of another, if the class has one, which *fits says, and a
- * grid has room for the rows. */
-static attnpress_status prefer_kernel_of_pairs(const ap_layernorm_problem *p,
-                                               const ap_device *device, ap_launch *launch,
-                                               int *fits) {
-  ap_launch pairs;
-  FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_PAIRS,
-                         first_class(p->columns), &pairs, fits));
-  if (*fits && ceil_div(p->rows, ap_layernorm_block_rows(&pairs.tile)) <= INT32_MAX)
-    *launch = pairs;
+/** Takes the kernel of short rows, AP_LAYERNORM_ROWS_PAIRS or ..._PIECES, in place of another, if the
+ * class has one, which *fits says, and a grid has room for the rows. */
+static attnpress_status prefer_kernel_of_pieces(const ap_layernorm_problem *p,
+                                                const ap_device *device, int32_t rows,
+                                                ap_launch *launch, int *fits) {
+  ap_launch pieces;
+  FORWARD_IF(
+      find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows, first_class(p->columns), &pieces, fits));
+  if (*fits && ceil_div(p->rows, ap_layernorm_block_rows(&pieces.tile)) <= INT32_MAX)
+    *launch = pieces;
   return ATTNPRESS_OK;
 }
 
@@ -300,7 +307,9 @@ static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device
                           const ap_launch *launch) {
   const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile));
   if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT ||
-      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS)
+      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS ||
+      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES ||
+      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WHOLE)
     return steps; /* none walks */
   const int32_t rounds = field(launch, AP_LAYERNORM_TILE_ROUNDS);
   int64_t at_once = walkers_at_once(device, launch), multiple = 1;
@@ -368,19 +377,25 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
                            launch, &fits));
   if (has_packed_rows(p)) {
     int short_rows;
-    FORWARD_IF(prefer_kernel_of_pairs(p, device, launch, &short_rows));
+    FORWARD_IF(prefer_kernel_of_pieces(p, device, AP_LAYERNORM_ROWS_PAIRS, launch, &short_rows));
     if (!short_rows) {
       FORWARD_IF(prefer_packed_kernel(p, device, launch));
       FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_CUT, launch));
     }
     if (!short_rows && has_whole_parameters(p))
-      FORWARD_IF(prefer_direct_kernel(p, device, launch));
+      FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_DIRECT, launch));
     /* Pairs whose blocks have nearly as much of a row as they keep parameters for, or no bias. */
     if (has_whole_parameters(p) && ap_element_bytes(p->dtype) == 2 &&
         p->columns + ODD_EDGES > (p->rms ? WIDE_PAIR_RMS_COLS : WIDE_PAIR_COLS))
       FORWARD_IF(prefer_wide_kernel(p, device, launch));
   } else if (has_whole_rows(p)) {
-    FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_BULK, launch));
+    int short_rows = 0;
+    if (has_no_gaps(p))
+      FORWARD_IF(prefer_kernel_of_pieces(p, device, AP_LAYERNORM_ROWS_PIECES, launch, &short_rows));
+    if (!short_rows)
+      FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_BULK, launch));
+    if (!short_rows && has_whole_parameters(p))
+      FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_WHOLE, launch));
   }
   plan->count = 1;
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 && has_whole_parameters(p) &&
@@ -532,9 +547,10 @@ static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_de
 
 static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_device *device,
                                       int32_t pass, int32_t last_class, ap_launches *plan) {
-  static const int32_t moved[] = {AP_LAYERNORM_ROWS_BULK, AP_LAYERNORM_ROWS_CUT,
+  static const int32_t moved[] = {AP_LAYERNORM_ROWS_BULK,   AP_LAYERNORM_ROWS_CUT,
                                   AP_LAYERNORM_ROWS_DIRECT, AP_LAYERNORM_ROWS_PACKED,
-                                  AP_LAYERNORM_ROWS_PAIRS};
+                                  AP_LAYERNORM_ROWS_PAIRS,  AP_LAYERNORM_ROWS_PIECES,
+                                  AP_LAYERNORM_ROWS_WHOLE};
   const int32_t all = classes()->count;
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, all, plan));
   /* Rows that the copy engine moves have another kernel, too, that of the last class here. */

@@ -97,6 +97,16 @@ static int is_pairs(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS;
 }
 
+/* Short rows of whole vectors, some to a warp or a block. */
+static int is_pieces(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES;
+}
+
+/* Longer ones, read straight into registers. */
+static int is_whole(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WHOLE;
+}
+
 /* Rows that lie one after the other, of another matrix than y. */
 static int is_without_gaps(const kernel *k) {
   return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k);
@@ -104,12 +114,12 @@ static int is_without_gaps(const kernel *k) {
 
 /* Rows that no kernel of a class above takes. */
 static int is_of_one_class(const kernel *k) {
-  return is_bulk(k) || is_cut(k) || is_direct(k) || has_odd_clusters(k);
+  return is_bulk(k) || is_cut(k) || is_direct(k) || is_whole(k) || has_odd_clusters(k);
 }
 
 /* Rows with weight, and without bias. */
 static int has_no_bias(const kernel *k) {
-  return (is_direct(k) || is_wide(k)) &&
+  return (is_direct(k) || is_whole(k) || is_wide(k)) &&
          k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
 }
 
@@ -138,7 +148,7 @@ static int64_t least_columns(const kernel *k) {
     return 1;
   for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
     below = classes->values[i];
-  return below + (!is_bulk(k)
+  return below + (!is_bulk(k) && !is_whole(k)
                       ? 1 - cut_edges(k)
                       : VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
 }
@@ -437,7 +447,7 @@ static int launch(const kernel *k, const call *c, char *report) {
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
     l.call = call_forward;
-    if (is_direct(k) || is_pairs(k))
+    if (is_direct(k) || is_whole(k) || is_pairs(k) || is_pieces(k))
       l.blocks = (unsigned)by_rows;
     else if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
       l.blocks = (unsigned)(by_rows < c->walkers ? by_rows : c->walkers) * cluster;
@@ -590,11 +600,18 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.layout = PACKED;
     s.in_place = s.more = 0;
   }
-  if (is_direct(k) || is_wide(k)) { /* nor these */
+  if (is_direct(k) || is_whole(k) || is_wide(k)) { /* nor these */
     s.parameters = 1;
     s.no_bias = has_no_bias(k);
   }
-  if (is_bulk(k)) { /* nor these */
+  if (is_pieces(k)) { /* whole vectors, one row after the other */
+    const int64_t elements = VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]);
+    s.columns = s.columns < most ? s.columns - s.columns % elements : most;
+    s.columns = s.columns < elements ? elements : s.columns;
+    s.layout = PACKED;
+    s.more = 0;
+  }
+  if (is_bulk(k) || is_whole(k)) { /* nor these */
     s.layout = s.layout == PACKED ? PACKED : VECTORS_APART;
     s.columns -= s.columns % (VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
     s.more = 0;
@@ -733,12 +750,16 @@ int emulate_run_layernorm(int argc, char **argv) {
     snprintf(report, sizeof report, "%s takes no %lld columns", k.stem, (long long)s.columns);
   else if (is_without_gaps(&k) && (s.layout != PACKED || s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes packed rows of another matrix alone", k.stem);
-  else if (is_direct(&k) && !s.parameters)
+  else if (is_pieces(&k) &&
+           (s.layout != PACKED || s.more ||
+            s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES != 0))
+    snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
+  else if ((is_direct(&k) || is_whole(&k)) && !s.parameters)
     snprintf(report, sizeof report, "%s takes rows with parameters alone", k.stem);
   else if (s.columns < least_columns(&k))
     snprintf(report, sizeof report, "%s takes no less than %lld columns", k.stem,
              (long long)least_columns(&k));
-  else if (is_bulk(&k) &&
+  else if ((is_bulk(&k) || is_whole(&k)) &&
            ((s.layout != PACKED && s.layout != VECTORS_APART) || s.more ||
             s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES != 0))
     snprintf(report, sizeof report, "%s takes whole vectors alone", k.stem);

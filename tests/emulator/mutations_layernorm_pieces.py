@@ -1,0 +1,136 @@
+"""Single faults in the templates of layernorm's short rows, which come as pieces, and of whole
+vectors that are read straight into registers, and the kernels to see them."""
+
+from __future__ import annotations
+
+from mutations import Mutation
+
+PIECES = "templates/layernorm/layernorm_fwd_pieces.cu.j2"
+WHOLE = "templates/layernorm/layernorm_fwd_whole.cu.j2"
+
+KERNELS = [
+    ("layernorm_fwd_pieces_cols64_bf16_wfp32_sm90", "w2t2b16c1pn16"),
+    ("layernorm_fwd_pairs_cols192_fp32_wbf16_sm90", "w4t16b8c1n8"),
+    ("layernorm_fwd_pieces_cols128_fp32_wfp32_sm90", "w2t4b16c1pn8"),
+    ("layernorm_fwd_rms_pairs_cols64_fp32_wfp32_sm90", "w2t1b16c1pn32"),
+    ("layernorm_fwd_whole_cols2048_bf16_wbf16_sm90", "w2t64"),
+    ("layernorm_fwd_rms_whole_cols10240_fp16_wbf16_sm90", "w10t320"),
+]
+"""Pieces of a warp and of a block, vectors and words, a lane a row and several; rows of
+one warp, of two and of ten."""
+
+MUTATIONS = [
+    Mutation(
+        "no barrier: parameters of pieces",
+        PIECES,
+        "  // All threads arrive and wait: the parameters are there, and the barriers.\n"
+        "  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: zeros behind a piece",
+        PIECES,
+        '    ${ "__syncwarp" if packed else "__syncthreads" }();\n  }\n',
+        "  }\n",
+    ),
+    Mutation(
+        "no barrier: y of a piece",
+        PIECES,
+        '  ${ "__syncwarp" if packed else "__syncthreads" }();\n#pragma unroll 4',
+        "#pragma unroll 4",
+    ),
+    Mutation(
+        "threads of a block meet by warps",
+        PIECES,
+        '  ${ "__syncwarp" if packed else "__syncthreads" }();\n#pragma unroll 4',
+        "  __syncwarp();\n#pragma unroll 4",
+    ),
+    Mutation(
+        "a piece of short rows is not waited for", PIECES, "  wait_for_phase(barrier, 0);\n", ""
+    ),
+    Mutation(
+        "a lane has a unit too many", PIECES, "lane + LANES - 1) / LANES", "lane + LANES) / LANES"
+    ),
+    Mutation(
+        "lanes of a row do not add up", PIECES, "  sums = sum_lanes_of_two(sums, LANES);\n", ""
+    ),
+    Mutation(
+        "lanes that begin later leave units out",
+        PIECES,
+        "at = at + 1 == row.units ? 0 : at + 1;",
+        "at = at + 1 == row.units ? at : at + 1;",
+    ),
+    Mutation(
+        "rows of a piece far from 0 are added up about 0",
+        PIECES,
+        "!(sums.x * mean <= FAR * squares)",
+        "false",
+    ),
+    Mutation(
+        "parameters of a vector are those of its first half",
+        PIECES,
+        'widen_vector_${ "fp32" if wide else params }(own[i][j], weight',
+        'widen_vector_${ "fp32" if wide else params }(own[i][0], weight',
+    ),
+    Mutation("bias is weight", PIECES, "own[i][PARTS + j]", "own[i][j]"),
+    Mutation(
+        "bias in place of weight", PIECES, "parameters + PARTS * ROW_VECTORS + i", "parameters + i"
+    ),
+    Mutation(
+        "parameters are those of the row's first columns",
+        PIECES,
+        "own = parameters + thread % LANES",
+        "own = parameters",
+    ),
+    Mutation("rows of a piece that are not there have moments", PIECES, " || number >= rows)", ")"),
+    Mutation("pieces: elements at the matrix's end", PIECES, "i < elements ?", "false ?"),
+    Mutation(
+        "pieces: elements of y at the matrix's end",
+        PIECES,
+        "if (rows < PIECE && vectors",
+        "if (false && vectors",
+    ),
+    Mutation(
+        "a piece is read beyond the matrix",
+        PIECES,
+        "bulk_load(shared_address(place), from, vectors * 16, barrier)",
+        "bulk_load(shared_address(place), from, (elements * SIZE + 15) / 16 * 16, barrier)",
+    ),
+    Mutation(
+        "no barrier: warps of a whole row have told",
+        WHOLE,
+        "  // All threads arrive and wait: the warps have told what they have of the row.\n"
+        "  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "sums of either pass in one place",
+        WHOLE,
+        "add_up(x, filler[0], told[1])",
+        "add_up(x, filler[0], told[0])",
+    ),
+    Mutation(
+        "whole rows far from 0 are added up about 0",
+        WHOLE,
+        "!(sums.x * mean <= FAR * squares)",
+        "false",
+    ),
+    Mutation(
+        "absent vectors count, of whole rows far from 0",
+        WHOLE,
+        "      if (thread + i * THREADS >= vectors)\n        x[i] = fill;",
+        "      if (false)\n        x[i] = fill;",
+    ),
+    Mutation(
+        "the mean's square is taken about another value", WHOLE, "filler[0] + off", "mean + off"
+    ),
+    Mutation(
+        "a whole row is read beyond its end",
+        WHOLE,
+        "i < SURE || thread + i * THREADS < vectors",
+        "true",
+    ),
+    Mutation("a whole row is written beyond its end", WHOLE, "i >= SURE && at >= vectors", "false"),
+    Mutation("a warp's sums alone", WHOLE, "  sums = all;\n", ""),
+    Mutation("x's stride for y", WHOLE, "row * args.y_row_stride", "row * args.x_row_stride"),
+]
