@@ -488,6 +488,27 @@ static void test_whole_rows(void) {
   }
 }
 
+/* Rows of 16 bits that begin elsewhere in x than in y, where the device's kernels have such. */
+static void test_rows_apart(void) {
+  static const int64_t columns[] = {225,   256,   505,   506,   511,   1001,  1017,  1018,
+                                    2041,  2050,  4001,  4089,  4090,  6137,  8185,  8186,
+                                    9001,  10233, 10234, 12281, 16377, 16378, 20001, 20473,
+                                    24567, 30001, 32760, 32761, 32762};
+  const int count = (int)(sizeof columns / sizeof *columns);
+  for (int n = 0; n < 3 * count; ++n) {
+    const shape s = {.rows = n % 3 == 0 ? 1 : 3 + 200000 / columns[n / 3],
+                     .columns = columns[n / 3],
+                     .dtype = 1 + n % 2,
+                     .param_dtype = 1 + n / 2 % 2,
+                     .rms = n / 4 % 2,
+                     .mixed = 1,
+                     .mean = n % 3 == 1   ? 40.0
+                             : n % 7 == 4 ? -7.0
+                                          : 0.0};
+    test_shape(&s, "rows apart");
+  }
+}
+
 /* Rows that a cluster shares where the device has some, more of them than clusters have at a time. */
 static void test_long_rows(void) {
   static const shape shapes[] = {
@@ -678,6 +699,7 @@ static void tests(void) {
   run_part("pairs", test_pairs_of_rows);
   run_part("pieces", test_pieces_of_rows);
   run_part("whole", test_whole_rows);
+  run_part("apart", test_rows_apart);
   run_part("long", test_long_rows);
   run_part("wide", test_wide_rows);
   run_part("side_stream", test_side_streams);

@@ -640,6 +640,16 @@ static void test_launch_direct_rows(void **state) {
        "layernorm_fwd_bulk_cols10240_bf16_wbf16_sm90"},
       {8200, 8200, 0x10000, 0x40000000, 0x50000, 0x60000, 0, 0, 20000,
        "layernorm_fwd_whole_cols10240_bf16_wbf16_sm90"},
+      {1001, 1003, 0x10000, 0x2000002, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_apart_cols1024_bf16_wbf16_sm90"},
+      {1001, 1003, 0x10000, 0x2000002, 0x50002, 0x60000, 0, 0, 100,
+       "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
+      {200, 203, 0x10000, 0x2000002, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_odd_cols256_bf16_wbf16_sm80"},
+      {9001, 9003, 0x10000, 0x2000000, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_apart_cols10240_bf16_wbf16_sm90"},
+      {9001, 9003, 0x10000, 0x10000, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_cols10240_bf16_wbf16_sm80"},
   };
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -1121,6 +1131,8 @@ static void test_forward_range(void **state) {
                               .bias = i % 4 < 2 && i % 7 ? (void *)0x6000000 : NULL,
                               .dtype = dtypes[i / 2 % 3],
                               .param_dtype = dtypes[i / 2 % 3]};
+    if (i % 11 == 0) /* rows of y begin elsewhere */
+      p.tensor[AP_LAYERNORM_Y].data = (void *)0x2000002;
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_UP_TO, &range));
     p.columns = columns;
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &call));

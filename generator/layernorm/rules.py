@@ -140,7 +140,12 @@ def is_whole(variant: Variant) -> bool:
 
 def is_straight(variant: Variant) -> bool:
     """Whether rows are read straight into registers."""
-    return variant.rows in ("direct", "whole")
+    return variant.rows in ("direct", "whole", "apart")
+
+
+def is_apart(variant: Variant) -> bool:
+    """Whether rows begin elsewhere in x than in y, and are read straight into registers."""
+    return variant.rows == "apart"
 
 
 def is_wide(variant: Variant) -> bool:
@@ -499,7 +504,7 @@ def _direct_problems(variant: Variant, tile: Tile) -> list[str]:
         ),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (
-            row_vectors(variant) * 4 // 5 >= tile.row_threads,
+            row_vectors(variant) * 4 // 5 >= tile.row_threads or is_apart(variant),
             "a row leaves a thread without a vector",
         ),
         (not tile.slots, "a row is read into registers"),
@@ -795,6 +800,14 @@ def _whole_tile(variant: Variant) -> Tile:
     return make_tile(family(), blocks=blocks, **fields)
 
 
+def _apart_tile(variant: Variant) -> Tile:
+    """Four vectors a thread, or as many as half of an SM's threads leave."""
+    warps = min(-(-row_vectors(variant) // (WHOLE_VECTORS * WARP)), WHOLE_WARPS)
+    row_threads, block = warps * WARP, 4 if warps == 1 else warps
+    blocks = WHOLE_SM_THREADS // (block * WARP)
+    return make_tile(family(), warps=block, row_threads=row_threads, blocks=blocks)
+
+
 def _pairs_tile(variant: Variant) -> Tile:
     """A lane for each pair of the shortest rows, two, or eight of the longest, whose words are in
     different banks then. Blocks are small: those that wait leave room for others."""
@@ -840,6 +853,8 @@ def fill(variant: Variant) -> Tile:
         return _packed_tile(variant)
     if is_bulk(variant):
         return _bulk_tile(variant)
+    if is_apart(variant):
+        return _apart_tile(variant)
     if is_whole(variant):
         return _whole_tile(variant)
     if is_direct(variant):

@@ -29,6 +29,7 @@ enum {
    * thread, and of RMS norm five. */
   WIDE_PAIR_COLS = 57344,
   WIDE_PAIR_RMS_COLS = 40960,
+  APART_COLS_MIN = 225, /* of shorter rows, most of a warp's lanes have no vector */
   VECTOR_BYTES = 16,
   ODD_EDGES =
       7, /* columns that an odd row may have beyond those of its class: they fill no vector */
@@ -251,6 +252,34 @@ static attnpress_status prefer_kernel_of_pieces(const ap_layernorm_problem *p,
   return ATTNPRESS_OK;
 }
 
+/** Whether rows of x and of y begin alike, each at the same element of a vector. */
+static int has_rows_cut_alike(const ap_layernorm_problem *p) {
+  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
+  const int64_t strides = (x->stride - y->stride) * ap_element_bytes(p->dtype);
+  return ((uintptr_t)x->data - (uintptr_t)y->data) % VECTOR_BYTES == 0 &&
+         (p->rows == 1 || strides % VECTOR_BYTES == 0);
+}
+
+/** Takes the kernel of rows that begin elsewhere in x than in y in place of another, which would read one
+ * element at a time: of those that are cut alike, too, where no kernel takes them by vectors. */
+static attnpress_status prefer_kernel_of_rows_apart(const ap_layernorm_problem *p,
+                                                    const ap_device *device, ap_launch *launch) {
+  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
+  ap_launch apart;
+  int fits = 0;
+  if (!has_odd_rows(p) || !has_whole_parameters(p) || x->data == y->data ||
+      p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL || p->columns < APART_COLS_MIN ||
+      (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD && has_rows_cut_alike(p)))
+    return ATTNPRESS_OK;
+  for (int32_t class = first_class(p->columns + ODD_EDGES); !fits && class < classes()->count - 1;
+       ++class)
+    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_APART, class, &apart,
+                           &fits));
+  if (fits && ceil_div(p->rows, ap_layernorm_block_rows(&apart.tile)) <= INT32_MAX)
+    *launch = apart;
+  return ATTNPRESS_OK;
+}
+
 /** A thread block for every row. */
 static attnpress_status set_grid(const ap_layernorm_problem *p, ap_launch *launch) {
   RETURN_IF(p->rows > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
@@ -309,7 +338,8 @@ static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device
   if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES ||
-      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WHOLE)
+      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WHOLE ||
+      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_APART)
     return steps; /* none walks */
   const int32_t rounds = field(launch, AP_LAYERNORM_TILE_ROUNDS);
   int64_t at_once = walkers_at_once(device, launch), multiple = 1;
@@ -396,6 +426,8 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
       FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_BULK, launch));
     if (!short_rows && has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_WHOLE, launch));
+  } else {
+    FORWARD_IF(prefer_kernel_of_rows_apart(p, device, launch));
   }
   plan->count = 1;
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 && has_whole_parameters(p) &&
@@ -560,6 +592,9 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
         p, device, pass, moved[i],
         last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT || moved[i] == AP_LAYERNORM_ROWS_DIRECT),
         room, plan));
+  if (pass == AP_LAYERNORM_PASS_FWD)
+    FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_APART,
+                             first_class(classes()->values[last_class] + ODD_EDGES), all, plan));
   /* And those that are longer than its rows. */
   if (pass == AP_LAYERNORM_PASS_FWD && classes()->values[last_class] >= WIDE_PAIR_RMS_COLS)
     FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_WIDE, all - 1, 0, plan));

@@ -18,7 +18,8 @@ enum {
   ODD_EDGES = 7,
   ODD_PERIOD = 8,
   WORD_PERIOD = 2,
-  VECTOR_BYTES = 16
+  VECTOR_BYTES = 16,
+  APART_LEAST = 9 /* columns of rows that surely lie across two vectors */
 };
 
 typedef enum layernorm_layout {
@@ -107,6 +108,11 @@ static int is_whole(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WHOLE;
 }
 
+/* Rows of 16 bits that begin anywhere, elsewhere in x than in y. */
+static int is_apart(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_APART;
+}
+
 /* Rows that lie one after the other, of another matrix than y. */
 static int is_without_gaps(const kernel *k) {
   return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k);
@@ -119,7 +125,7 @@ static int is_of_one_class(const kernel *k) {
 
 /* Rows with weight, and without bias. */
 static int has_no_bias(const kernel *k) {
-  return (is_direct(k) || is_whole(k) || is_wide(k)) &&
+  return (is_direct(k) || is_whole(k) || is_apart(k) || is_wide(k)) &&
          k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
 }
 
@@ -130,7 +136,7 @@ static int64_t cut_edges(const kernel *k) {
 
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
-  if (is_cut(k) || is_direct(k) || has_odd_clusters(k) || is_wide(k))
+  if (is_cut(k) || is_direct(k) || is_apart(k) || has_odd_clusters(k) || is_wide(k))
     return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
@@ -144,6 +150,8 @@ static int64_t most_columns(const kernel *k) {
 static int64_t least_columns(const kernel *k) {
   const ap_set *classes = &ap_families[AP_FAMILY_LAYERNORM]->axes[AP_LAYERNORM_COLS].domain;
   int64_t below = 0;
+  if (is_apart(k))
+    return APART_LEAST;
   if (!is_of_one_class(k))
     return 1;
   for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
@@ -447,7 +455,7 @@ static int launch(const kernel *k, const call *c, char *report) {
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
     l.call = call_forward;
-    if (is_direct(k) || is_whole(k) || is_pairs(k) || is_pieces(k))
+    if (is_direct(k) || is_whole(k) || is_apart(k) || is_pairs(k) || is_pieces(k))
       l.blocks = (unsigned)by_rows;
     else if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
       l.blocks = (unsigned)(by_rows < c->walkers ? by_rows : c->walkers) * cluster;
@@ -600,7 +608,11 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.layout = PACKED;
     s.in_place = s.more = 0;
   }
-  if (is_direct(k) || is_whole(k) || is_wide(k)) { /* nor these */
+  if (is_apart(k)) { /* its rows lie across two vectors */
+    s.columns = s.columns < APART_LEAST ? APART_LEAST : s.columns < most ? s.columns : most;
+    s.in_place = s.more = 0;
+  }
+  if (is_direct(k) || is_whole(k) || is_apart(k) || is_wide(k)) { /* nor these */
     s.parameters = 1;
     s.no_bias = has_no_bias(k);
   }
@@ -754,7 +766,9 @@ int emulate_run_layernorm(int argc, char **argv) {
            (s.layout != PACKED || s.more ||
             s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES != 0))
     snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
-  else if ((is_direct(&k) || is_whole(&k)) && !s.parameters)
+  else if (is_apart(&k) && (s.in_place || s.more))
+    snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
+  else if ((is_direct(&k) || is_whole(&k) || is_apart(&k)) && !s.parameters)
     snprintf(report, sizeof report, "%s takes rows with parameters alone", k.stem);
   else if (s.columns < least_columns(&k))
     snprintf(report, sizeof report, "%s takes no less than %lld columns", k.stem,

@@ -1,5 +1,5 @@
-"""Single faults in the templates of layernorm's short rows, which come as pieces, and of whole
-vectors that are read straight into registers, and the kernels to see them."""
+"""Single faults in the templates of layernorm's short rows, which come as pieces, of whole vectors
+that are read straight into registers, and of rows apart, and the kernels to see them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from mutations import Mutation
 
 PIECES = "templates/layernorm/layernorm_fwd_pieces.cu.j2"
 WHOLE = "templates/layernorm/layernorm_fwd_whole.cu.j2"
+APART = "templates/layernorm/layernorm_fwd_apart.cu.j2"
 
 KERNELS = [
     ("layernorm_fwd_pieces_cols64_bf16_wfp32_sm90", "w2t2b16c1pn16"),
@@ -15,6 +16,8 @@ KERNELS = [
     ("layernorm_fwd_rms_pairs_cols64_fp32_wfp32_sm90", "w2t1b16c1pn32"),
     ("layernorm_fwd_whole_cols2048_bf16_wbf16_sm90", "w2t64"),
     ("layernorm_fwd_rms_whole_cols10240_fp16_wbf16_sm90", "w10t320"),
+    ("layernorm_fwd_apart_cols512_bf16_wfp16_sm90", "w2t32"),
+    ("layernorm_fwd_apart_cols1024_fp16_wfp16_sm90", "w2t64"),
 ]
 """Pieces of a warp and of a block, vectors and words, a lane a row and several; rows of
 one warp, of two and of ten."""
@@ -133,4 +136,68 @@ MUTATIONS = [
     Mutation("a whole row is written beyond its end", WHOLE, "i >= SURE && at >= vectors", "false"),
     Mutation("a warp's sums alone", WHOLE, "  sums = all;\n", ""),
     Mutation("x's stride for y", WHOLE, "row * args.y_row_stride", "row * args.x_row_stride"),
+    Mutation(
+        "no barrier: ends of rows apart",
+        APART,
+        "  // All lanes arrive and wait: the ends are there.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: warps of a row apart have told",
+        APART,
+        "  // All threads arrive and wait: the warps have told what they have of the row.\n"
+        "  __syncthreads();\n",
+        "",
+    ),
+    Mutation("rows apart: x's first vector is read whole", APART, "if (number == 0)", "if (false)"),
+    Mutation(
+        "rows apart: x's last vector is read whole", APART, "number == frame.count - 1", "false"
+    ),
+    Mutation(
+        "rows apart: others' elements count", APART, "column >= 0 && column < columns ?", "true ?"
+    ),
+    Mutation(
+        "rows apart: ends hold others' elements",
+        APART,
+        "has && column >= 0 && column < columns;",
+        "has;",
+    ),
+    Mutation("rows apart: no shift by half a word", APART, "(shift & 1) * 16", "0"),
+    Mutation("rows apart: no shift by two words", APART, "if (shift & 4) {", "if (false) {"),
+    Mutation("rows apart: no shift by a word", APART, "if (shift & 2) {", "if (false) {"),
+    Mutation("rows apart: x as y is cut", APART, "column + frame.odd, number", "column, number"),
+    Mutation(
+        "rows apart: no tail of a parameter",
+        APART,
+        "number + 1 < whole ? from + 1 : tail",
+        "from + 1",
+    ),
+    Mutation(
+        "rows apart: a tail beyond the parameter",
+        APART,
+        "load_2_if(column < columns,",
+        "load_2_if(true,",
+    ),
+    Mutation(
+        "rows apart: bias ends as weight",
+        APART,
+        "args.bias, ends + 3, columns",
+        "args.bias, ends + 2, columns",
+    ),
+    Mutation(
+        "rows apart far from 0 are added up about 0",
+        APART,
+        "!(sums.x * mean <= FAR * squares)",
+        "false",
+    ),
+    Mutation("rows apart: no row is written", APART, "  if (!has)\n    return;\n", ""),
+    Mutation(
+        "rows apart: whole vectors at the ends of y",
+        APART,
+        "column >= 0 && column + ELEMENTS <= columns",
+        "true",
+    ),
+    Mutation(
+        "rows apart: y's stride is x's", APART, "row * args.y_row_stride", "row * args.x_row_stride"
+    ),
 ]
