@@ -176,19 +176,6 @@ MUTATIONS = [
         "q + (step % 4 * 32) / 16",
     ),
     Mutation(
-        "wide: skipped keys of the right are kept",
-        WIDE,
-        "      arrive_once(v_empty(shared, stage.index, 1));\n"
-        "      stage = next_stage(stage, STAGES);\n    }\n    const bool",
-        "      stage = next_stage(stage, STAGES);\n    }\n    const bool",
-    ),
-    Mutation(
-        "wide: skipped slabs of K are kept",
-        WIDE,
-        "    arrive_once(k_empty(shared, k_stage->index, slab));\n  }\n  *k_stage",
-        "  }\n  *k_stage",
-    ),
-    Mutation(
         "wide: Q is handed back a block too early",
         WIDE,
         "finish_scores(score, 1, shared, &k_stage, walk.n == walk.unit.blocks.begin)",
