@@ -325,7 +325,8 @@ static int run_ragged(const kernel *k, const companions *others, FILE *out, int 
     if (failed)
       fprintf(out, "FAILED %s\n  %s\n", k->stem, report);
     else
-      failed = run_ragged_shapes(&split, &adds, scores, out, shapes);
+      failed = run_ragged_shapes(&split, &adds, scores, out, shapes) ||
+               (splits[i].arch == 90 && run_many_splits(&split, &adds, scores, out, shapes));
     kernel_close(&split);
     companions_close(&others);
     if (failed)

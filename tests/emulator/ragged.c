@@ -1550,6 +1550,28 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
   return 0;
 }
 
+int run_many_splits(const kernel *k, const companions *others, const score_shape *scores, FILE *out,
+                    int *shapes) {
+  static verdict v;
+  const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
+  const int query = 2, keys = 33 * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + 5;
+  const batch_row row = {.count = 1,
+                         .queries_packed = -1,
+                         .keys = paged ? KEYS_PAGED_USED : KEYS_CACHED,
+                         .page_size = 16,
+                         .heads_kv = 2,
+                         .group = 4,
+                         .packed = may_pack(k, 4),
+                         .splits = 2,
+                         .contents = READY_NONE,
+                         .no_tickets = 1};
+  ++*shapes;
+  run_fixed(k, others, &row, &query, &keys, scores, 5, &v);
+  if (!v.passed)
+    print_failure(out, k, 0, &v);
+  return !v.passed;
+}
+
 void run_ragged_batch(const kernel *k, const companions *others, const ragged_run *r,
                       const score_shape *scores, uint64_t seed, verdict *v) {
   int queries[RAGGED_SEQUENCES_MAX];

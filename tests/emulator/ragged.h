@@ -10,6 +10,11 @@
 int run_ragged_shapes(const kernel *k, const companions *others, const score_shape *scores,
                       FILE *out, int *shapes);
 
+/** The same of a sequence of more splits at fixed places than a warp has lanes, which the combine kernel
+ * adds up: of some row the first of those behind has the greatest lse so far. */
+int run_many_splits(const kernel *k, const companions *others, const score_shape *scores, FILE *out,
+                    int *shapes);
+
 /** Runs a schedule kernel on a batch of many sequences: 0, or 1, and says so. */
 int run_schedule_alone(const kernel *schedule, FILE *out, int *shapes);
 
