@@ -6,6 +6,7 @@ from mutations import Mutation
 
 SPLITS = "templates/attention/parts/fixed_splits_sm90.cu.j2"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
+FORWARD = "templates/attention/flash_fwd_sm90.cu.j2"
 SOFTMAX = "include/attnpress/device/softmax_row.cuh"
 EPILOGUE = "include/attnpress/device/epilogue.cuh"
 
@@ -51,6 +52,12 @@ MUTATIONS = [
         PRODUCER,
         "next = unit_of_one(args, number + gridDim.x);",
         "next = unit_of_one(args, number + gridDim.x - 1);",
+    ),
+    Mutation(
+        "few rows: a unit without keys is not left",
+        FORWARD,
+        "    } else {\n      more = next_unit(&walk, args, consumer);\n    }\n",
+        "    }\n",
     ),
     Mutation(
         "few rows: of one sequence a place is taken before it is free",
