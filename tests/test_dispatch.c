@@ -1384,7 +1384,13 @@ static void test_chained_key_blocks(void **state) {
       {256, ROWS, LONGEST, 16, 16, 104, AP_ATTENTION_MASK_CAUSAL, 0, 1536, 1},
       {256, ROWS, 300, 16, 16, 120, AP_ATTENTION_MASK_CAUSAL, 0, 384, 1},
       {256, ROWS, 4000, 16, 16, 128, AP_ATTENTION_MASK_CAUSAL, 0, 1024, 0} /* the longest unit */,
-      {256, ROWS, LONGEST, 16, 16, 128, AP_ATTENTION_MASK_FULL, 0, 128, 0},
+      {256, ROWS, LONGEST, 16, 16, 128, AP_ATTENTION_MASK_FULL, 0, 384,
+       0} /* three blocks at most */,
+      {256, ROWS, LONGEST, 32, 8, 104, AP_ATTENTION_MASK_FULL, 0, 384, 0},
+      {170, 170 * 300, 300, 16, 16, 128, AP_ATTENTION_MASK_FULL, 0, 384, 1},
+      {170, 170 * 300, 300, 32, 8, 128, AP_ATTENTION_MASK_FULL, 0, 128, 0} /* groups */,
+      {120, 120 * 450, 900, 16, 16, 128, AP_ATTENTION_MASK_FULL, 0, 128, 0} /* long ones */,
+      {256, 256 * 192, 192, 16, 16, 128, AP_ATTENTION_MASK_FULL, 0, 256, 1},
       {256, ROWS, LONGEST, 32, 8, 128, AP_ATTENTION_MASK_CAUSAL, 0, 768, 0},
       {256, ROWS, LONGEST, 32, 4, 128, AP_ATTENTION_MASK_CAUSAL, 0, 128, 0} /* few units */,
       {256, ROWS, LONGEST, 16, 16, 96, AP_ATTENTION_MASK_CAUSAL, 0, 128, 0},
@@ -1392,6 +1398,7 @@ static void test_chained_key_blocks(void **state) {
       {16, ROWS / 16, LONGEST, 16, 16, 128, AP_ATTENTION_MASK_CAUSAL, 0, 128, 0} /* few units */,
       {256, 256 * 1024, LONGEST, 16, 16, 128, AP_ATTENTION_MASK_CAUSAL, 0, 128, 0} /* long ones */,
       {512, 512 * 128, 128, 16, 16, 128, AP_ATTENTION_MASK_FULL, 0, 128, 0},
+      {256, 256 * 192, 192, 16, 16, 128, AP_ATTENTION_MASK_FULL, 1, 128, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     ap_problem problem = make_problem(cases[i].batch, cases[i].heads_q, cases[i].heads_kv,
@@ -1406,13 +1413,20 @@ static void test_chained_key_blocks(void **state) {
     assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
     if (plan.direct_keys != cases[i].direct || (plan.own_sums > 0) != cases[i].own_sums)
       fail_msg("case %zu: %d, %d", i, plan.direct_keys, plan.own_sums);
-    for (int at = 0; at < launches.count; ++at)
+    int units = 0, in_range = 0; /* kernels whose units have several key blocks */
+    for (int at = 0; at < launches.count; ++at) {
       converts += backward_pass(&launches, at) == AP_ATTENTION_PASS_BWD_CONVERT;
+      units += ap_can_chain(&launches.launch[at].variant);
+    }
     assert_int_equal(converts, cases[i].longest > cases[i].direct);
+    assert_int_equal(units, cases[i].direct > 128);
     assert_int_equal(plan.has_sum, cases[i].longest > 128);
     assert_true(plan.own_sums == 0 || plan.own_sums == h200.sm_count);
     assert_ok(ap_choose_backward_range(&problem, 0, &h200, &range));
     assert_true(range.workspace_bytes >= launches.workspace_bytes);
+    for (int at = 0; at < range.count; ++at)
+      in_range += ap_can_chain(&range.launch[at].variant);
+    assert_int_equal(in_range, cases[i].hdim > 96 && !cases[i].softcap && cases[i].longest > 128);
   }
 }
 

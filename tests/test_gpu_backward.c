@@ -853,6 +853,9 @@ static void test_ragged(void) {
       {"equal", 512, 7, 1, 128, 128, ATTNPRESS_CAUSAL, 0, 0},
       {"mean", 60, 4, 4, 128, 128, ATTNPRESS_CAUSAL, 0, 0},
       {"mean", 60, 7, 1, 96, 96, ATTNPRESS_FULL, 13, 0},
+      {"mean", 270, 4, 4, 128, 128, ATTNPRESS_FULL, 0, 0}, /* units of several key blocks */
+      {"mean", 270, 4, 4, 128, 128, ATTNPRESS_CAUSAL, 0, 0},
+      {"mean", 270, 8, 4, 104, 104, ATTNPRESS_FULL, 13, 0},
       {"long", 33, 4, 1, 128, 128, ATTNPRESS_FULL, 0, 0},
       {"long", 33, 4, 4, 256, 256, ATTNPRESS_CAUSAL, 30, 0},
       {"short", 100, 4, 1, 64, 64, ATTNPRESS_CAUSAL, -90, 0},

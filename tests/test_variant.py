@@ -152,7 +152,8 @@ def test_every_variant_is_there_once() -> None:
     backward = (head_dims_sm90 + 2 * head_dims) * 2 + 3 * head_dims_sm90 - 2 * narrow_keys
     dbias = head_dims * 2 * 3
     wide = 8 * 2 * (2 + 2 + 1)  # head dims 200 to 256, masks; dtypes of few rows, runs, long walks
-    assert len(EVERY) == forward + backward * 2 * 3 + wide + (64 + 32) * 2 + 3 + dbias
+    short = 4 * 2 * 2  # of short sequences: head dims 104 to 128, dtypes, masks
+    assert len(EVERY) == forward + backward * 2 * 3 + wide + short + (64 + 32) * 2 + 3 + dbias
     assert len(set(EVERY)) == len(EVERY)
     assert len({variant.stem for variant in EVERY}) == len(EVERY)
 

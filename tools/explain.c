@@ -326,7 +326,11 @@ static void say_backward(explanation *e) {
         AP_ATTENTION_BWD_HDIM_MAX);
   if (fused && main.axis[AP_ATTENTION_FEW])
     say(e, "query rows are few: they stay in shared memory, and thread blocks walk over keys");
-  if (fused && main.axis[AP_ATTENTION_RUNS])
+  if (fused && main.axis[AP_ATTENTION_RUNS] &&
+      main.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE)
+    say(e,
+        "sequences are short: where a thread block takes all key blocks of one, dq needs no sum");
+  else if (fused && main.axis[AP_ATTENTION_RUNS])
     say(e, "walks over query rows are short: thread blocks take key blocks one after the other");
   if (fused && main.axis[AP_ATTENTION_LONG_ROWS])
     say(e, "key blocks have 80 keys: walks are long, or these fill the SMs better than 64");

@@ -369,6 +369,8 @@ def _backward_producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     if tile.dq_warps == DQ_BY_CONSUMERS:
         ds_bytes = 2 * 2 * tile.block_n * tile.block_m + 2 * 4 * tile.block_m * SLAB_COLUMNS
         ds_bytes += 4 * 8
+        if variant.runs:  # a second place of K
+            ds_bytes += 2 * SLAB_COLUMNS * _ceil_div(variant.hdim, SLAB_COLUMNS) * tile.block_n
     elif exchanges(variant):
         ds_bytes = 4 * tile.block_n * 2 * SLAB_COLUMNS
         if variant["pass"] == "bwd" and variant.hdim > 128 and slabs * (tile.stages + 1) <= 20:

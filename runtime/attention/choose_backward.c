@@ -218,31 +218,32 @@ static attnpress_status choose_wide_kernel(const ap_problem *p, const ap_device 
 /* ---- Units of several key blocks ------------------------------------------------------------- */
 
 enum {
-  HALVES = 8,            /* dq_warps where consumers have half of dQ's columns each */
-  CHAIN_HDIM_MIN = 104,  /* of them, where nothing but a causal mask is done to scores */
-  CHAIN_MEAN_KEYS = 512, /* of sequences, on average, up to which the sum of dq takes long */
-  CHAIN_ROUNDS = 8,      /* of heads of sequences for each SM, at least */
-  CHAIN_PERCENT = 112,   /* of what an SM does, that the longest unit takes at most */
+  CHAIN_MEAN_KEYS = 512,  /* of sequences, on average, up to which the sum of dq takes long; */
+  CHAIN_FULL_KEYS = 384,  /* without a mask; of more, what is walked over again leaves L2, */
+  CHAIN_GROUP_KEYS = 256, /* sooner where that is rows of several heads */
+  CHAIN_ROUNDS = 8,       /* of heads of sequences for each SM, at least */
+  CHAIN_PERCENT = 112,    /* of what an SM does, that the longest unit takes at most */
 };
 
 int ap_can_chain(const ap_variant *variant) {
   const int32_t *axis = variant->axis;
-  return ap_can_take(variant) && axis[AP_ATTENTION_HDIM] >= CHAIN_HDIM_MIN &&
-         axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_CAUSAL &&
+  return axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD && axis[AP_ATTENTION_RUNS] &&
          axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_RAGGED;
 }
 
-/** The most keys of a sequence all of whose key blocks a thread block takes: of longer ones they are
- * units by themselves. The host knows no more of the lengths than their bounds and sums: were all
- * sequences but one of the same length, the longest unit would end with the others, about. */
-static int32_t choose_direct_keys(const ap_problem *p, const ap_device *device,
-                                  const ap_launch *launch) {
-  const int32_t keys = launch->tile.field[AP_ATTENTION_TILE_BLOCK_N];
-  const int32_t rows = launch->tile.field[AP_ATTENTION_TILE_BLOCK_M];
+/** The most keys of a sequence all of whose blocks of `keys` a thread block is to take, and which it
+ * passes dq on between: of longer ones they are units by themselves. The host knows no more of the
+ * lengths than their bounds and sums: were all sequences but one of the same length, the longest unit
+ * would end with the others, about. `rows`: of a step. */
+static int32_t choose_direct_keys(const ap_problem *p, const ap_device *device, int32_t keys,
+                                  int32_t rows) {
   const int64_t heads = (int64_t)p->batch * p->heads_kv;
-  if (!ap_can_chain(&launch->variant) || launch->tile.field[AP_ATTENTION_TILE_DQ_WARPS] != HALVES ||
-      p->rows_k > (int64_t)CHAIN_MEAN_KEYS * p->batch ||
-      heads < (int64_t)CHAIN_ROUNDS * device->sm_count || p->seqlen_q == 0)
+  const int is_full = p->mask == AP_ATTENTION_MASK_FULL;
+  const int64_t mean_keys = !is_full              ? CHAIN_MEAN_KEYS
+                            : ap_group_of(p) == 1 ? CHAIN_FULL_KEYS
+                                                  : CHAIN_GROUP_KEYS;
+  if (p->rows_k > mean_keys * p->batch || heads < (int64_t)CHAIN_ROUNDS * device->sm_count ||
+      p->seqlen_q == 0)
     return keys;
   const int64_t walk = ceil_div(p->seqlen_q, rows);
   int64_t most = ceil_div(p->seqlen_k, keys);
@@ -250,7 +251,26 @@ static int32_t choose_direct_keys(const ap_problem *p, const ap_device *device,
   /* Of each head of a group as many. */
   const int64_t steps = p->heads_kv * (walk * most + (p->batch - 1) * mean) / device->sm_count;
   most = smaller(most, steps * CHAIN_PERCENT / 100 / walk);
+  if (is_full)
+    most = smaller(most, CHAIN_FULL_KEYS / keys);
   return keys * (int32_t)(most < 1 ? 1 : most);
+}
+
+/** Takes the kernel for short sequences, where there is one, if units are to be several key blocks. */
+static attnpress_status choose_units(const ap_problem *p, const ap_device *device,
+                                     ap_launch *launch, int32_t *direct_keys) {
+  const int32_t keys = launch->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  ap_launch other = *launch;
+  other.variant.axis[AP_ATTENTION_RUNS] = 1;
+  *direct_keys = keys;
+  if (!ap_variant_is_legal(&other.variant))
+    return ATTNPRESS_OK;
+  *direct_keys = choose_direct_keys(p, device, keys, launch->tile.field[AP_ATTENTION_TILE_BLOCK_M]);
+  if (*direct_keys == keys)
+    return ATTNPRESS_OK;
+  FORWARD_IF(ap_find_launch_tile(&other));
+  *launch = other;
+  return ATTNPRESS_OK;
 }
 
 /** Adds a kernel whose thread blocks take rows or keys of each head of each batch in turn, or of
@@ -276,7 +296,9 @@ static attnpress_status add_kernel(const ap_problem *p, int32_t pass, int is_bou
   int64_t blocks = each * p->batch;
   if (p->sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     if (pass == AP_ATTENTION_PASS_BWD)
-      plan->direct_keys = is_bound ? positions : choose_direct_keys(p, device, launch);
+      plan->direct_keys = positions;
+    if (pass == AP_ATTENTION_PASS_BWD && !is_bound)
+      FORWARD_IF(choose_units(p, device, launch, &plan->direct_keys));
     plan->chains = pass == AP_ATTENTION_PASS_BWD ? plan->direct_keys > positions : plan->chains;
     blocks = most_blocks(p, keys, positions);
     plan->order_of[launches->count] =
@@ -767,8 +789,8 @@ static void add_to_range(const ap_launch *launch, ap_launches *range) {
   range->launch[range->count++].num_splits = 0;
 }
 
-/** The kernels of wide heads that may run in place of a launch's. */
-static attnpress_status add_wide_kernels(const ap_launch *launch, ap_launches *range) {
+/** The kernels that may run in place of a launch's: of wide heads, and of short sequences. */
+static attnpress_status add_other_kernels(const ap_launch *launch, ap_launches *range) {
   static const int axes[] = {AP_ATTENTION_FEW, AP_ATTENTION_RUNS, AP_ATTENTION_LONG_ROWS};
   for (size_t i = 0; i < sizeof axes / sizeof *axes; ++i) {
     ap_launch other = *launch;
@@ -803,9 +825,12 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
       FORWARD_IF(choose(&probe, paired, 1, device, &plan, &found));
       for (int i = 0; i < found.count; ++i) {
         add_to_range(&found.launch[i], range);
-        if (plan.fused && has_wide_kernels(&probe, device) &&
+        const int has_others = probe.sequences == AP_ATTENTION_SEQUENCES_RAGGED
+                                   ? probe.seqlen_k > plan.direct_keys
+                                   : has_wide_kernels(&probe, device);
+        if (plan.fused && has_others &&
             found.launch[i].variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD)
-          FORWARD_IF(add_wide_kernels(&found.launch[i], range));
+          FORWARD_IF(add_other_kernels(&found.launch[i], range));
       }
       if (found.workspace_bytes > range->workspace_bytes)
         range->workspace_bytes = found.workspace_bytes;

@@ -526,14 +526,14 @@ MUTATIONS = [
     Mutation(
         "bwd sm90 halves: dQ of this step's dS",
         SM90,
-        "start_dq(dq, shared, consumer, turn ^ 1)",
-        "start_dq(dq, shared, consumer, turn)",
+        'start_dq(dq, shared, ${ "keys, " if keys_ahead else "" }consumer, turn ^ 1)',
+        'start_dq(dq, shared, ${ "keys, " if keys_ahead else "" }consumer, turn)',
     ),
     Mutation(
         "bwd sm90 halves: the other consumer's columns of K",
         BWD_DQ,
-        "wgmma_descriptor(shared + consumer * KEY_SLAB_BYTES",
-        "wgmma_descriptor(shared",
+        '${ "keys" if keys_ahead else "shared" } + consumer * KEY_SLAB_BYTES',
+        '${ "keys" if keys_ahead else "shared" }',
     ),
     Mutation(
         "bwd sm90 halves: keys of dS left out",

@@ -9,10 +9,11 @@ SM90 = "templates/attention/flash_bwd_sm90.cu.j2"
 WALK = "templates/attention/parts/key_walk_sm90.cu.j2"
 
 KERNELS = [
-    ("flash_bwd_hdim104_fp16_causal_ragged_sm90", "m64n128s2d8"),
-    ("flash_bwd_hdim128_bf16_causal_ragged_sm90", "m64n128s2d8"),
+    ("flash_bwd_hdim104_fp16_causal_ragged_runs_sm90", "m64n128s2d8"),
+    ("flash_bwd_hdim128_bf16_causal_ragged_runs_sm90", "m64n128s2d8"),
+    ("flash_bwd_hdim120_bf16_ragged_runs_sm90", "m64n128s2d8"),
 ]
-"""Halves of dQ's columns of one width, and of two."""
+"""Halves of dQ's columns of one width, and of two; rows that all see all keys."""
 
 
 def of(name: str, file: str, old: str, new: str) -> Mutation:
@@ -20,7 +21,7 @@ def of(name: str, file: str, old: str, new: str) -> Mutation:
 
 
 BEGINS = "work->begins = seqlen_k <= direct_keys && work->key_begin == 0;"
-NEXT_ROWS = "max(0, next - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M"
+NEXT_ROWS = "first_row_of(next, seqlen_q, seqlen_k)"
 UNIT_END = "at->seqlen_k <= batch->direct_keys ? at->seqlen_k : work->key_begin"
 WAIT = "      bulk_wait_written(); // of the key block before\n"
 
@@ -44,8 +45,7 @@ MUTATIONS = [
     of(
         "the walk of the key block before",
         WALK,
-        "  work->row_begin = max(0, work->key_begin - at->seqlen_k + at->seqlen_q) / BLOCK_M * "
-        "BLOCK_M;\n",
+        "  work->row_begin = first_row_of(work->key_begin, at->seqlen_q, at->seqlen_k);\n",
         "",
     ),
     of(
@@ -80,9 +80,15 @@ MUTATIONS = [
         "rows a step too early",
         WALK,
         NEXT_ROWS,
-        "max(0, next - seqlen_k + seqlen_q + BLOCK_M) / BLOCK_M * BLOCK_M",
+        "first_row_of(next + BLOCK_M, seqlen_q, seqlen_k)",
     ),
     of("rows with the last key block alone", WALK, NEXT_ROWS, "0"),
+    of(
+        "walks under the full mask begin as under the causal one",
+        WALK,
+        "return CAUSAL ? max(0, key - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M : 0;",
+        "return max(0, key - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M;",
+    ),
     of(
         "rows of a sequence of several units",
         WALK,
@@ -111,7 +117,7 @@ MUTATIONS = [
     of(
         "what was left is not brought",
         BWD_DQ,
-        "if (row < work->whole_end && work->key_begin > 0) {",
+        "if (row < left_end) {",
         "if (false) {",
     ),
     of(
@@ -159,7 +165,7 @@ MUTATIONS = [
     of(
         "complete rows are added up as well",
         BWD_DQ,
-        '${ "row >= work->whole_end && " if chains',
+        '${ "row >= whole_end && " if chains',
         '${ "" if chains',
     ),
     of(
