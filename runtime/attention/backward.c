@@ -207,6 +207,7 @@ static void fill_schedule(const backward_call *call, const ap_backward_plan *how
                           attnpress_fwd_schedule_args *out) {
   *out = (attnpress_fwd_schedule_args){
       .ragged = ragged->ragged,
+      .ticket = how->takes ? ragged->bwd.taken + 1 : NULL,
       .batch = call->problem.batch,
       .seqlen_q = call->problem.seqlen_q,
       .seqlen_k = call->problem.seqlen_k,

@@ -639,7 +639,7 @@ static attnpress_status plan_workspace(const ap_problem *p, ap_backward_plan *pl
     fits = fits && add_floats(batch * (size_t)p->heads_q, 1, &end);
   plan->taken_offset_bytes = end;
   if (plan->can_take)
-    fits = fits && add_floats(1, 1, &end);
+    fits = fits && add_floats(2, 1, &end);
   if (plan->group_parts > 1) {
     plan->dk_sum_offset_bytes = end;
     fits = fits && add_floats((size_t)plan->part_rows, (size_t)p->hdim, &end);

@@ -34,6 +34,24 @@ MUTATIONS = [
         "at.seqlen_k <= given.direct_keys + 16;",
     ),
     Mutation(
+        "direct dq: conversions end behind sequences without a sum",
+        DELTA,
+        "threadIdx.x == 0 && at.seqlen_k > given.direct_keys)",
+        "threadIdx.x == 0)",
+    ),
+    Mutation(
+        "direct dq: conversions end before the last sum",
+        DELTA,
+        "red_max(args.taken + 1, blockIdx.x + 1);",
+        "red_max(args.taken + 1, blockIdx.x);",
+    ),
+    Mutation(
+        "direct dq: a block's conversions are left out",
+        CONVERT,
+        "blockIdx.x >= args.taken[1])",
+        "blockIdx.x + 1 >= args.taken[1])",
+    ),
+    Mutation(
         "direct dq: zeros where there are keys",
         DELTA,
         "  if (at.seqlen_k == 0)\n    clear_rows(",

@@ -644,7 +644,7 @@ static void give_all(call *c) {
   for (int i = 0; i < SCORE_TENSORS; ++i)
     give(c, c->scores.tensors[i]);
   if (c->data[TAKEN] != NULL)
-    give_floats(c, "taken", TAKEN, 0, 1, 1);
+    give_floats(c, "taken", TAKEN, 0, 2, !is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT));
   if (c->zero_ahead > 0)
     give_floats(c, "dq_zeroed", ZEROED, 0, c->count * c->args.k.shape[2] + 1, 1);
   if (c->own_sums)
@@ -875,6 +875,18 @@ static int end_of_first(const call *c) {
   return end;
 }
 
+/* The units up to the last whose sequence has a sum. */
+static int end_of_sums(const call *c) {
+  const int32_t *first_unit = (const int32_t *)(const void *)c->data[FIRST_UNIT];
+  const attnpress_sequence_units *units =
+      (const attnpress_sequence_units *)(const void *)c->data[ORDER];
+  int end = 0;
+  for (int i = 0; i < c->count; ++i)
+    if (units[i].seqlen_k > c->direct_keys && first_unit[i + 1] > first_unit[i])
+      end = first_unit[i + 1];
+  return end;
+}
+
 /* What warps of bwd are to prepare becomes NaN: all that sequences have behind the first units'. */
 static void spoil_later_sequences(call *c) {
   const int32_t *first_unit = (const int32_t *)(const void *)c->data[FIRST_UNIT];
@@ -947,6 +959,9 @@ static int launch(call *c, char *report) {
     if (c->zero_ahead > 0)
       spoil_later_sequences(c);
   }
+  if (c->data[TAKEN] != NULL && !ap_can_take(&k->variant))
+    ((uint32_t *)(void *)c->data[TAKEN])[1] =
+        is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT) ? (uint32_t)end_of_sums(c) : 0;
   give_all(c);
   attnpress_bwd_sm90_ragged_args sm90 = {.batch = args};
   attnpress_bwd_ragged_mod_grad_args with_mod = {.batch = args};
@@ -1112,8 +1127,9 @@ static int run_delta(call *c, char *report) {
   free(found);
   if (status != 0 || for_all_values(c, report) != 0)
     return -1;
-  if (*(const uint32_t *)(const void *)c->data[TAKEN] != 0) {
-    snprintf(report, EMULATED_REPORT_BYTES, "taken is not 0");
+  const uint32_t *const taken = (const uint32_t *)(const void *)c->data[TAKEN];
+  if (taken[0] != 0 || (c->zero_ahead == 0 && taken[1] != (uint32_t)end_of_sums(c))) {
+    snprintf(report, EMULATED_REPORT_BYTES, "taken is %u, %u", taken[0], taken[1]);
     return -1;
   }
   c->given_count = 0;
@@ -1259,9 +1275,10 @@ static void call_open(call *c, const kernel *k, const kernel *schedule, const ba
   /* Thread blocks have a key block each, or take them, and then their warps may prepare others. */
   const int number = (int)(seed / 1000), is_delta = pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA;
   const int prepares = ap_can_take(&k->variant) && a->q.shape[3] <= 64;
-  if (is_delta || (prepares && number % 3 != 0) ||
+  if (is_delta || (pass_of(k) == AP_ATTENTION_PASS_BWD_CONVERT && number % 3 != 0) ||
+      (prepares && number % 3 != 0) ||
       (!prepares && ap_can_take(&k->variant) && (hash_of_name(k->stem) + seed / 1000) % 3 != 0))
-    add_memory(c, TAKEN, sizeof(uint32_t));
+    add_memory(c, TAKEN, 2 * sizeof(uint32_t));
   if ((prepares && c->data[TAKEN] != NULL && number != 1) ||
       (is_delta && a->q.shape[3] <= 64 && number % 4 != 0)) {
     c->zero_ahead = is_delta ? 1 << 20 : row->count < 4 ? 2 : 4;

@@ -1,10 +1,15 @@
-/* red.global.add.f32 and atom.global.inc.u32 (PTX ISA, red, atom): additions that need no order, among
- * themselves; and red.release, ld.acquire and atom.acq_rel.cas at a counter, which are an order. */
+/* red.global.add.f32, red.global.max.u32 and atom.global.inc.u32 (PTX ISA, red, atom): what needs no
+ * order, among themselves; and red.release, ld.acquire and atom.acq_rel.cas at a counter, which are an order. */
 #include "machine.h"
 
 void emulated_red_add(float *global, float x) {
   global_reduction((uintptr_t)global, (int)sizeof *global, CALL_SITE());
   *global += x;
+}
+
+void emulated_red_max(uint32_t *global, uint32_t x) {
+  global_reduction((uintptr_t)global, (int)sizeof *global, CALL_SITE());
+  *global = *global > x ? *global : x;
 }
 
 uint32_t emulated_atomic_increment(uint32_t *global, uint32_t most) {

@@ -213,7 +213,9 @@ typedef struct attnpress_bwd_args {
                           share of a unit's dq_sum; NULL where zero_ahead is 0; -1: (batch,
                           heads_q, row_tiles), 1 where a row tile's part is in dq_sum */
   /* Of bwd on 9.0 whose thread blocks take key blocks one after the other (gradient_take.cuh): those
-   * that are taken, 0 before bwd. NULL: each thread block has one. */
+   * that are taken, 0 before bwd. NULL: each thread block has one. Where sequences have lengths of their
+   * own, zero_ahead is 0 and there are sums, behind it: thread blocks of bwd_delta and bwd_convert up to
+   * the last whose rows have one, which bwd_delta finds; 0 before. */
   uint32_t *taken;
 } attnpress_bwd_args;
 

@@ -9,6 +9,11 @@ __device__ __forceinline__ void red_add(float *global, float x) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(global), "f"(x) : "memory");
 }
 
+// red.global.max.u32: *global = max(*global, x).
+__device__ __forceinline__ void red_max(uint32_t *global, uint32_t x) {
+  asm volatile("red.global.max.u32 [%0], %1;" ::"l"(global), "r"(x) : "memory");
+}
+
 #if __CUDA_ARCH__ >= 900
 // red.global.add.v4.f32: the same with four neighbours, each by itself; `global` is aligned to 16
 // bytes. Not before compute capability 9.0.

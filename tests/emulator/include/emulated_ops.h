@@ -44,6 +44,7 @@ void emulated_ldmatrix(uint32_t *fragment, uint32_t shared, int matrices, int tr
 void emulated_mma_m16n8(float *d, const uint32_t *a, const uint32_t *b, int k, int format);
 
 void emulated_red_add(float *global, float x);
+void emulated_red_max(uint32_t *global, uint32_t x);
 uint32_t emulated_atomic_increment(uint32_t *global, uint32_t most);
 void emulated_release_increment(uint32_t *global, uint32_t most);
 uint32_t emulated_load_acquire(const uint32_t *global);

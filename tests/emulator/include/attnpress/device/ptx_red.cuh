@@ -7,3 +7,8 @@
 __device__ __forceinline__ void red_add(float *global, float x) {
   emulated_red_add(global, x);
 }
+
+// red.global.max.u32 (PTX ISA, red).
+__device__ __forceinline__ void red_max(uint32_t *global, uint32_t x) {
+  emulated_red_max(global, x);
+}
