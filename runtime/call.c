@@ -112,9 +112,9 @@ static attnpress_status launch_all(const ap_driver *driver, const ap_operation *
     void *block;
     FORWARD_IF(operation->arguments(driver, call, plan, i, &block));
     if (launch->clears)
-      FORWARD_IF(ap_clear_word(driver, call->workspace, stream));
+      FORWARD_IF(ap_clear_words(driver, call->workspace, launch->clears, stream));
     const ap_launch_shape shape = {launch->grid, launch->cluster, launch->overlaps,
-                                   launch->smem_bytes};
+                                   launch->smem_bytes, launch->together};
     FORWARD_IF(ap_launch_kernel(driver, bound[i], &shape, &launch->tile, block, stream));
   }
   return ATTNPRESS_OK;

@@ -530,12 +530,14 @@ API(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **
       config->block_x > 1024 || config->block_y != 1 || config->block_z != 1 || extra != NULL ||
       (int)config->smem_bytes > function->smem_bytes)
     return CUDA_ERROR_INVALID_VALUE;
-  int overlaps = 0;
+  int overlaps = 0, together = 0;
   unsigned cluster = 0;
   for (unsigned i = 0; i < config->attribute_count; ++i) {
     const CUlaunchAttribute *a = &config->attributes[i];
     if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
       overlaps = a->value.programmatic_stream_serialization_allowed;
+    else if (a->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+      together = a->value.cooperative;
     else if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && a->value.cluster.y == 1 &&
              a->value.cluster.z == 1)
       cluster = a->value.cluster.x;
@@ -555,6 +557,7 @@ API(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **
     launch->block = config->block_x;
     launch->smem_bytes = config->smem_bytes;
     launch->overlaps = overlaps;
+    launch->together = together;
     launch->cluster = cluster;
     launch->stream = stream;
     launch->context = context;

@@ -17,6 +17,7 @@ typedef struct fake_launch {
   char symbol[128];
   unsigned grid, block, smem_bytes;
   int overlaps;     /* programmatic stream serialization was allowed */
+  int together;     /* all blocks run at the same time */
   unsigned cluster; /* thread blocks of a cluster; 0: none was asked for */
   CUstream stream;
   CUcontext context;

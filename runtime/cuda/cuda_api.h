@@ -63,6 +63,7 @@ enum { CU_TENSOR_MAP_SWIZZLE_128B = 3 };         /* CUtensorMapSwizzle */
 enum { CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2 }; /* CUtensorMapL2promotion */
 enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };  /* CUtensorMapFloatOOBfill: zeros */
 enum {                                           /* CUlaunchAttributeID */
+       CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
        CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
        CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
 };
@@ -74,6 +75,7 @@ typedef struct CUlaunchAttribute {
     struct {
       unsigned x, y, z;
     } cluster;
+    int cooperative;
     int programmatic_stream_serialization_allowed;
   } value;
 } CUlaunchAttribute;

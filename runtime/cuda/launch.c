@@ -7,10 +7,14 @@
 enum { OVERLAP_DRIVER_VERSION_MIN = 12030 };
 /* Larger clusters are asked for by name: not every device has so many SMs beside each other. */
 enum { CLUSTER_PORTABLE_MAX = 8 };
+enum { ATTRIBUTES_MAX = 3 }; /* of a launch */
 
 static unsigned fill_attributes(const ap_driver *driver, const ap_launch_shape *shape,
-                                CUlaunchAttribute attributes[2]) {
+                                CUlaunchAttribute attributes[ATTRIBUTES_MAX]) {
   unsigned count = 0;
+  if (shape->together)
+    attributes[count++] =
+        (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
   if (shape->cluster > 1)
     attributes[count++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                               .value.cluster = {shape->cluster, 1, 1}};
@@ -28,7 +32,7 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
   void *parameters[] = {block};
   const int smem_bytes =
       shape->smem_bytes > tile->smem_bytes ? shape->smem_bytes : tile->smem_bytes;
-  CUlaunchAttribute attributes[2];
+  CUlaunchAttribute attributes[ATTRIBUTES_MAX];
   const CUlaunchConfig config = {
       .grid_x = shape->grid,
       .grid_y = 1,
@@ -57,8 +61,9 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
   return ap_driver_fail(driver, result, what);
 }
 
-attnpress_status ap_clear_word(const ap_driver *driver, void *word, CUstream stream) {
+attnpress_status ap_clear_words(const ap_driver *driver, void *words, int32_t count,
+                                CUstream stream) {
   const CUresult result =
-      driver->memset_d32_async((unsigned long long)(uintptr_t)word, 0, 1, stream);
+      driver->memset_d32_async((unsigned long long)(uintptr_t)words, 0, (size_t)count, stream);
   return result == CUDA_SUCCESS ? ATTNPRESS_OK : ap_driver_fail(driver, result, "cuMemsetD32Async");
 }

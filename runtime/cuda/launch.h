@@ -9,11 +9,14 @@ typedef struct ap_launch_shape {
   int overlaps; /* 1: may begin before what was launched before it has ended, and waits for that end
                    itself (griddepcontrol.wait) */
   int smem_bytes; /* dynamic shared memory of a thread block, where more than the tile's */
+  int together;   /* 1: all thread blocks run at the same time, and may wait for each other */
 } ap_launch_shape;
 
 /** Launches a kernel; its context is current. `block`: its argument block. */
 attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound,
                                   const ap_launch_shape *shape, const ap_tile *tile, void *block,
                                   CUstream stream);
-/** Sets 4 bytes of device memory to 0, in the order of the stream; its context is current. */
-attnpress_status ap_clear_word(const ap_driver *driver, void *word, CUstream stream);
+/** Sets `count` words of 4 bytes of device memory to 0, in the order of the stream; its context is
+ * current. */
+attnpress_status ap_clear_words(const ap_driver *driver, void *words, int32_t count,
+                                CUstream stream);
