@@ -90,6 +90,7 @@ int cluster_let_others_run(int rounds) {
   wait_for_turn();
   if (state->phase != before)
     threads_wake(&state->phase);
+  told_wake();
   return 1;
 }
 

@@ -268,6 +268,12 @@ void named_barrier_text(const void *object, char *text, size_t text_bytes);
 void registers_reset(void);      /* before a block */
 void registers_check_exit(void); /* the block ends */
 
+/* ---- told.c ---- */
+
+void told_reset(void); /* before each block */
+/** Wakes threads that wait for what others tell. */
+void told_wake(void);
+
 /* ---- cluster.c ---- */
 
 /** Runs the blocks of a cluster, from `first` on, each in a process of its own: one at a time, until

@@ -109,6 +109,7 @@ static void run_block(unsigned block) {
   bulk_reset();
   global_block_reset();
   named_barriers_reset();
+  told_reset();
   registers_reset();
   products_reset();
   for (int t = 0; t < m->thread_count; ++t) {

@@ -50,6 +50,9 @@ void emulated_release_increment(uint32_t *global, uint32_t most);
 uint32_t emulated_load_acquire(const uint32_t *global);
 uint32_t emulated_guess(uint32_t value);
 uint64_t emulated_compare_and_swap(uint64_t *global, uint64_t expected, uint64_t desired);
+/* global: (2) */
+void emulated_store_told(uint64_t *global, uint64_t first, uint64_t second);
+void emulated_load_told(const uint64_t *global, uint64_t *first, uint64_t *second);
 
 void emulated_mbarrier_init(uint32_t barrier, int count);
 void emulated_fence_mbarrier_init(void);
