@@ -75,6 +75,9 @@ class BackwardArgs(ctypes.Structure):
         ("columns", ctypes.c_int32),
         ("per_column", ctypes.c_float),
         ("parts", ctypes.c_int32),
+        ("gang", ctypes.c_int32),
+        ("told", ctypes.c_void_p),
+        ("whole", ctypes.c_int32),
         ("reserved", ctypes.c_int32),
     ]
 

@@ -555,6 +555,30 @@ static void test_wide_rows(void) {
   }
 }
 
+/* Gradients of rows that gangs of thread blocks share, and of some beside them. */
+static void test_gangs(void) {
+  static const int64_t columns[] = {65529,  65537,  65544,  70001,  98304,  131072,  131073, 200003,
+                                    262146, 400008, 524288, 700001, 900004, 1048575, 1048576};
+  const int count = (int)(sizeof columns / sizeof *columns);
+  for (int n = 0; n < 3 * count; ++n) {
+    const int64_t c = columns[n / 3];
+    const int whole = c % 8 == 0;
+    const shape s = {.rows = n % 3 == 0   ? 1 + n % 2
+                             : n % 3 == 1 ? 9
+                                          : 3000000 / c + 3,
+                     .columns = c,
+                     .dtype = ATTNPRESS_FP16 + (n + n / 3) % 3,
+                     .param_dtype = ATTNPRESS_FP16 + n % 3,
+                     .backward = 1,
+                     .rms = n % 4 == 1,
+                     .more = n % 5 == 2,
+                     .in_place = whole && n % 2,
+                     .apart = whole && n % 7 == 0,
+                     .mean = n % 7 == 3 ? 30.0 : 0.0};
+    test_shape(&s, "rows of gangs");
+  }
+}
+
 /* ---- Streams, repeats ------------------------------------------------------------------------ */
 
 static void test_side_stream(int backward) {
@@ -678,6 +702,8 @@ static void test_all_repeats(void) {
       {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
       {400, 9001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
       {100, 40001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
+      {60, 70001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
+      {20, 524288, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
       {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
       {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
   };
@@ -702,6 +728,7 @@ static void tests(void) {
   run_part("apart", test_rows_apart);
   run_part("long", test_long_rows);
   run_part("wide", test_wide_rows);
+  run_part("gangs", test_gangs);
   run_part("side_stream", test_side_streams);
   run_part("repeats", test_all_repeats);
   run_part("large", test_all_large);

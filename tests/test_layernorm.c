@@ -1009,13 +1009,126 @@ static void test_odd_clusters(void **state) {
   }
 }
 
+/* Rows of more than 65,536 columns, whole vectors or without gaps, are those of gangs: thread blocks that
+ * all run at the same time, no more than there are SMs, each with columns that its rings have room for
+ * three rows of. A workspace depends on neither pointers nor strides, nor on what is added to dx. */
+static void test_gangs(void **state) {
+  int many = 0, alone = 0, split = 0;
+  float sum;
+  (void)state;
+  for (int i = 0; i < 20000; ++i) {
+    const int32_t dtype = dtypes[i % 3], size = dtype == ATTNPRESS_FP32 ? 4 : 2;
+    const int64_t columns = 65537 + (int64_t)i * 7919 % ((1 << 20) - 65536);
+    const int in_place = i % 7 == 0, apart = i % 11 == 0, more = i % 3 == 0, matrices = 2 + more;
+    const int64_t stride = columns + (apart ? 8 : 0);
+    ap_layernorm_problem p = {
+        .backward = 1,
+        .tensor = {{.data = (void *)0x1000000, .stride = stride},
+                   {.data = (void *)0x2000000, .stride = stride},
+                   {.data = more ? (void *)0x3000000 : NULL, .stride = stride},
+                   {.data = in_place ? (void *)0x1000000 : (void *)0x4000000, .stride = stride}},
+        .rows = 1 + i % 100,
+        .columns = columns,
+        .rms = i % 5 == 0,
+        .dtype = dtype,
+        .param_dtype = dtypes[i % 2],
+        .dweight = &sum,
+        .dbias = i % 5 == 0 ? NULL : &sum};
+    ap_device device;
+    ap_layernorm_plan plan, other;
+    assert_ok(ap_device_of_target(i % 13 ? "sm_90" : "sm_80", &device));
+    device.sm_count = i % 4 ? device.sm_count : 1 + i % 190;
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
+    const ap_launch *l = &plan.base.launch[0];
+    const int whole = columns * size % 16 == 0, elements = 16 / size;
+    ap_layernorm_problem q = p;
+    q.tensor[0].data = (void *)(uintptr_t)0x1000004;
+    q.tensor[AP_LAYERNORM_DSUM].data = more ? NULL : (void *)0x3000000;
+    assert_ok(ap_layernorm_plan_call(&q, &device, ATTNPRESS_ONE_CALL, &other));
+    assert_int_equal(other.base.workspace_bytes, plan.base.workspace_bytes);
+    assert_int_equal(other.gang, 0);
+    /* Few SMs, other rows, half of the registers for those of four bytes; or a cluster's class that is
+     * nearly full. */
+    if (plan.gang == 0) {
+      assert_true(i % 13 == 0 || device.sm_count < 132 ||
+                  (!whole && (in_place || (apart && p.rows > 1))) || more ||
+                  (!whole && columns > 132 * 4032 &&
+                   (p.dtype == ATTNPRESS_FP32 || p.param_dtype == ATTNPRESS_FP32)) ||
+                  (whole && size == 2 && columns >= 122880 && columns <= 131072));
+      continue;
+    }
+    assert_true(i % 13 && (whole || (!in_place && (!apart || p.rows == 1))));
+    assert_int_equal(l->variant.axis[AP_LAYERNORM_ROWS],
+                     whole ? AP_LAYERNORM_ROWS_GANG : AP_LAYERNORM_ROWS_SPLIT);
+    const int gangs = (int)l->grid / plan.gang;
+    assert_true(l->together && !l->cluster && plan.gang <= 160);
+    assert_true((int)l->grid <= device.sm_count && (int)l->grid == gangs * plan.gang);
+    assert_true(gangs <= p.rows && gangs == plan.parts);
+    assert_int_equal(plan.base.count, gangs > 1 ? 2 : 1);
+    const int64_t warps = l->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] / 32;
+    const int64_t vectors = (columns + elements - 1) / elements;
+    const int64_t each = (vectors + plan.gang * warps - 1) / (plan.gang * warps) + !whole;
+    assert_true(each * elements * warps <= l->variant.axis[AP_LAYERNORM_COLS]);
+    assert_true(each * 16 * matrices * 3 <= l->tile.smem_bytes / warps);
+    const size_t told = (size_t)l->grid * 16 * 2 * sizeof(uint64_t);
+    assert_true(plan.told_bytes >= told && plan.told_bytes % 16 == 0);
+    assert_int_equal(l->clears * sizeof(uint32_t), plan.told_bytes);
+    assert_true(plan.base.workspace_bytes >=
+                plan.told_bytes +
+                    (gangs > 1 ? (size_t)gangs * (size_t)columns * sizeof(float) : 0));
+    many += gangs > 1;
+    alone += gangs == 1;
+    split += !whole;
+  }
+  assert_true(many > 3000 && alone > 3000 && split > 3000);
+}
+
+/* What a gang is given: where its blocks tell each other, zeros, and sums as they are, or parts of them. */
+static void test_launch_gangs(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (int alone = 0; alone < 2; ++alone) {
+    attnpress_layernorm_backward_args args = legal_backward();
+    attnpress_layernorm_bwd_args given;
+    const int before = cuda->launches;
+    args.x = (void *)0x10000;
+    args.dy = (void *)0x20000;
+    args.dx = (void *)0x30000;
+    args.columns = alone ? 1 << 20 : 100001;
+    args.rows = 300;
+    assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
+    const fake_launch *first = &cuda->launch[before];
+    assert_int_equal(cuda->launches, before + (alone ? 1 : 2));
+    memcpy(&given, first->args, sizeof given);
+    assert_true(first->together && !first->overlaps && first->cluster == 0);
+    assert_int_equal(first->grid % (unsigned)given.gang, 0);
+    assert_ptr_equal(given.told, args.workspace);
+    assert_int_equal(cuda->cleared, (uintptr_t)args.workspace);
+    assert_int_equal(cuda->cleared_after, before);
+    assert_true(cuda->cleared_words * 4 >= first->grid * 16 * 2 * sizeof(uint64_t));
+    assert_int_equal(given.whole, alone);
+    if (alone) {
+      assert_ptr_equal(given.weight_parts, args.dweight);
+      assert_ptr_equal(given.bias_parts, args.dbias);
+      continue;
+    }
+    attnpress_layernorm_reduce_args sums;
+    memcpy(&sums, cuda->launch[before + 1].args, sizeof sums);
+    assert_ptr_equal(given.weight_parts, (char *)args.workspace + cuda->cleared_words * 4);
+    assert_ptr_equal(sums.weight_parts, given.weight_parts);
+    assert_ptr_equal(sums.bias_parts, given.bias_parts);
+    assert_int_equal(sums.parts, first->grid / (unsigned)given.gang);
+    assert_true(cuda->launch[before + 1].overlaps && !cuda->launch[before + 1].together);
+  }
+}
+
 /* Long rows: the sums first, as dx may lie over what they are made of. */
 static void test_launch_long(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
   attnpress_layernorm_backward_args args = legal_backward();
   args.columns = 140000;
-  args.rows = 3000;
+  args.rows = 3000; /* which begin at other elements of a vector in each matrix */
   args.dx = ATTNPRESS_DATA(args.dy);
   assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
   assert_int_equal(cuda->launches, 3);
@@ -1063,6 +1176,10 @@ static void test_classes(void **state) {
         const int32_t takes = l->variant.axis[AP_LAYERNORM_COLS];
         const int held = backward ? l->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_BWD
                                   : takes <= AP_LAYERNORM_HELD_COLS_MAX;
+        if (plan.gang > 0) { /* test_gangs() has these */
+          assert_true(columns > 65536);
+          continue;
+        }
         assert_int_equal(plan.base.count, !backward ? 1 : held ? 2 : 3);
         const int odd = l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD;
         assert_true(takes + (odd ? 7 : 0) >= columns || !held);
@@ -1227,6 +1344,8 @@ int main(void) {
       cmocka_unit_test(test_few_sms),
       cmocka_unit_test(test_odd_clusters),
       TEST(test_launch_long),
+      TEST(test_gangs),
+      TEST(test_launch_gangs),
       cmocka_unit_test(test_classes),
       cmocka_unit_test(test_range),
       cmocka_unit_test(test_forward_range),

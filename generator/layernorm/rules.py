@@ -37,6 +37,8 @@ DIRECT_SM_THREADS, DIRECT_WARPS, DIRECT_ROW_WARPS = 1024, 8, 16
 # Wide rows: vectors of a lane whose parameters are in registers, if there are no more, and else;
 # which come at once then; vectors that a lane's rings have room for; the most blocks of a cluster.
 WIDE_KEPT, WIDE_LONG_KEPT, WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 8, 7, 4, 27, 16
+# Gangs: warps of a block that have columns, and that have none; the most rows of a ring.
+GANG_WARPS, GANG_OTHER_WARPS, GANG_SLOTS = 8, 2, 8
 # Pairs of rows: lanes of one, and the most columns for so many; columns of the rows that blocks of
 # two warps have; threads of an SM.
 PAIR_LANES, PAIRS_SHORT_COLS_MAX, PAIRS_SM_THREADS = ((1, 96), (2, 192), (8, 448)), 128, 1024
@@ -153,6 +155,25 @@ def is_wide(variant: Variant) -> bool:
     return variant.rows == "wide"
 
 
+def is_gang(variant: Variant) -> bool:
+    """Whether thread blocks share a row that are no cluster, but all run at the same time."""
+    return variant.rows in ("gang", "split")
+
+
+def _gang_smem_bytes(variant: Variant, tile: Tile) -> int:
+    """All that there is, in rings of whole vectors."""
+    most = load_targets().archs[variant.arch].block_smem_bytes - _gang_told_bytes(tile)
+    rings = tile.row_threads // WARP * PLACE_BYTES
+    return most // rings * rings
+
+
+def _gang_told_bytes(tile: Tile) -> int:
+    """Shared memory beside rings: what warps tell, with barriers, of eight rows; barriers of each
+    warp's ring, and a pair of its vectors, of rows that begin anywhere."""
+    warps = tile.row_threads // WARP
+    return 8 * ((warps + 1) * 8 + 16) + warps * (tile.slots * 8 + 32)
+
+
 def wide_vectors(variant: Variant, tile: Tile) -> int:
     """Vectors of a row that a thread has."""
     return row_vectors(variant) // threads(tile)
@@ -225,6 +246,8 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
         return 0
     if is_wide(variant):
         return _wide_smem_bytes(variant, tile)
+    if is_gang(variant):
+        return _gang_smem_bytes(variant, tile)
     if is_bulk(variant):
         return _bulk_smem_bytes(variant, tile)
     if is_pairs(variant) or is_pieces(variant):
@@ -293,6 +316,10 @@ def held_registers(variant: Variant, tile: Tile) -> int:
     if is_wide(variant):
         parameters = 2 if variant.norm == "layer" else 1
         return 4 * parameters * _wide_kept(variant, tile)
+    if is_gang(variant):
+        vectors = row_vectors(variant) // tile.row_threads
+        elements = VECTOR_BYTES // element_bytes(variant)
+        return vectors * (2 * elements + elements * (4 if variant.params == "fp32" else 2) // 4)
     if is_pairs(variant) or is_pieces(variant):
         return 4 * (2 + 4)  # words of two rows, and their parameters
     if is_packed(variant):
@@ -361,6 +388,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _pieces_problems(variant, tile)
     if is_pairs(variant):
         return _pairs_problems(variant, tile)
+    if is_gang(variant):
+        return _gang_problems(variant, tile)
     if tile.piece:
         return ["pieces of rows without gaps are the copy engine's"]
     if is_odd(variant):
@@ -535,6 +564,23 @@ def _wide_problems(variant: Variant, tile: Tile) -> list[str]:
             "a cluster keeps what it has room for in any case",
         ),
         *_room_checks(variant, tile, _wide_told_bytes(tile)),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _gang_problems(variant: Variant, tile: Tile) -> list[str]:
+    vectors = row_vectors(variant)
+    checks = (
+        (
+            tile.row_threads == threads(tile) - GANG_OTHER_WARPS * WARP,
+            "two warps of a block have no columns",
+        ),
+        (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
+        (tile.blocks == 1, "each block of a gang has an SM to itself"),
+        (tile.slots > 1, "a row is added up before another is written"),
+        (not tile.packed and not tile.piece, "each row is brought by itself"),
+        (not _has_fields_of_aligned_rows(tile), "a gang keeps weight and sums in any case"),
+        *_room_checks(variant, tile, _gang_told_bytes(tile)),
     )
     return [sentence for holds, sentence in checks if not holds]
 
@@ -770,6 +816,13 @@ def _wide_tile(variant: Variant) -> Tile:
     return sized(variant, make_tile(family(), slots=slots, **fields))
 
 
+def _gang_tile(variant: Variant) -> Tile:
+    """Twelve warps, which have 168 registers a thread."""
+    warps = GANG_WARPS + GANG_OTHER_WARPS
+    tile = make_tile(family(), warps=warps, row_threads=GANG_WARPS * WARP, slots=GANG_SLOTS)
+    return sized(variant, tile)
+
+
 def _direct_tile(variant: Variant) -> Tile:
     """Eight lanes, sixteen or a warp a row, as many as leave a thread five vectors or seven; or
     warps that leave it four, up to DIRECT_ROW_WARPS. Many blocks hide that each waits for its
@@ -865,6 +918,8 @@ def fill(variant: Variant) -> Tile:
         return _pieces_tile(variant)
     if is_pairs(variant):
         return _pairs_tile(variant)
+    if is_gang(variant):
+        return _gang_tile(variant)
     if is_odd(variant):
         return _odd_tile(variant)
     if is_shared(variant):

@@ -125,10 +125,11 @@ static attnpress_layernorm_fwd_args forward_block(const ap_layernorm_problem *p,
                                         .cluster = (int32_t)cluster};
 }
 
-/** The parts of dweight come first in the workspace, those of dbias follow. */
-static void find_parts(const layernorm_call *call, int32_t parts, float **weight, float **bias) {
+/** The parts of dweight come first in the workspace, behind `told_bytes`, those of dbias follow. */
+static void find_parts(const layernorm_call *call, int32_t parts, size_t told_bytes, float **weight,
+                       float **bias) {
   const ap_layernorm_problem *p = &call->problem;
-  float *const first = call->base.workspace;
+  float *const first = (float *)((char *)call->base.workspace + told_bytes);
   const int64_t each = ((int64_t)parts * p->columns + 3) / 4 * 4; /* aligned to 16 bytes */
   *weight = p->dweight == NULL ? NULL : first;
   *bias = p->dbias == NULL || p->dweight == NULL || parts == 0 ? first : first + each;
@@ -137,7 +138,7 @@ static void find_parts(const layernorm_call *call, int32_t parts, float **weight
 }
 
 static attnpress_layernorm_bwd_args backward_block(const layernorm_call *call, int32_t pass,
-                                                   int32_t parts) {
+                                                   const ap_layernorm_plan *plan) {
   const ap_layernorm_problem *p = &call->problem;
   const ap_layernorm_tensor *t = p->tensor;
   attnpress_layernorm_bwd_args block = {.x = t[AP_LAYERNORM_X].data,
@@ -154,16 +155,23 @@ static attnpress_layernorm_bwd_args backward_block(const layernorm_call *call, i
                                         .dx_row_stride = t[AP_LAYERNORM_DX].stride,
                                         .columns = (int32_t)p->columns,
                                         .per_column = 1.0f / (float)p->columns,
-                                        .parts = parts};
-  if (pass != AP_LAYERNORM_PASS_BWD_DX)
-    find_parts(call, parts, &block.weight_parts, &block.bias_parts);
+                                        .parts = plan->parts,
+                                        .gang = plan->gang,
+                                        .told = plan->gang > 0 ? call->base.workspace : NULL,
+                                        .whole = plan->gang > 0 && plan->parts == 1};
+  if (block.whole) {
+    block.weight_parts = p->dweight;
+    block.bias_parts = p->dbias;
+  } else if (pass != AP_LAYERNORM_PASS_BWD_DX) {
+    find_parts(call, plan->parts, plan->told_bytes, &block.weight_parts, &block.bias_parts);
+  }
   return block;
 }
 
 static attnpress_layernorm_reduce_args reduce_block(const layernorm_call *call,
                                                     const ap_layernorm_plan *plan) {
   float *weight, *bias;
-  find_parts(call, plan->parts, &weight, &bias);
+  find_parts(call, plan->parts, plan->told_bytes, &weight, &bias);
   return (attnpress_layernorm_reduce_args){.weight_parts = weight,
                                            .bias_parts = bias,
                                            .dweight = call->problem.dweight,
@@ -185,7 +193,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   else if (pass == AP_LAYERNORM_PASS_BWD_REDUCE)
     run->block.reduce = reduce_block(&run->call, plan_of_call);
   else
-    run->block.backward = backward_block(&run->call, pass, plan_of_call->parts);
+    run->block.backward = backward_block(&run->call, pass, plan_of_call);
   return ATTNPRESS_OK;
 }
 

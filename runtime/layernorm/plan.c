@@ -41,7 +41,16 @@ enum {
       ODD_PERIOD - 1,  /* parts of the sums of those whose rows two clusters have */
   WORD_PERIOD = 2,     /* at the same element of a word */
   ODD_PERIOD_FP32 = 4, /* and those of four bytes an element */
-  MULTIPLE_MAX = 4     /* of as many thread blocks as there is room for: more were no faster */
+  MULTIPLE_MAX = 4,    /* of as many thread blocks as there is room for: more were no faster */
+  WARP = 32,
+  GANG_COLS_MIN = 65536, /* gangs have longer rows */
+  CLUSTER_COLS_MIN =
+      122880, /* of those, what a cluster of eight has rather, whose class is nearly full */
+  GANG_BLOCK_COLS = 8192,   /* of a block, at the most */
+  GANG_BLOCKS_MAX = 160,    /* of a gang, as the kernel */
+  GANG_SLOTS = 7,           /* rows of a warp's ring, where a gang has blocks enough */
+  GANG_SLOTS_MIN = 3,       /* else: one that is written, one that is added up, one more */
+  GANG_TOLD_BYTES = 16 * 16 /* of each block, as the kernel */
 };
 
 static const ap_set *classes(void) {
@@ -393,6 +402,83 @@ static attnpress_status prefer_wide_kernel(const ap_layernorm_problem *p, const 
   return ATTNPRESS_OK;
 }
 
+/* ---- Gangs ----------------------------------------------------------------------------------- */
+
+/** Whether rows of the backward pass lie one after the other, of all matrices, from a multiple of a
+ * vector on. Vectors are read that hold elements of other rows, so dx is a matrix of its own. */
+static int has_split_rows(const ap_layernorm_problem *p) {
+  const void *const dx = p->tensor[AP_LAYERNORM_DX].data;
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
+    const ap_layernorm_tensor *t = &p->tensor[i];
+    if (t->data == NULL)
+      continue;
+    if ((p->rows > 1 && t->stride != p->columns) || (uintptr_t)t->data % VECTOR_BYTES != 0 ||
+        (i != AP_LAYERNORM_DX && t->data == dx))
+      return 0;
+  }
+  return 1;
+}
+
+/** How the thread blocks of a launch share rows. */
+typedef struct gang_shape {
+  ap_launch launch;
+  int32_t blocks, gangs; /* of a gang; gangs: 0 where no gang has room for a row */
+} gang_shape;
+
+/** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...): some have registers for half of the
+ * columns. */
+static attnpress_status find_gang_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                         int32_t rows, ap_launch *launch, int *fits) {
+  FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, rows, first_class(GANG_BLOCK_COLS),
+                         launch, fits));
+  if (*fits)
+    return ATTNPRESS_OK;
+  return find_kernel(p, device, AP_LAYERNORM_PASS_BWD, rows, first_class(GANG_BLOCK_COLS / 2),
+                     launch, fits);
+}
+
+/** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...) of so many matrices, with as few blocks
+ * to a row as have room for it, or some more, where others would have nothing to do. */
+static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device *device,
+                                  int32_t rows, int32_t matrices, gang_shape *gang) {
+  const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
+  const int64_t vectors = ceil_div(p->columns, elements);
+  int fits;
+  gang->gangs = 0;
+  FORWARD_IF(find_gang_kernel(p, device, rows, &gang->launch, &fits));
+  if (!fits || !ap_layernorm_has_sums(p) || p->columns <= GANG_COLS_MIN || p->rows > INT32_MAX)
+    return ATTNPRESS_OK;
+  const int64_t columns = gang->launch.variant.axis[AP_LAYERNORM_COLS]; /* of a block */
+  const int64_t warps = field(&gang->launch, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
+  const int64_t blocks = smaller(device->sm_count, GANG_BLOCKS_MAX);
+  const int32_t split = rows == AP_LAYERNORM_ROWS_SPLIT; /* parts have a vector more */
+  const int64_t ring = gang->launch.tile.smem_bytes / warps / VECTOR_BYTES / matrices;
+  /* Blocks of a gang whose rings have room for so many rows of a warp's part, and its registers for one. */
+  const int64_t part = smaller(ring / GANG_SLOTS, columns / elements / warps) - split;
+  const int64_t least = smaller(ceil_div(vectors, part * warps), blocks);
+  if (ceil_div(vectors, least * warps) + split >
+      smaller(ring / GANG_SLOTS_MIN, columns / elements / warps))
+    return ATTNPRESS_OK;
+  gang->gangs = (int32_t)smaller(device->sm_count / least, p->rows);
+  gang->blocks = (int32_t)smaller(device->sm_count / gang->gangs, blocks);
+  return ATTNPRESS_OK;
+}
+
+static int is_of_gang(const ap_launch *launch) {
+  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GANG ||
+         launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT;
+}
+
+/** Bytes of what blocks tell each other, at the most, which come first in the workspace. */
+static size_t told_bytes(const ap_device *device) {
+  return (size_t)device->sm_count * GANG_TOLD_BYTES;
+}
+
+/** Parts of the sums. */
+static int32_t gang_parts(const gang_shape *gang) {
+  return gang->gangs > 1 ? gang->gangs : 0; /* the sums themselves */
+}
+
 /* ---- One call -------------------------------------------------------------------------------- */
 
 static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_device *device,
@@ -524,12 +610,11 @@ static attnpress_status plan_wide_backward(const ap_layernorm_problem *p, const 
   return ATTNPRESS_OK;
 }
 
-static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_device *device,
-                                      ap_layernorm_plan *plan) {
+/** Rows without gangs. */
+static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const ap_device *device,
+                                           ap_layernorm_plan *plan) {
   ap_launch *launch = &plan->base.launch[0], other;
   int fits = 0, other_fits;
-  if (p->rows == 0) /* the sums of nothing are 0 */
-    return plan_reduce(p, device, plan);
   FORWARD_IF(find_odd_kernel(p, device, AP_LAYERNORM_PASS_BWD, &other, &other_fits));
   for (int32_t class = first_class(p->columns);
        p->columns <= AP_LAYERNORM_BWD_COLS_MAX && !fits && class < backward_classes(); ++class)
@@ -554,6 +639,57 @@ static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_de
       plan->base.workspace_bytes = needed;
   }
   return ATTNPRESS_OK;
+}
+
+/** A gang's launch, and what adds up the parts. */
+static attnpress_status plan_gang(const ap_layernorm_problem *p, const ap_device *device,
+                                  const gang_shape *gang, ap_layernorm_plan *plan) {
+  ap_launch *launch = &plan->base.launch[0];
+  *launch = gang->launch;
+  launch->grid = (uint32_t)(gang->gangs * gang->blocks);
+  launch->together = 1;
+  launch->clears = (int32_t)(told_bytes(device) / sizeof(uint32_t));
+  launch->overlaps = 0; /* behind what clears */
+  plan->base.count = 1;
+  plan->gang = gang->blocks;
+  plan->told_bytes = told_bytes(device);
+  plan->parts = gang->gangs;
+  if (gang_parts(gang) > 0)
+    FORWARD_IF(plan_reduce(p, device, plan));
+  return ATTNPRESS_OK;
+}
+
+/** Takes gangs in place of other kernels, where a row has room in one. The workspace is enough for
+ * either, and for gangs of rows of both kinds, with dsum and without: its size depends on neither pointers
+ * nor strides. */
+static attnpress_status prefer_gang(const ap_layernorm_problem *p, const ap_device *device,
+                                    ap_layernorm_plan *plan) {
+  const int whole = row_bits(p) % VECTOR_BYTES == 0;
+  const int32_t matrices = p->tensor[AP_LAYERNORM_DSUM].data != NULL ? 3 : 2;
+  const int of_cluster = plan->base.launch[0].cluster > 0 && p->columns >= CLUSTER_COLS_MIN;
+  size_t bytes = plan->base.workspace_bytes;
+  for (int split = 0; split < 2; ++split) {
+    const int32_t rows = split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG;
+    gang_shape gang;
+    FORWARD_IF(find_gang(p, device, rows, 2, &gang)); /* of more matrices there are no more gangs */
+    if (gang.gangs == 0)
+      continue;
+    const size_t needed = told_bytes(device) + parts_bytes(p, gang_parts(&gang) * p->columns);
+    bytes = needed > bytes ? needed : bytes;
+    FORWARD_IF(find_gang(p, device, rows, matrices, &gang));
+    if (gang.gangs > 0 && (split ? !whole && has_split_rows(p) : whole && !of_cluster))
+      FORWARD_IF(plan_gang(p, device, &gang, plan));
+  }
+  plan->base.workspace_bytes = bytes;
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_device *device,
+                                      ap_layernorm_plan *plan) {
+  if (p->rows == 0) /* the sums of nothing are 0 */
+    return plan_reduce(p, device, plan);
+  FORWARD_IF(plan_rows_backward(p, device, plan));
+  return prefer_gang(p, device, plan);
 }
 
 /* ---- A range --------------------------------------------------------------------------------- */
@@ -610,17 +746,23 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
   const int64_t in_turn = (int64_t)device->sm_count * PARAMS_BLOCKS_OF_SM * 32 *
                           (VECTOR_BYTES / ap_element_bytes(p->dtype));
   int64_t parts_columns = in_turn > most ? in_turn : most;
+  size_t told = 0;
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];
     if (launch->variant.axis[AP_LAYERNORM_PASS] != AP_LAYERNORM_PASS_BWD)
       continue;
+    if (is_of_gang(launch)) {
+      told = (size_t)device->sm_count * GANG_TOLD_BYTES;
+      parts_columns = larger(parts_columns, (int64_t)device->sm_count * GANG_BLOCK_COLS);
+      continue;
+    }
     const int64_t columns = launch->variant.axis[AP_LAYERNORM_COLS] + ODD_EDGES;
     const int64_t needed =
         smaller(columns, most) * parts_of(launch, walkers_at_once(device, launch));
     if (needed > parts_columns)
       parts_columns = needed;
   }
-  return parts_bytes(p, parts_columns);
+  return told + parts_bytes(p, parts_columns);
 }
 
 static attnpress_status plan_range(const ap_layernorm_problem *p, const ap_device *device,
@@ -633,6 +775,12 @@ static attnpress_status plan_range(const ap_layernorm_problem *p, const ap_devic
     return range_of_pass(p, device, AP_LAYERNORM_PASS_FWD, last, plan);
   FORWARD_IF(range_of_pass(p, device, AP_LAYERNORM_PASS_BWD,
                            last < backward_classes() ? last : backward_classes() - 1, plan));
+  for (int split = 0; split < 2 && ap_layernorm_has_sums(p) && most > GANG_COLS_MIN; ++split) {
+    int fits;
+    FORWARD_IF(find_gang_kernel(p, device, split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG,
+                                &plan->launch[plan->count], &fits));
+    plan->count += fits;
+  }
   for (int i = 0; i < (ap_layernorm_has_sums(p) ? 3 : 1); ++i)
     FORWARD_IF(find_long_kernel(p, device, in_turn[i], &plan->launch[plan->count++]));
   if (ap_layernorm_has_sums(p))
@@ -644,7 +792,8 @@ attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *p, const ap_
                                         int32_t range, ap_layernorm_plan *plan) {
   plan->base.count = 0;
   plan->base.workspace_bytes = 0;
-  plan->parts = plan->sum_shift = 0;
+  plan->parts = plan->sum_shift = plan->gang = 0;
+  plan->told_bytes = 0;
   FORWARD_IF(ap_check_capability(device->capability));
   if (range == ATTNPRESS_UP_TO)
     return plan_range(p, device, &plan->base);

@@ -13,7 +13,7 @@
 
 enum {
   MATRICES = 4,
-  VECTORS = 6,
+  VECTORS = 7,
   RANGE_BYTES = 160,
   ODD_EDGES = 7,
   ODD_PERIOD = 8,
@@ -93,6 +93,17 @@ static int is_wide(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE;
 }
 
+/* Rows that blocks share which all run at the same time. */
+static int is_gang(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GANG ||
+         k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT;
+}
+
+/* Of them, those that begin anywhere. */
+static int is_split(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT;
+}
+
 /* Short rows of this kind, some to a warp. */
 static int is_pairs(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS;
@@ -115,7 +126,7 @@ static int is_apart(const kernel *k) {
 
 /* Rows that lie one after the other, of another matrix than y. */
 static int is_without_gaps(const kernel *k) {
-  return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k);
+  return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k) || is_split(k);
 }
 
 /* Rows that no kernel of a class above takes. */
@@ -191,7 +202,8 @@ typedef struct call {
   float *sums[2]; /* (columns), of the parts */
 } call;
 
-enum { WEIGHT, BIAS, MEAN, RSTD, WEIGHT_PARTS, BIAS_PARTS };
+enum { WEIGHT, BIAS, MEAN, RSTD, WEIGHT_PARTS, BIAS_PARTS, TOLD };
+enum { TOLD_WORDS = 16 * 2 }; /* of 8 bytes, of each block */
 
 static int is_output(const call *c, int which) {
   return c->c.backward ? which == AP_LAYERNORM_DX
@@ -266,6 +278,13 @@ static void open_vectors(call *c, const layernorm_shape *s, uint64_t seed) {
   }
 }
 
+/* Zeros, which a gang's blocks write over. */
+static void open_told(call *c) {
+  const int64_t bytes = (int64_t)c->walkers * c->cluster * TOLD_WORDS * 8;
+  c->vector[TOLD] = take_memory(&c->memory[MATRICES + TOLD], bytes, 0);
+  memset(c->vector[TOLD], 0, (size_t)bytes);
+}
+
 /* What the reference reads. */
 static void describe(call *c, const layernorm_shape *s) {
   layernorm_matrix m[MATRICES];
@@ -326,11 +345,13 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
                     .columns = s->columns},
               .pass = pass_of(k),
               .walkers = walking_blocks(k, s->blocks),
-              .cluster = is_wide(k) ? s->cluster : ap_layernorm_cluster(&k->tile)};
+              .cluster = is_wide(k) || is_gang(k) ? s->cluster : ap_layernorm_cluster(&k->tile)};
   /* Clusters of odd rows write those of each class of rows that does not end with theirs, too. */
   c->parts = c->walkers + (has_odd_clusters(k) ? ODD_PERIOD - 1 : 0);
   open_matrices(c, s, seed);
   open_vectors(c, s, seed);
+  if (is_gang(k))
+    open_told(c);
   describe(c, s);
   put_in_place(c, s);
 }
@@ -362,8 +383,8 @@ static void call_reduce(void (*function)(void), const void *args) {
 static int list_tensors(const call *c, emulated_tensor *tensors) {
   static const char *const names[2][MATRICES] = {{"x", "residual", "y", "sum"},
                                                  {"x", "dy", "dsum", "dx"}};
-  static const char *const vectors[VECTORS] = {"weight", "bias",         "mean",
-                                               "rstd",   "weight_parts", "bias_parts"};
+  static const char *const vectors[VECTORS] = {"weight",       "bias",       "mean", "rstd",
+                                               "weight_parts", "bias_parts", "told"};
   const int over = c->before == NULL ? -1 : c->c.backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X;
   const int reduces = c->pass == AP_LAYERNORM_PASS_BWD_REDUCE;
   int count = 0;
@@ -378,7 +399,7 @@ static int list_tensors(const call *c, emulated_tensor *tensors) {
                                            .shape = {1, 1, rows, c->c.rows / rows * c->c.columns},
                                            .stride = {0, 0, c->stride[i], 1}};
   }
-  for (int i = 0; i < VECTORS; ++i) {
+  for (int i = 0; i < TOLD; ++i) {
     const int is_parts = i >= WEIGHT_PARTS, is_moment = i == MEAN || i == RSTD;
     if (c->vector[i] == NULL)
       continue;
@@ -392,6 +413,14 @@ static int list_tensors(const call *c, emulated_tensor *tensors) {
         .shape = {1, 1, is_parts ? c->parts : 1, is_moment ? c->c.rows : c->c.columns},
         .stride = {0, 0, c->c.columns, 1}};
   }
+  if (c->vector[TOLD] != NULL)
+    tensors[count++] =
+        (emulated_tensor){.name = vectors[TOLD],
+                          .data = c->vector[TOLD],
+                          .element_bytes = 8,
+                          .writable = 1,
+                          .shape = {1, 1, 1, (int64_t)c->walkers * c->cluster * TOLD_WORDS},
+                          .stride = {0, 0, 0, 1}};
   return count;
 }
 
@@ -430,7 +459,9 @@ static int launch(const kernel *k, const call *c, char *report) {
                                                  .dx_row_stride = c->stride[AP_LAYERNORM_DX],
                                                  .columns = (int32_t)c->c.columns,
                                                  .per_column = 1.0f / (float)c->c.columns,
-                                                 .parts = c->parts};
+                                                 .parts = c->parts,
+                                                 .gang = is_gang(k) ? c->cluster : 0,
+                                                 .told = c->vector[TOLD]};
   const int32_t sum_shift = ap_layernorm_sum_shift(&k->tile, c->c.columns, c->parts);
   const attnpress_layernorm_reduce_args reduce = {.weight_parts = c->vector[WEIGHT_PARTS],
                                                   .bias_parts = c->vector[BIAS_PARTS],
@@ -570,6 +601,8 @@ static const shape_row shape_rows[] = {
 };
 enum {
   WIDE_ROWS = 7,
+  GANG_ROWS = 19, /* more than blocks have places for what they tell */
+  GANG_SLOTS_MIN = 3,
   WIDE_SHORT_VECTORS = 8,
   LONG_COLUMNS = 20000,
   ROWS_MOST = 300,
@@ -628,6 +661,27 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns -= s.columns % (VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
     s.more = 0;
   }
+  if (is_gang(k)) {
+    /* Few columns of a block, and so many that its rings have room for three rows; they are gone
+     * round. */
+    const int64_t bytes = k->tile.smem_bytes / GANG_SLOTS_MIN / (row->more ? 3 : 2);
+    const int64_t room = bytes / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) -
+                         2 * (cut_edges(k) + 1) * k->tile.threads / 32;
+    s.cluster = 1 + row->blocks % 3;
+    const int64_t registers = most - (cut_edges(k) + 1) * k->tile.threads / 32;
+    s.columns = s.cluster * (room < registers ? room : registers) * row->sixteenths / 16 +
+                (row->more_columns < 0 || row->sixteenths < 16 ? row->more_columns : 0);
+    s.rows = GANG_ROWS * s.blocks + row->more_rows;
+    s.more = row->more;
+    if (!is_split(k)) {
+      s.columns -= s.columns % (cut_edges(k) + 1);
+      s.layout = row->layout == PACKED ? PACKED : VECTORS_APART;
+    }
+    /* Two vectors of each warp at the least. */
+    const int64_t least = s.cluster * k->tile.threads / 32 * 2 * (cut_edges(k) + 1);
+    s.columns = s.columns < least ? least + (is_split(k) ? row->more_columns : 0) : s.columns;
+    s.columns += is_split(k) && s.columns % (cut_edges(k) + 1) == 0; /* else they are a gang's */
+  }
   if (is_wide(k)) {
     /* Rows of a class leave no lane without its vectors but the last two; of the longest ones a warp has
      * a few at least. The rings are gone round. */
@@ -657,7 +711,8 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.blocks = s.columns % 197 + 1; /* parts, a few rounds of them */
     s.parameters = s.parameters > 0 ? s.parameters : 1;
   }
-  while (!is_wide(k) && s.rows > 2 && (s.rows > ROWS_MOST || s.rows * s.columns > ELEMENTS_MOST))
+  while (!is_wide(k) && !is_gang(k) && s.rows > 2 &&
+         (s.rows > ROWS_MOST || s.rows * s.columns > ELEMENTS_MOST))
     --s.rows;
   return s;
 }
@@ -757,7 +812,7 @@ int emulate_run_layernorm(int argc, char **argv) {
   layernorm_error error = {0};
   int failed = -1;
   s.no_bias = has_no_bias(&k);
-  s.cluster = 2;
+  s.cluster = is_gang(&k) ? 3 : 2;
   if (k.variant.family != AP_FAMILY_LAYERNORM || s.columns > most_columns(&k))
     snprintf(report, sizeof report, "%s takes no %lld columns", k.stem, (long long)s.columns);
   else if (is_without_gaps(&k) && (s.layout != PACKED || s.in_place || s.more))

@@ -44,12 +44,15 @@ typedef struct attnpress_layernorm_bwd_args {
   int32_t columns;
   float per_column; /* 1 / columns */
   int32_t parts;    /* bwd_params: thread blocks that share the rows; bwd: those of the grid */
+  int32_t gang;     /* thread blocks that share a row, where the launch says how many; else 0 */
+  uint64_t *told;   /* (gangs, 16, gang, 2), zeros: what a gang's blocks tell each other */
+  int32_t whole;    /* 1: there is one gang; its sums are dweight and dbias, and no parts of them */
   int32_t reserved;
 } attnpress_layernorm_bwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_bwd_args, x_row_stride, 80)
 ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_bwd_args, columns, 112)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_bwd_args) == 128,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_bwd_args) == 144,
                         "layout of attnpress_layernorm_bwd_args");
 
 typedef struct attnpress_layernorm_reduce_args {
