@@ -106,15 +106,20 @@ static attnpress_status check_workspace(const ap_call *call, const ap_launches *
 /** Launches all; the context is current. */
 static attnpress_status launch_all(const ap_driver *driver, const ap_operation *operation,
                                    ap_call *call, const ap_launches *plan,
-                                   const ap_bound *const *bound, CUstream stream) {
+                                   const ap_bound *const *bound, ap_memo *memo, CUstream stream) {
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];
     void *block;
     FORWARD_IF(operation->arguments(driver, call, plan, i, &block));
     if (launch->clears)
       FORWARD_IF(ap_clear_words(driver, call->workspace, launch->clears, stream));
-    const ap_launch_shape shape = {launch->grid, launch->cluster, launch->overlaps,
-                                   launch->smem_bytes, launch->together};
+    const ap_launch_shape shape = {.grid = launch->grid,
+                                   .cluster = launch->cluster,
+                                   .overlaps = launch->overlaps,
+                                   .smem_bytes = launch->smem_bytes,
+                                   .together = launch->together,
+                                   .clusters_most = launch->clusters_most,
+                                   .memo = memo};
     FORWARD_IF(ap_launch_kernel(driver, bound[i], &shape, &launch->tile, block, stream));
   }
   return ATTNPRESS_OK;
@@ -197,7 +202,8 @@ static attnpress_status run_launches(attnpress_handle *handle, ap_context *conte
   }
   int pushed;
   FORWARD_IF(ap_enter(handle, context->context, &pushed));
-  const attnpress_status status = launch_all(&handle->driver, operation, call, plan, bound, stream);
+  const attnpress_status status =
+      launch_all(&handle->driver, operation, call, plan, bound, context->device.memo, stream);
   ap_leave(handle, pushed);
   return status;
 }

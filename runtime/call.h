@@ -36,9 +36,11 @@ typedef struct ap_launch {
   uint32_t grid;    /* thread blocks; 0: depends on the call (ranges only) */
   uint32_t cluster; /* of those, that run at the same time (cuda/launch.h); 0: each by itself */
   int32_t overlaps; /* 1: may begin before what was launched before it has ended; it waits itself */
-  int32_t smem_bytes; /* dynamic shared memory of a thread block, where more than the tile's */
+  int32_t smem_bytes;     /* dynamic shared memory of a thread block, where more than the tile's */
+  int32_t together;       /* 1: all its thread blocks run at the same time (cuda/launch.h) */
+  uint32_t clusters_most; /* that it has work for: as many as fit are launched (cuda/launch.h); 0:
+                             the grid's */
   int32_t clears; /* before it so many words of 4 bytes of the workspace are set to 0, the first */
-  int32_t together;   /* 1: all its thread blocks run at the same time (cuda/launch.h) */
   int32_t num_splits; /* parts that the work of one output is split into; 0: depends on the call */
   int32_t snippet;    /* 1: its source ends with the call's text */
 } ap_launch;

@@ -116,6 +116,7 @@ static void reset(void) {
   fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = 0;
   fake.refuse_loads = fake.fail_load = fake.fail_launch = fake.stream_capturing = 0;
   fake.copies = fake.waits = 0;
+  fake.cluster_room = fake.rooms_asked = 0;
   fake.fail_map = fake.fail_clear = fake.clears = 0;
   memset(fake.capability_of, 0, sizeof fake.capability_of);
   memset(fake.launch, 0, sizeof fake.launch);
@@ -423,6 +424,14 @@ API(cuFuncSetAttribute, CUfunction function, int attribute, int value) {
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > limit)
     return CUDA_ERROR_INVALID_VALUE;
   function->smem_bytes = value;
+  return CUDA_SUCCESS;
+}
+
+API(cuOccupancyMaxActiveClusters, int *count, CUfunction function, const CUlaunchConfig *config) {
+  if (current() == NULL || function->context != current() || config->attribute_count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  ++fake.rooms_asked;
+  *count = fake.cluster_room;
   return CUDA_SUCCESS;
 }
 

@@ -46,11 +46,13 @@ typedef struct fake_cuda {
   int refuse_loads;                    /* so many loads give CUDA_ERROR_NO_BINARY_FOR_GPU */
   int fail_load;                       /* result of the next load; 0: success */
   int fail_launch;                     /* result of the next launch; 0: success */
-  int fail_map;                        /* result of the next cuTensorMapEncodeTiled; 0: success */
-  int stream_capturing;                /* 1: the default stream is being captured */
-  int copies, waits;                   /* to the host, and for a stream */
-  int clears;                          /* cuMemsetD32Async, which sets nothing */
-  CUstream cleared_on;                 /* the last one's: stream, address, words, launches before */
+  int cluster_room;     /* clusters that run at the same time, of any launch; 0: it is not told */
+  int rooms_asked;      /* how often that was asked */
+  int fail_map;         /* result of the next cuTensorMapEncodeTiled; 0: success */
+  int stream_capturing; /* 1: the default stream is being captured */
+  int copies, waits;    /* to the host, and for a stream */
+  int clears;           /* cuMemsetD32Async, which sets nothing */
+  CUstream cleared_on;  /* the last one's: stream, address, words, launches before */
   unsigned long long cleared;
   size_t cleared_words;
   int cleared_after;

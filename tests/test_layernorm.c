@@ -722,11 +722,10 @@ static void test_packed_steps(void **state) {
   assert_true(packed > 500 && cut > 5000 && direct > 500 && pairs > 50);
 }
 
-/* Rows of more than 65,536 columns, whole vectors or without gaps, are those of clusters of as many thread
- * blocks as have room for them, each of which has its part of a row within its class, and of which as many
- * are launched as run at the same time whichever SMs a device lacks. */
+/* Rows of more than 65,536 columns, whole vectors or without gaps, are those of clusters of two, three,
+ * four, eight or sixteen thread blocks, as few as have room for them, each of which has its part of a row within its class, and of which as many are planned as run at the same time whichever SMs a device lacks. */
 static void test_wide_rows(void **state) {
-  static const int32_t most[] = {[2] = 66, [4] = 29, [8] = 13, [16] = 5};
+  static const int32_t most[] = {[2] = 66, 29, 29, [8] = 13, [16] = 5};
   int wide = 0;
   (void)state;
   for (int i = 0; i < 20000; ++i) {
@@ -768,7 +767,10 @@ static void test_wide_rows(void **state) {
     }
     assert_true(i % 13 && (is_whole || (!in_place && (!apart || p.rows == 1))));
     const int32_t cluster = (int32_t)l->cluster;
-    assert_true(pair ? cluster == 2 : cluster == 4 || cluster == 8 || cluster == 16);
+    const int64_t bytes = ((columns + odd) * size + 15) / 16 * 16, fewest = (bytes + 65535) / 65536;
+    assert_int_equal(cluster, fewest > 8 ? 16 : fewest > 4 ? 8 : fewest);
+    assert_true(pair == (cluster == 2));
+    assert_int_equal(l->clusters_most, p.rows);
     assert_int_equal(l->grid, cluster * (p.rows < most[cluster] ? p.rows : most[cluster]));
     const int64_t block = l->variant.axis[AP_LAYERNORM_COLS];
     assert_true(columns + odd <= cluster * block);
@@ -950,6 +952,35 @@ static void test_launch_clusters(void **state) {
   forward.rows = 2;
   assert_ok(attnpress_layernorm(handle, &forward, NULL));
   assert_int_equal(cuda->launch[5].grid, 2 * cuda->launch[5].cluster);
+  attnpress_destroy(handle);
+}
+
+/* Rows of more than 65,536 columns: as many clusters as the driver has room for, which is asked once, or as
+ * have a row; where it does not say, as many as surely are there. */
+static void test_launch_room(void **state) {
+  static const struct {
+    int room, rows, clusters, asked;
+  } cases[] = {{0, 3000, 13, 1}, {15, 3000, 15, 2}, {0, 3000, 15, 2}, {0, 14, 14, 2}, {0, 2, 2, 2}};
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_layernorm_args args = legal_forward();
+  args.x = (void *)0x10000;
+  args.y = (void *)0x20000;
+  args.weight = (void *)0x50000;
+  args.bias = (void *)0x60000;
+  args.columns = 262144;
+  args.x_row_stride = 0;
+  args.param_dtype = args.dtype;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    cuda->cluster_room = cases[i].room;
+    args.rows = cases[i].rows;
+    assert_ok(attnpress_layernorm(handle, &args, NULL));
+    const fake_launch *l = &cuda->launch[i];
+    assert_string_equal(l->symbol, "layernorm_fwd_wide_cols32768_bf16_wbf16_sm90");
+    assert_int_equal(l->cluster, 8);
+    assert_int_equal(l->grid, 8 * cases[i].clusters);
+    assert_int_equal(cuda->rooms_asked, cases[i].asked);
+  }
   attnpress_destroy(handle);
 }
 
@@ -1341,6 +1372,7 @@ int main(void) {
       TEST(test_launch_backward),
       cmocka_unit_test(test_sum_shift),
       TEST(test_launch_clusters),
+      TEST(test_launch_room),
       cmocka_unit_test(test_few_sms),
       cmocka_unit_test(test_odd_clusters),
       TEST(test_launch_long),

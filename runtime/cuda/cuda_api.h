@@ -135,7 +135,9 @@ _Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, 
     (void *map, int data_type, uint32_t rank, void *address, const uint64_t *extents,              \
      const uint64_t *strides_bytes, const int *lower_corner, const int *upper_corner,              \
      uint32_t channels, uint32_t pixels, const uint32_t *element_strides, int interleave,          \
-     int swizzle, int l2_promotion, int oob_fill))
+     int swizzle, int l2_promotion, int oob_fill))                                                 \
+  X(occupancy_max_active_clusters, "cuOccupancyMaxActiveClusters",                                 \
+    (int *count, CUfunction function, const CUlaunchConfig *config))
 
 /* ---- NVRTC, 12 or 13 ------------------------------------------------------------------------- */
 

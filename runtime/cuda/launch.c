@@ -26,6 +26,22 @@ static unsigned fill_attributes(const ap_driver *driver, const ap_launch_shape *
   return count;
 }
 
+/** How many clusters of a launch run at the same time; 0: the driver does not say. Some microseconds, and nothing that
+ * a stream's capture forbids. Another kernel's answer, which the memo may give, is as right, if not
+ * as fast. */
+static unsigned count_clusters(const ap_driver *driver, const ap_bound *bound,
+                               const ap_launch_shape *shape, const CUlaunchConfig *config) {
+  const uint64_t key = ap_memo_key(ap_memo_key(0, bound->variant_key), shape->cluster);
+  int count = ap_memo_find(shape->memo, key);
+  if (count == 0 && driver->occupancy_max_active_clusters != NULL &&
+      driver->occupancy_max_active_clusters(&count, bound->function, config) != CUDA_SUCCESS)
+    count = 0;
+  if (count <= 0 || count > UINT16_MAX)
+    return 0;
+  ap_memo_put(shape->memo, key, (uint16_t)count);
+  return (unsigned)count;
+}
+
 attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound,
                                   const ap_launch_shape *shape, const ap_tile *tile, void *block,
                                   CUstream stream) {
@@ -33,7 +49,7 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
   const int smem_bytes =
       shape->smem_bytes > tile->smem_bytes ? shape->smem_bytes : tile->smem_bytes;
   CUlaunchAttribute attributes[ATTRIBUTES_MAX];
-  const CUlaunchConfig config = {
+  CUlaunchConfig config = {
       .grid_x = shape->grid,
       .grid_y = 1,
       .grid_z = 1,
@@ -49,6 +65,11 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
   if (shape->cluster > CLUSTER_PORTABLE_MAX)
     result = driver->func_set_attribute(bound->function,
                                         CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+  if (result == CUDA_SUCCESS && shape->clusters_most > 0) {
+    const unsigned room = count_clusters(driver, bound, shape, &config);
+    if (room > 0)
+      config.grid_x = shape->cluster * (room < shape->clusters_most ? room : shape->clusters_most);
+  }
   if (result == CUDA_SUCCESS)
     result = driver->launch_kernel(&config, bound->function, parameters, NULL);
   if (result == CUDA_SUCCESS)
@@ -57,7 +78,7 @@ attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound
   if (shape->cluster > 1)
     snprintf(clusters, sizeof clusters, " in clusters of %u", shape->cluster);
   snprintf(what, sizeof what, "launching %s (%u blocks%s)", bound->kernel->request.stem,
-           shape->grid, clusters);
+           config.grid_x, clusters);
   return ap_driver_fail(driver, result, what);
 }
 

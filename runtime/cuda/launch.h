@@ -10,6 +10,10 @@ typedef struct ap_launch_shape {
                    itself (griddepcontrol.wait) */
   int smem_bytes; /* dynamic shared memory of a thread block, where more than the tile's */
   int together;   /* 1: all thread blocks run at the same time, and may wait for each other */
+  /* Clusters that the launch has work for, of which as many are launched as the driver says that
+   * there is room for at the same time; 0, or where it does not say: the grid's. */
+  unsigned clusters_most;
+  ap_memo *memo; /* where the driver's answer is remembered; NULL: it is asked each time */
 } ap_launch_shape;
 
 /** Launches a kernel; its context is current. `block`: its argument block. */

@@ -22,7 +22,9 @@ enum {
   SM_PAIR = 2,
   GROUP_SMS_MAX = 18,        /* of compute capability 9.0 */
   CLUSTER_OF_GROUPS_MAX = 4, /* of which a group lacks one where it has two SMs more */
-  WIDE_CLUSTER_MIN = 4,      /* thread blocks of a row that no cluster of a fixed size takes */
+  /* Thread blocks of a row that no cluster of a fixed size takes: two, three, four, eight or sixteen.
+   * Of five to seven, and of nine to fifteen, more SMs have none than a class of columns is empty. */
+  WIDE_CLUSTER_STEP_MAX = 4,
   WIDE_CLUSTER_MAX = 16,
   WIDE_BLOCK_BYTES = 65536, /* of such a row, that a block keeps all parameters of */
   /* Columns from which on packed rows of 16 bits are those of such pairs: seven classes' vectors of a
@@ -382,9 +384,9 @@ static attnpress_status prefer_wide_kernel(const ap_layernorm_problem *p, const 
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
   const int64_t odd = p->columns % elements != 0 ? elements - 1 : 0; /* before a row, at the most */
   const int64_t vectors = ceil_div(p->columns + odd, elements);
-  int32_t cluster = p->columns > AP_LAYERNORM_HELD_COLS_MAX ? WIDE_CLUSTER_MIN : SM_PAIR;
+  int32_t cluster = SM_PAIR;
   while (cluster < WIDE_CLUSTER_MAX && ceil_div(vectors, cluster) * VECTOR_BYTES > WIDE_BLOCK_BYTES)
-    cluster *= 2;
+    cluster = cluster < WIDE_CLUSTER_STEP_MAX ? cluster + 1 : 2 * cluster;
   if (!ap_cluster_fits(device, cluster) || p->rows > INT32_MAX)
     return ATTNPRESS_OK;
   const int64_t columns = ceil_div(vectors, cluster) * elements; /* of a block */
@@ -397,7 +399,10 @@ static attnpress_status prefer_wide_kernel(const ap_layernorm_problem *p, const 
   if (!fits)
     return ATTNPRESS_OK;
   wide.cluster = (uint32_t)cluster;
-  wide.grid = (uint32_t)(smaller(p->rows, clusters_at_once(device, cluster)) * cluster);
+  /* Where the driver does not say how many there are, as many as of the next power of two. */
+  const int32_t power = cluster + (cluster == WIDE_CLUSTER_STEP_MAX - 1);
+  wide.grid = (uint32_t)(smaller(p->rows, clusters_at_once(device, power)) * cluster);
+  wide.clusters_most = (uint32_t)p->rows;
   *launch = wide;
   return ATTNPRESS_OK;
 }
