@@ -34,9 +34,11 @@ BULK_SLOTS = 8  # places of a ring, at the most
 # Rows that are read straight into registers: threads of an SM, warps of its blocks where a warp or
 # less has a row, and the most that share one.
 DIRECT_SM_THREADS, DIRECT_WARPS, DIRECT_ROW_WARPS = 1024, 8, 16
-# Wide rows: vectors of a lane whose parameters are in registers, if there are no more, and else;
-# which come at once then; vectors that a lane's rings have room for; the most blocks of a cluster.
-WIDE_KEPT, WIDE_LONG_KEPT, WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 8, 7, 4, 27, 16
+# Wide rows: vectors of a lane whose parameters are in registers, if there are no more (of seven
+# six), and else of layer norm and of RMS norm; which come at once then; vectors that a lane's rings
+# have room for; the most blocks of a cluster.
+WIDE_KEPT, WIDE_LONG_KEPT, WIDE_LONG_RMS_KEPT = 8, 4, 14
+WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 4, 27, 16
 # Gangs: warps of a block that have columns, and that have none; the most rows of a ring.
 GANG_WARPS, GANG_OTHER_WARPS, GANG_SLOTS = 8, 2, 8
 # Pairs of rows: lanes of one, and the most columns for so many; columns of the rows that blocks of
@@ -188,13 +190,15 @@ def _wide_batch(variant: Variant, tile: Tile) -> int:
 def _wide_kept(variant: Variant, tile: Tile) -> int:
     """Those whose parameters are in registers."""
     vectors = wide_vectors(variant, tile)
-    return min(vectors, WIDE_KEPT if vectors <= WIDE_KEPT else WIDE_LONG_KEPT)
+    long = WIDE_LONG_RMS_KEPT if variant.norm == "rms" else WIDE_LONG_KEPT
+    return vectors - (vectors == 7) if vectors <= WIDE_KEPT else min(vectors, long)
 
 
 def _wide_told_bytes(tile: Tile) -> int:
-    """Shared memory beside rings and parameters: what warps tell of two rows, with barriers, for
-    each warp its barriers and two pairs of vectors, and for a block a pair."""
-    return 2 * (WIDE_CLUSTER_MAX * tile.warps * 8 + 8) + tile.warps * (tile.slots * 8 + 64) + 32
+    """Shared memory beside rings and parameters: what warps tell of two rows and of one that is
+    added up again, with barriers, for each warp its barriers, two pairs of vectors, its share and
+    a phase, and for a block a pair."""
+    return 3 * (WIDE_CLUSTER_MAX * tile.warps * 8 + 8) + tile.warps * (tile.slots * 8 + 80) + 32
 
 
 def _wide_smem_bytes(variant: Variant, tile: Tile) -> int:

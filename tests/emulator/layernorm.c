@@ -696,8 +696,8 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns = s.columns < least ? least : s.columns;
     s.columns = s.columns > end - cut_edges(k) ? end - cut_edges(k) : s.columns;
     s.rows = WIDE_ROWS + row->more_rows;
-    s.mean = row->mean >= 100.0f ? 9.0f * row->mean
-                                 : row->mean; /* its squares hide what they differ by */
+    /* Its squares hide what they differ by, of rows of whole vectors and of others. */
+    s.mean = row->mean >= 3.0f ? 9.0f * row->mean : row->mean;
     s.more = 0;
     s.in_place = row->in_place;
     s.layout = PACKED;
