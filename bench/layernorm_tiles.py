@@ -41,6 +41,7 @@ FAMILY = family_of("layernorm")
 RING_ARCH = 90
 ODD_EDGES = 7  # columns that an odd row may have beyond those of its kernel
 MULTIPLE_MAX = 4  # of as many thread blocks as there is room for
+PITCH = 4  # columns that parts of the sums of joined rows are multiples of
 ODD_PERIOD = 8  # rows so far apart begin at the same element of a vector
 SM_GROUPS_MAX, GROUP_SMS_MIN, SM_PAIR = 8, 8, 2  # clusters lie within groups of SMs
 EPS = 1e-5
@@ -78,7 +79,7 @@ class BackwardArgs(ctypes.Structure):
         ("gang", ctypes.c_int32),
         ("told", ctypes.c_void_p),
         ("whole", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("pitch", ctypes.c_int32),
     ]
 
 
@@ -93,12 +94,13 @@ class Call:
     bias: object
     mean: object
     rstd: object
-    parts: object  # (2, blocks, columns)
+    parts: object  # (2, blocks times a part's columns)
 
 
 def walkers(variant: Variant, tile: Tile, rows: int, columns: int, sms: int) -> int:
     """Thread blocks, or clusters, as runtime/layernorm/plan.c."""
-    groups, cluster = max(rules.threads(tile) // tile.row_threads, 1), rules.cluster(tile)
+    cluster = rules.cluster(tile)
+    groups = max(cluster * rules.threads(tile) // tile.row_threads, 1)
     blocks = sms * tile.blocks
     if cluster > 1:
         sm_groups = min(SM_GROUPS_MAX, sms // GROUP_SMS_MIN)
@@ -124,6 +126,11 @@ def parts_of(variant: Variant, tile: Tile, walkers: int) -> int:
     return walkers + (ODD_PERIOD - 1 if shared else 0)
 
 
+def pitch_of(variant: Variant, columns: int) -> int:
+    """Columns from one part of the sums to the next."""
+    return -(-columns // PITCH) * PITCH if rules.is_joined(variant) else columns
+
+
 def launch(variant: Variant, tile: Tile, loaded: LoadedKernel, c: Call, sms: int, stream: int):
     """A launch, to be called often."""
     rows, columns = c.x.shape
@@ -141,7 +148,7 @@ def launch(variant: Variant, tile: Tile, loaded: LoadedKernel, c: Call, sms: int
         strides = (stride, stride, 0, stride)
         args = BackwardArgs(
             x, dy, weight, None, mean, rstd, out, *parts, rows, *strides, columns, 1.0 / columns,
-            parts_of(variant, tile, count), 0,
+            parts_of(variant, tile, count), pitch_of(variant, columns),
         )  # fmt: skip
     cluster = rules.cluster(tile)
     blocks = count * cluster
@@ -169,7 +176,7 @@ class Bench(Device):
         mean = x.float().mean(-1)
         rstd = (x.float().var(-1, correction=0) + EPS).rsqrt()
         walkers_most = self.sms * (32 if columns <= 8192 else 4)
-        parts = torch.zeros(2, walkers_most, columns, device="cuda")
+        parts = torch.zeros(2, walkers_most * (columns + PITCH), device="cuda")
         return Call(x, dy, torch.full_like(x, float("nan")), weight, bias, mean, rstd, parts)
 
     def wrong(self, variant: Variant, tile: Tile, loaded: LoadedKernel, columns: int) -> bool:
@@ -183,10 +190,13 @@ class Bench(Device):
         if variant["pass"] == "bwd":
             g = dy * weight
             dx = g - g.mean(-1, keepdim=True) - hat * (g * hat).mean(-1, keepdim=True)
+            pitch = pitch_of(variant, columns)
+            rows = c.parts.shape[1] // pitch
+            sums = c.parts[:, : rows * pitch].view(2, rows, pitch)[:, :, :columns].double().sum(1)
             pairs = [
                 (c.out, dx * c.rstd.double()[:, None]),
-                (c.parts[0].double().sum(0), (dy * hat).sum(0)),
-                (c.parts[1].double().sum(0), dy.sum(0)),
+                (sums[0], (dy * hat).sum(0)),
+                (sums[1], dy.sum(0)),
             ]
         if variant["norm"] == "rms" and variant["pass"] == "fwd":
             scale = (x.square().mean(-1, keepdim=True) + EPS).rsqrt()
@@ -251,25 +261,28 @@ def variants_of(
         return found
     for arch in FAMILY.axis("arch").domain:
         axes = {"pass": pass_, "norm": norm, "dtype": dtype, "params": dtype, "arch": arch}
-        variant = first_variant(columns, dtype != "fp32" and columns % 8 != 0, axes)
-        found += [] if variant is None else [variant]
+        odd = dtype != "fp32" and columns % 8 != 0
+        for rows in ("odd", "joined") if odd else ("aligned",):
+            variant = first_variant(columns, rows, axes)
+            found += [] if variant is None or variant in found else [variant]
     if not found:
         raise BenchError(f"no kernel holds rows of {columns} columns")
     return found
 
 
-def first_variant(columns: int, odd: bool, axes: dict) -> Variant | None:
-    """That with the least columns."""
-    for rows, edges in (("odd", ODD_EDGES), ("aligned", 0)) if odd else (("aligned", 0),):
+def first_variant(columns: int, rows: str, axes: dict) -> Variant | None:
+    """That with the least columns; of odd rows an aligned one, if there is no other."""
+    kinds = {"odd": (("odd", ODD_EDGES), ("aligned", 0)), "joined": (("joined", 0),)}
+    for kind, edges in kinds.get(rows, (("aligned", 0),)):
         for cols in FAMILY.axis("cols").domain[:-1]:
             if cols + edges < columns:
                 continue
             try:
-                variant = make_variant(FAMILY, rows=rows, cols=cols, **axes)
+                variant = make_variant(FAMILY, rows=kind, cols=cols, **axes)
             except VariantError:
                 continue
             # A cluster's threads have what lies beside the vectors as vectors.
-            if rows == "aligned" or not rules.is_shared(variant) or columns + edges <= cols:
+            if kind != "odd" or not rules.is_shared(variant) or columns + edges <= cols:
                 return variant
     return None
 
@@ -281,7 +294,8 @@ def tiles_of(variant: Variant, names: Sequence[str], target: str) -> list[Tile]:
         cols, text = name.split(":")
         tile = parse_tile(text, variant)
         of_cluster = rules.cluster(tile) > 1
-        fits = rules.is_bulk(variant) or of_cluster == rules.is_shared(variant)
+        fits = of_cluster == rules.is_shared(variant)
+        fits = fits or rules.is_bulk(variant) or rules.is_joined(variant)
         if int(cols) == variant.cols and fits:
             tiles.append(tile)
     return tiles

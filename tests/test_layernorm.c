@@ -1153,6 +1153,65 @@ static void test_launch_gangs(void **state) {
   }
 }
 
+/* Odd rows that lie one after the other: parts of the sums begin at multiples of 16 bytes. Rows of as many
+ * columns are told the same workspace, wherever they are. */
+static void test_joined_rows(void **state) {
+  (void)state;
+  for (int i = 0; i < 4000; ++i) {
+    const int64_t columns = (8200 + (int64_t)i * 7919 % (65529 - 8200)) | 1,
+                  rows = 1 + i * 37 % 3000;
+    float sum;
+    ap_layernorm_problem p = {.backward = 1,
+                              .tensor = {{.data = (void *)0x1000000, .stride = columns},
+                                         {.data = (void *)0x2000000, .stride = columns},
+                                         {.data = NULL},
+                                         {.data = (void *)0x3000000, .stride = columns}},
+                              .rows = rows,
+                              .columns = columns,
+                              .rms = i % 3 == 0,
+                              .dtype = i % 2 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
+                              .param_dtype = i % 5 ? ATTNPRESS_BF16 : ATTNPRESS_FP32,
+                              .dweight = &sum};
+    ap_device device;
+    ap_layernorm_plan plan, other;
+    assert_ok(ap_device_of_target("sm_90", &device));
+    device.sm_count = 1 + i % 150;
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
+    const ap_launch *l = &plan.base.launch[0];
+    if (l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD) {
+      const int32_t class = l->variant.axis[AP_LAYERNORM_COLS]; /* that has no other kernel */
+      assert_true(class == 24576 || class == 32768 || class == 57344);
+      continue;
+    }
+    assert_int_equal(l->variant.axis[AP_LAYERNORM_ROWS], AP_LAYERNORM_ROWS_JOINED);
+    assert_true(columns <= l->variant.axis[AP_LAYERNORM_COLS]);
+    assert_true(l->cluster > 1 && l->grid >= l->cluster && l->grid % l->cluster == 0);
+    assert_int_equal(plan.parts, l->grid / l->cluster);
+    assert_int_equal(plan.pitch, (columns + 3) / 4 * 4);
+    assert_true(plan.base.workspace_bytes >= (size_t)(plan.parts * plan.pitch) * sizeof(float));
+    /* Elsewhere, in place, with gaps, and with dsum. */
+    ap_layernorm_tensor *const t = p.tensor;
+    switch (i % 4) {
+    case 0:
+      t[i / 4 % 2 ? AP_LAYERNORM_X : AP_LAYERNORM_DX].data = (void *)0x4000002;
+      break;
+    case 1:
+      t[AP_LAYERNORM_DX].data = t[i / 4 % 2].data;
+      break;
+    case 2:
+      t[AP_LAYERNORM_DY].stride += rows > 1;
+      t[AP_LAYERNORM_DY].data = rows > 1 ? (void *)0x2000000 : (void *)0x2000002;
+      break;
+    default:
+      t[AP_LAYERNORM_DSUM] = t[AP_LAYERNORM_X];
+    }
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &other));
+    assert_int_equal(other.base.launch[0].variant.axis[AP_LAYERNORM_ROWS], AP_LAYERNORM_ROWS_ODD);
+    assert_int_equal(other.pitch, columns);
+    assert_int_equal(other.base.workspace_bytes, plan.base.workspace_bytes);
+  }
+}
+
 /* Long rows: the sums first, as dx may lie over what they are made of. */
 static void test_launch_long(void **state) {
   (void)state;
@@ -1375,6 +1434,7 @@ int main(void) {
       TEST(test_launch_room),
       cmocka_unit_test(test_few_sms),
       cmocka_unit_test(test_odd_clusters),
+      cmocka_unit_test(test_joined_rows),
       TEST(test_launch_long),
       TEST(test_gangs),
       TEST(test_launch_gangs),

@@ -64,6 +64,7 @@ PIECE_FP32_LANES = (
 WHOLE_LONG_VECTORS, WHOLE_ROUNDS = 1024, 10
 WHOLE_VECTORS, WHOLE_FP32_VECTORS, WHOLE_WARPS, WHOLE_SM_THREADS = 4, 2, 16, 1280
 CLUSTER_ARCH = 90
+SMEM_ALIGNMENT = 1024  # of dynamic shared memory
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
 CLUSTER_SPARE = 28  # registers that the rule leaves
 # Rows that begin at any element: vectors of the longest that a pair has, rows in shared memory, and
@@ -104,7 +105,7 @@ def is_held(variant: Variant) -> bool:
 
 def is_shared(variant: Variant) -> bool:
     """Whether the thread blocks of a cluster share a row."""
-    return variant.arch == CLUSTER_ARCH and variant.rows in ("aligned", "odd")
+    return variant.arch == CLUSTER_ARCH and variant.rows in ("aligned", "odd", "joined")
 
 
 def threads(tile: Tile) -> int:
@@ -114,12 +115,17 @@ def threads(tile: Tile) -> int:
 
 def cluster(tile: Tile) -> int:
     """Thread blocks that share a row."""
-    return max(tile.row_threads // threads(tile), 1)
+    return max(tile.row_threads * tile.groups // threads(tile), 1)
 
 
 def is_odd(variant: Variant) -> bool:
     """Whether rows begin at any element, and one block has one."""
     return variant.rows == "odd" and not is_shared(variant)
+
+
+def is_joined(variant: Variant) -> bool:
+    """Whether rows of a cluster lie one after the other, and their warps move them."""
+    return variant.rows == "joined"
 
 
 def is_packed(variant: Variant) -> bool:
@@ -264,7 +270,10 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     row_bytes = variant.cols * element_bytes(variant)
     if is_shared(variant):
         weight = tile.weight_in_shared * variant.cols * (4 if variant.params == "fp32" else 2)
-        return (tile.slots * matrices * row_bytes + weight) // cluster(tile)
+        # Of each warp's part a vector more, since it may lie across as many.
+        across = tile.row_threads // WARP * VECTOR_BYTES * is_joined(variant)
+        row = tile.slots * matrices * (row_bytes + across)
+        return row * tile.groups // cluster(tile) + weight * tile.groups // cluster(tile)
     return tile.slots * matrices * groups * row_bytes + tile.sums_in_shared * 2 * variant.cols * 4
 
 
@@ -632,25 +641,34 @@ def _pieces_problems(variant: Variant, tile: Tile) -> list[str]:
 def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
     most = load_targets().archs[variant.arch].block_smem_bytes
     told = 2 * tile.row_threads // WARP * 8  # bytes of what warps tell each other, of two rows
+    if is_joined(variant):
+        told = tile.groups * (told + 16) + tile.warps * tile.slots * 8  # and barriers
+        told = -(-told // SMEM_ALIGNMENT) * SMEM_ALIGNMENT  # rows come behind them
     vectors = row_vectors(variant)
+    blocks = (1, 2, 4, 8) if is_joined(variant) else (2, 4, 8)
     checks = (
         (
-            tile.row_threads in (2 * threads(tile), 4 * threads(tile), 8 * threads(tile)),
-            f"row_threads {tile.row_threads} is not those of 2, 4 or 8 blocks",
+            tile.row_threads * tile.groups in [count * threads(tile) for count in blocks],
+            f"row_threads {tile.row_threads} is not those of {blocks[0]} to {blocks[-1]} blocks",
+        ),
+        (
+            tile.groups == 1 or (is_joined(variant) and tile.warps % tile.groups == 0),
+            "a block has groups of as many warps where its rows lie one after the other",
         ),
         (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
         (
-            variant.rows == "odd"
+            variant.rows != "aligned"
             or tile.row_threads <= WARP * WARP
             or tile.row_threads % (WARP * WARP) == 0,
             "the warps of a row are no multiple of a warp's lanes",
         ),
         (
-            tile.blocks == 1 or variant.rows == "odd",
+            tile.blocks == 1 or variant.rows != "aligned",
             "each block of a cluster has an SM to itself",
         ),
         (
-            (tile.smem_bytes + BLOCK_SMEM_BYTES) * tile.blocks <= most + BLOCK_SMEM_BYTES,
+            (tile.smem_bytes + told * is_joined(variant) + BLOCK_SMEM_BYTES) * tile.blocks
+            <= most + BLOCK_SMEM_BYTES,
             "an SM has no room for so many blocks",
         ),
         (tile.slots >= CLUSTER_SLOTS_MIN, "a cluster adds up a row while it writes another"),
@@ -727,6 +745,30 @@ def _odd_cluster_tile(variant: Variant) -> Tile:
                     blocks=blocks,
                     slots=slots,
                     weight_in_shared=1,
+                )
+                tile = sized(variant, tile)
+                if not problems(variant, tile):
+                    return tile
+    return tile
+
+
+def _joined_tile(variant: Variant) -> Tile:
+    """Rows that lie one after the other: four vectors a thread, of a pair of blocks, or four of
+    long rows; as many rows at a time as make 16 warps of a block, an SM's only one; three rows of
+    each in shared memory, and the weight, where there is room."""
+    vectors = row_vectors(variant)
+    cluster = 2 if vectors <= ODD_PAIR_VECTORS else 4
+    warps = vectors // (cluster * CLUSTER_VECTORS * WARP)
+    for slots in (CLUSTER_SLOTS_MIN + 1, CLUSTER_SLOTS_MIN):
+        for shared in (1, 0):
+            for groups in range(max(CLUSTER_WARPS // warps, 1), 0, -1):
+                tile = make_tile(
+                    family(),
+                    warps=groups * warps,
+                    groups=groups,
+                    row_threads=cluster * warps * WARP,
+                    slots=slots,
+                    weight_in_shared=shared,
                 )
                 tile = sized(variant, tile)
                 if not problems(variant, tile):
@@ -927,6 +969,8 @@ def fill(variant: Variant) -> Tile:
     if is_odd(variant):
         return _odd_tile(variant)
     if is_shared(variant):
+        if is_joined(variant):
+            return _joined_tile(variant)
         return _odd_cluster_tile(variant) if variant.rows == "odd" else _cluster_tile(variant)
     candidates = _forward_tiles(variant) if variant["pass"] == "fwd" else _backward_tiles(variant)
     for candidate in candidates:

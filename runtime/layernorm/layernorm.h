@@ -65,6 +65,7 @@ typedef struct ap_layernorm_plan {
   int32_t sum_shift; /* bwd_reduce: 2^sum_shift threads of a block are beside each other */
   int32_t gang;      /* thread blocks that share a row and are no cluster; 0: none do */
   size_t told_bytes; /* of the workspace, at its begin: what those tell each other */
+  int64_t pitch;     /* columns from one part to the next */
 } ap_layernorm_plan;
 
 attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *problem,

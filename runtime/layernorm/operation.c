@@ -125,12 +125,13 @@ static attnpress_layernorm_fwd_args forward_block(const ap_layernorm_problem *p,
                                         .cluster = (int32_t)cluster};
 }
 
-/** The parts of dweight come first in the workspace, behind `told_bytes`, those of dbias follow. */
-static void find_parts(const layernorm_call *call, int32_t parts, size_t told_bytes, float **weight,
+/** The parts of dweight come first in the workspace, behind what gangs tell, those of dbias follow. */
+static void find_parts(const layernorm_call *call, const ap_layernorm_plan *plan, float **weight,
                        float **bias) {
   const ap_layernorm_problem *p = &call->problem;
-  float *const first = (float *)((char *)call->base.workspace + told_bytes);
-  const int64_t each = ((int64_t)parts * p->columns + 3) / 4 * 4; /* aligned to 16 bytes */
+  const int32_t parts = plan->parts;
+  float *const first = (float *)((char *)call->base.workspace + plan->told_bytes);
+  const int64_t each = ((int64_t)parts * plan->pitch + 3) / 4 * 4; /* aligned to 16 bytes */
   *weight = p->dweight == NULL ? NULL : first;
   *bias = p->dbias == NULL || p->dweight == NULL || parts == 0 ? first : first + each;
   if (p->dbias == NULL)
@@ -158,12 +159,13 @@ static attnpress_layernorm_bwd_args backward_block(const layernorm_call *call, i
                                         .parts = plan->parts,
                                         .gang = plan->gang,
                                         .told = plan->gang > 0 ? call->base.workspace : NULL,
-                                        .whole = plan->gang > 0 && plan->parts == 1};
+                                        .whole = plan->gang > 0 && plan->parts == 1,
+                                        .pitch = (int32_t)plan->pitch};
   if (block.whole) {
     block.weight_parts = p->dweight;
     block.bias_parts = p->dbias;
   } else if (pass != AP_LAYERNORM_PASS_BWD_DX) {
-    find_parts(call, plan->parts, plan->told_bytes, &block.weight_parts, &block.bias_parts);
+    find_parts(call, plan, &block.weight_parts, &block.bias_parts);
   }
   return block;
 }
@@ -171,14 +173,15 @@ static attnpress_layernorm_bwd_args backward_block(const layernorm_call *call, i
 static attnpress_layernorm_reduce_args reduce_block(const layernorm_call *call,
                                                     const ap_layernorm_plan *plan) {
   float *weight, *bias;
-  find_parts(call, plan->parts, plan->told_bytes, &weight, &bias);
+  find_parts(call, plan, &weight, &bias);
   return (attnpress_layernorm_reduce_args){.weight_parts = weight,
                                            .bias_parts = bias,
                                            .dweight = call->problem.dweight,
                                            .dbias = call->problem.dbias,
                                            .columns = (int32_t)call->problem.columns,
                                            .parts = plan->parts,
-                                           .column_shift = plan->sum_shift};
+                                           .column_shift = plan->sum_shift,
+                                           .pitch = (int32_t)plan->pitch};
 }
 
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,

@@ -41,6 +41,7 @@ enum {
       8192, /* of the longest class of odd rows that are one thread block's, backward */
   ODD_CLASSES_WRITTEN =
       ODD_PERIOD - 1,  /* parts of the sums of those whose rows two clusters have */
+  JOINED_ROWS = 4096,  /* more than are on their way beyond the last */
   WORD_PERIOD = 2,     /* at the same element of a word */
   ODD_PERIOD_FP32 = 4, /* and those of four bytes an element */
   MULTIPLE_MAX = 4,    /* of as many thread blocks as there is room for: more were no faster */
@@ -157,6 +158,35 @@ static int has_no_gaps(const ap_layernorm_problem *p) {
                           p->tensor[AP_LAYERNORM_Y].stride == p->columns);
 }
 
+static int is_joined(const ap_launch *launch) {
+  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED;
+}
+
+/** Whether rows of x, dy and dx, which is neither, lie one after the other from multiples of a vector on,
+ * and nothing is added to them: vectors are read that hold elements of other rows. */
+static int has_joined_rows(const ap_layernorm_problem *p) {
+  static const int matrices[] = {AP_LAYERNORM_X, AP_LAYERNORM_DY, AP_LAYERNORM_DX};
+  const void *const dx = p->tensor[AP_LAYERNORM_DX].data;
+  for (size_t i = 0; i < sizeof matrices / sizeof *matrices; ++i) {
+    const ap_layernorm_tensor *t = &p->tensor[matrices[i]];
+    if ((uintptr_t)t->data % VECTOR_BYTES != 0 || (p->rows > 1 && t->stride != p->columns))
+      return 0;
+  }
+  return dx != p->tensor[AP_LAYERNORM_X].data && dx != p->tensor[AP_LAYERNORM_DY].data &&
+         p->tensor[AP_LAYERNORM_DSUM].data == NULL && p->rows <= INT32_MAX - JOINED_ROWS;
+}
+
+/** The kernel of such rows, if it has no more columns that are empty than that of odd ones. */
+static attnpress_status find_joined_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                           const ap_launch *odd, ap_launch *launch, int *fits) {
+  *fits = 0;
+  for (int32_t class = first_class(p->columns);
+       !*fits && classes()->values[class] <= odd->variant.axis[AP_LAYERNORM_COLS]; ++class)
+    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_JOINED, class,
+                           launch, fits));
+  return ATTNPRESS_OK;
+}
+
 /** Whether rows begin anywhere and lie one after the other, x's and y's, from a multiple of a vector
  * on, and nothing is added to them. Vectors of x are read that hold elements of other rows, so y is
  * another matrix. */
@@ -217,7 +247,8 @@ static int32_t field(const ap_launch *launch, int32_t which) {
 }
 
 int32_t ap_layernorm_cluster(const ap_tile *tile) {
-  const int32_t row_threads = tile->field[AP_LAYERNORM_TILE_ROW_THREADS];
+  const int32_t row_threads =
+      tile->field[AP_LAYERNORM_TILE_ROW_THREADS] * tile->field[AP_LAYERNORM_TILE_GROUPS];
   return row_threads > tile->threads ? row_threads / tile->threads : 1;
 }
 
@@ -228,7 +259,9 @@ int64_t ap_layernorm_block_rows(const ap_tile *tile) {
                                  ? tile->field[AP_LAYERNORM_TILE_WARPS]
                                  : 1);
   const int32_t row_threads = tile->field[AP_LAYERNORM_TILE_ROW_THREADS];
-  return row_threads == 0 || row_threads > tile->threads ? 1 : tile->threads / row_threads;
+  if (ap_layernorm_cluster(tile) > 1)
+    return tile->field[AP_LAYERNORM_TILE_GROUPS];
+  return row_threads == 0 ? 1 : tile->threads / row_threads;
 }
 
 /** Takes the kernel that reads rows straight into registers, AP_LAYERNORM_ROWS_DIRECT or ..._WHOLE, in
@@ -532,6 +565,12 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
   return ATTNPRESS_OK;
 }
 
+/** Columns from one part of the sums to the next. */
+static int64_t pitch_of(const ap_layernorm_problem *p, const ap_launch *launch) {
+  return is_joined(launch) ? ceil_div(p->columns, SUM_VECTOR_COLUMNS) * SUM_VECTOR_COLUMNS
+                           : p->columns;
+}
+
 /** Bytes of the parts of one or two sums. */
 static size_t parts_bytes(const ap_layernorm_problem *p, int64_t parts_columns) {
   const size_t each = (size_t)parts_columns * sizeof(float);
@@ -558,7 +597,7 @@ static attnpress_status plan_reduce(const ap_layernorm_problem *p, const ap_devi
   plan->sum_shift = ap_layernorm_sum_shift(&launch->tile, p->columns, plan->parts);
   launch->grid = (uint32_t)(ceil_div(p->columns, SUM_VECTOR_COLUMNS << plan->sum_shift) *
                             ((p->dweight != NULL) + (p->dbias != NULL)));
-  plan->base.workspace_bytes = parts_bytes(p, plan->parts * p->columns);
+  plan->base.workspace_bytes = parts_bytes(p, plan->parts * plan->pitch);
   return ATTNPRESS_OK;
 }
 
@@ -566,6 +605,7 @@ static attnpress_status plan_at_once(const ap_layernorm_problem *p, const ap_dev
                                      ap_layernorm_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   set_walking_grid(p, device, launch);
+  plan->pitch = pitch_of(p, launch);
   plan->parts = (int32_t)parts_of(launch, walkers_of(p, device, launch));
   plan->base.count = 1;
   return ap_layernorm_has_sums(p) ? plan_reduce(p, device, plan) : ATTNPRESS_OK;
@@ -584,6 +624,7 @@ static attnpress_status plan_in_turn(const ap_layernorm_problem *p, const ap_dev
   if (ap_layernorm_has_sums(p)) {
     ap_launch *launch = &base->launch[base->count++];
     FORWARD_IF(find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_PARAMS, launch));
+    plan->pitch = p->columns;
     const int64_t beside = column_blocks(p, p->columns);
     const int64_t wanted = (int64_t)device->sm_count * PARAMS_BLOCKS_OF_SM / beside;
     const int64_t most = ceil_div(p->rows, (int64_t)launch->tile.threads / 32 *
@@ -615,6 +656,10 @@ static attnpress_status plan_wide_backward(const ap_layernorm_problem *p, const 
   return ATTNPRESS_OK;
 }
 
+static size_t larger_size(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
 /** Rows without gangs. */
 static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const ap_device *device,
                                            ap_layernorm_plan *plan) {
@@ -629,20 +674,24 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
     return plan_wide_backward(p, device, plan);
   if (!other_fits)
     return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
-  /* The workspace's size is that of either kernel: it does not depend on pointers and strides. */
-  if (has_odd_rows(p)) {
-    const ap_launch odd = other;
-    other = *launch;
-    *launch = odd;
-  }
+  /* The workspace's size is that of any kernel: it does not depend on pointers and strides. */
+  size_t needed = 0;
+  ap_launch joined;
+  int joined_fits = 0;
+  if (p->columns > ODD_BLOCK_COLS_MAX + ODD_EDGES)
+    FORWARD_IF(find_joined_kernel(p, device, &other, &joined, &joined_fits));
+  if (joined_fits)
+    needed = parts_bytes(p, walkers_of(p, device, &joined) * pitch_of(p, &joined));
+  if (fits)
+    needed = larger_size(needed, parts_bytes(p, walkers_of(p, device, launch) * p->columns));
+  needed = larger_size(
+      needed, parts_bytes(p, parts_of(&other, walkers_of(p, device, &other)) * p->columns));
+  if (has_odd_rows(p))
+    *launch = joined_fits && has_joined_rows(p) ? joined : other;
   FORWARD_IF(fits || has_odd_rows(p) ? plan_at_once(p, device, plan)
                                      : plan_in_turn(p, device, plan));
-  if (fits || !has_odd_rows(p)) {
-    const size_t needed =
-        parts_bytes(p, parts_of(&other, walkers_of(p, device, &other)) * p->columns);
-    if (needed > plan->base.workspace_bytes)
-      plan->base.workspace_bytes = needed;
-  }
+  if (fits || !has_odd_rows(p))
+    plan->base.workspace_bytes = larger_size(plan->base.workspace_bytes, needed);
   return ATTNPRESS_OK;
 }
 
@@ -704,7 +753,7 @@ static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_de
 static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_device *device,
                                       int32_t pass, int32_t rows, int32_t last_class, int32_t room,
                                       ap_launches *plan) {
-  const int32_t end = pass == AP_LAYERNORM_PASS_FWD || rows == AP_LAYERNORM_ROWS_ODD
+  const int32_t end = pass == AP_LAYERNORM_PASS_FWD || rows != AP_LAYERNORM_ROWS_ALIGNED
                           ? classes()->count
                           : backward_classes();
   int fits = 0;
@@ -742,7 +791,10 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
   /* Odd rows of a cluster have less columns than their class. */
   const int32_t last_odd = last_class + (pass == AP_LAYERNORM_PASS_BWD &&
                                          classes()->values[last_class] > ODD_BLOCK_COLS_MAX);
-  return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_odd, all, plan);
+  FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_odd, all, plan));
+  return last_odd > last_class
+             ? range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_JOINED, last_class, all, plan)
+             : ATTNPRESS_OK;
 }
 
 /** What parts take at most, of any number of rows. */
@@ -762,8 +814,10 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
       continue;
     }
     const int64_t columns = launch->variant.axis[AP_LAYERNORM_COLS] + ODD_EDGES;
+    /* Parts of joined rows are up to so many columns longer. */
+    const int64_t longest = most + SUM_VECTOR_COLUMNS - 1;
     const int64_t needed =
-        smaller(columns, most) * parts_of(launch, walkers_at_once(device, launch));
+        smaller(columns, longest) * parts_of(launch, walkers_at_once(device, launch));
     if (needed > parts_columns)
       parts_columns = needed;
   }
@@ -799,6 +853,7 @@ attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *p, const ap_
   plan->base.workspace_bytes = 0;
   plan->parts = plan->sum_shift = plan->gang = 0;
   plan->told_bytes = 0;
+  plan->pitch = p->columns;
   FORWARD_IF(ap_check_capability(device->capability));
   if (range == ATTNPRESS_UP_TO)
     return plan_range(p, device, &plan->base);

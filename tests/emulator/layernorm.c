@@ -50,11 +50,13 @@ static int32_t pass_of(const kernel *k) {
 }
 
 static void read_tile(const char *source, const ap_variant *variant, ap_tile *tile) {
-  (void)variant;
   *tile = (ap_tile){.threads = source_constant(source, "THREADS"),
                     .smem_bytes = source_constant(source, "SMEM_BYTES")};
   tile->field[AP_LAYERNORM_TILE_WARPS] = tile->threads / 32;
   tile->field[AP_LAYERNORM_TILE_ROW_THREADS] = source_constant(source, "ROW_THREADS");
+  tile->field[AP_LAYERNORM_TILE_GROUPS] = 1;
+  if (variant->axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED)
+    tile->field[AP_LAYERNORM_TILE_GROUPS] = source_constant(source, "CLUSTER_ROWS");
   tile->field[AP_LAYERNORM_TILE_STEP] = source_constant(source, "STEP");
   tile->field[AP_LAYERNORM_TILE_PIECE] = source_constant(source, "PIECE");
   tile->field[AP_LAYERNORM_TILE_PACKED] =
@@ -68,6 +70,11 @@ static int is_odd(const kernel *k) {
 /* Odd rows that the thread blocks of a cluster share. */
 static int has_odd_clusters(const kernel *k) {
   return is_odd(k) && ap_layernorm_cluster(&k->tile) > 1;
+}
+
+/* Those that lie one after the other. */
+static int is_joined(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED;
 }
 
 static int is_packed(const kernel *k) {
@@ -126,12 +133,13 @@ static int is_apart(const kernel *k) {
 
 /* Rows that lie one after the other, of another matrix than y. */
 static int is_without_gaps(const kernel *k) {
-  return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k) || is_split(k);
+  return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k) || is_joined(k) || is_split(k);
 }
 
 /* Rows that no kernel of a class above takes. */
 static int is_of_one_class(const kernel *k) {
-  return is_bulk(k) || is_cut(k) || is_direct(k) || is_whole(k) || has_odd_clusters(k);
+  return is_bulk(k) || is_cut(k) || is_direct(k) || is_whole(k) || is_joined(k) ||
+         has_odd_clusters(k);
 }
 
 /* Rows with weight, and without bias. */
@@ -167,7 +175,8 @@ static int64_t least_columns(const kernel *k) {
     return 1;
   for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
     below = classes->values[i];
-  return below + (!is_bulk(k) && !is_whole(k)
+  return below + (is_joined(k) ? 1
+                  : !is_bulk(k) && !is_whole(k)
                       ? 1 - cut_edges(k)
                       : VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
 }
@@ -198,6 +207,7 @@ typedef struct call {
   void *vector[VECTORS];
   int walkers;    /* thread blocks or clusters */
   int parts;      /* of dweight and of dbias */
+  int64_t pitch;  /* columns from one of these to the next */
   int cluster;    /* thread blocks of one */
   float *sums[2]; /* (columns), of the parts */
 } call;
@@ -267,13 +277,13 @@ static void open_vectors(call *c, const layernorm_shape *s, uint64_t seed) {
     c->vector[i] =
         i == MEAN && c->c.rms ? NULL : take_memory(&c->memory[MATRICES + i], s->rows * 4, 0);
   for (int i = WEIGHT_PARTS; i <= BIAS_PARTS && c->c.backward; ++i) {
-    const int64_t count = (int64_t)c->parts * s->columns;
+    const int64_t count = c->parts * c->pitch;
     if (c->pass == AP_LAYERNORM_PASS_BWD_DX || (i == WEIGHT_PARTS && s->parameters == 0))
       continue;
     c->vector[i] = take_memory(&c->memory[MATRICES + i], count * 4, 0);
     memset(c->vector[i], 0xff, (size_t)count * 4);
     if (reduces)
-      rows_fill(c->vector[i], c->parts, s->columns, s->columns, ATTNPRESS_FP32, 0.0, 1.0,
+      rows_fill(c->vector[i], c->parts, s->columns, c->pitch, ATTNPRESS_FP32, 0.0, 1.0,
                 seed + 60 + (uint64_t)i);
   }
 }
@@ -348,6 +358,9 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
               .cluster = is_wide(k) || is_gang(k) ? s->cluster : ap_layernorm_cluster(&k->tile)};
   /* Clusters of odd rows write those of each class of rows that does not end with theirs, too. */
   c->parts = c->walkers + (has_odd_clusters(k) ? ODD_PERIOD - 1 : 0);
+  /* Of joined rows parts begin at multiples of 16 bytes. */
+  const int apart = is_joined(k) || (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE && s->columns % 3 > 0);
+  c->pitch = apart ? (s->columns + 3) / 4 * 4 : s->columns;
   open_matrices(c, s, seed);
   open_vectors(c, s, seed);
   if (is_gang(k))
@@ -410,8 +423,11 @@ static int list_tensors(const call *c, emulated_tensor *tensors) {
         .writable = is_parts    ? !reduces
                     : is_moment ? !c->c.backward
                                 : reduces,
-        .shape = {1, 1, is_parts ? c->parts : 1, is_moment ? c->c.rows : c->c.columns},
-        .stride = {0, 0, c->c.columns, 1}};
+        .shape = {1, 1, is_parts ? c->parts : 1,
+                  is_moment  ? c->c.rows
+                  : is_parts ? c->pitch
+                             : c->c.columns},
+        .stride = {0, 0, is_parts ? c->pitch : c->c.columns, 1}};
   }
   if (c->vector[TOLD] != NULL)
     tensors[count++] =
@@ -461,7 +477,8 @@ static int launch(const kernel *k, const call *c, char *report) {
                                                  .per_column = 1.0f / (float)c->c.columns,
                                                  .parts = c->parts,
                                                  .gang = is_gang(k) ? c->cluster : 0,
-                                                 .told = c->vector[TOLD]};
+                                                 .told = c->vector[TOLD],
+                                                 .pitch = (int32_t)c->pitch};
   const int32_t sum_shift = ap_layernorm_sum_shift(&k->tile, c->c.columns, c->parts);
   const attnpress_layernorm_reduce_args reduce = {.weight_parts = c->vector[WEIGHT_PARTS],
                                                   .bias_parts = c->vector[BIAS_PARTS],
@@ -469,7 +486,8 @@ static int launch(const kernel *k, const call *c, char *report) {
                                                   .dbias = c->vector[BIAS],
                                                   .columns = (int32_t)c->c.columns,
                                                   .parts = c->parts,
-                                                  .column_shift = sum_shift};
+                                                  .column_shift = sum_shift,
+                                                  .pitch = (int32_t)c->pitch};
   const int64_t each = ap_layernorm_block_rows(&k->tile), by_rows = (c->c.rows + each - 1) / each;
   const int64_t lane_columns = 32 * 16 / ap_element_bytes(c->c.dtype);
   emulated_tensor tensors[MATRICES + VECTORS];
@@ -508,7 +526,7 @@ static int launch(const kernel *k, const call *c, char *report) {
 static double sum_of_parts(const call *c, int which, int64_t column, double *size) {
   double sum = 0.0;
   for (int64_t part = 0; part < c->parts; ++part) {
-    const double value = rows_load(c->vector[which], part * c->c.columns + column, ATTNPRESS_FP32);
+    const double value = rows_load(c->vector[which], part * c->pitch + column, ATTNPRESS_FP32);
     *size += fabs(value);
     sum += value;
   }

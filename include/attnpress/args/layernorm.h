@@ -37,8 +37,8 @@ typedef struct attnpress_layernorm_bwd_args {
   const float *mean;   /* (rows); not of RMS norm */
   const float *rstd;   /* (rows) */
   void *dx;            /* (rows, columns); may be x, dy or dsum, with its row stride */
-  float *weight_parts; /* (parts, columns) or NULL: sums over some rows of dy (x - mean) rstd */
-  float *bias_parts;   /* (parts, columns) or NULL: sums over some rows of dy */
+  float *weight_parts; /* (parts, pitch) or NULL: sums over some rows of dy (x - mean) rstd */
+  float *bias_parts;   /* (parts, pitch) or NULL: sums over some rows of dy */
   int64_t rows;
   int64_t x_row_stride, dy_row_stride, dsum_row_stride, dx_row_stride;
   int32_t columns;
@@ -47,7 +47,7 @@ typedef struct attnpress_layernorm_bwd_args {
   int32_t gang;     /* thread blocks that share a row, where the launch says how many; else 0 */
   uint64_t *told;   /* (gangs, 16, gang, 2), zeros: what a gang's blocks tell each other */
   int32_t whole;    /* 1: there is one gang; its sums are dweight and dbias, and no parts of them */
-  int32_t reserved;
+  int32_t pitch;    /* of parts: columns; of joined rows, the next multiple of 4 */
 } attnpress_layernorm_bwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_bwd_args, x_row_stride, 80)
@@ -56,13 +56,13 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_bwd_args) == 144,
                         "layout of attnpress_layernorm_bwd_args");
 
 typedef struct attnpress_layernorm_reduce_args {
-  const float *weight_parts; /* (parts, columns), where dweight is given */
-  const float *bias_parts;   /* (parts, columns), where dbias is given */
+  const float *weight_parts; /* (parts, pitch), where dweight is given */
+  const float *bias_parts;   /* (parts, pitch), where dbias is given */
   void *dweight;             /* (columns) or NULL */
   void *dbias;               /* (columns) or NULL */
   int32_t columns, parts;
   int32_t column_shift; /* 2^column_shift threads of a block have neighbouring columns, 4 each */
-  int32_t reserved;
+  int32_t pitch;        /* columns, or the next multiple of 4 */
 } attnpress_layernorm_reduce_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_reduce_args, columns, 32)
