@@ -78,10 +78,7 @@ LOAD_OF_SLAB = """\
 //% endif
 """
 
-FIRST_BLOCK = (
-    'walk.n == ${ "walk.block_begin" if mask == "window" and not has_map'
-    ' else "walk.unit.blocks.begin"'
-)
+FIRST_BLOCK = 'walk.n == ${ "walk.block_begin" if ends_apart else "walk.unit.blocks.begin"'
 
 MUTATIONS = [
     # ---- Waits, barriers and the ring ----

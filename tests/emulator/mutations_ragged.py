@@ -484,9 +484,9 @@ MUTATIONS = [
     Mutation(
         "ragged sm90: K of the first batch",
         PRODUCER,
-        "unit->k_row + n * BLOCK_N,\n            kv_head, unit->k_batch);\n"
+        "unit->k_row + n * BLOCK_N,\n            kv_head, unit->k_batch);\n//% endif\n"
         "  *stage = next_stage(*stage, STAGES);\n}\n\n// V",
-        "unit->k_row + n * BLOCK_N,\n            kv_head, 0);\n"
+        "unit->k_row + n * BLOCK_N,\n            kv_head, 0);\n//% endif\n"
         "  *stage = next_stage(*stage, STAGES);\n}\n\n// V",
     ),
     Mutation(

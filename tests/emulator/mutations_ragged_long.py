@@ -7,6 +7,7 @@ from mutations import FWD_OUTPUT, FWD_PRODUCTS, FWD_SM90, FWD_WALK, SOFTMAX, Mut
 
 FIRST = "include/attnpress/device/softmax_first.cuh"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
+SCORES = "templates/attention/parts/fwd_scores_sm90.cu.j2"
 UNITS = "templates/attention/parts/ragged_units.cu.j2"
 
 KERNELS = [
@@ -33,8 +34,8 @@ MUTATIONS = [
     Mutation(
         "long ragged: the first row block has rows of the second",
         UNITS,
-        ": of->seqlen_q - behind;",
-        ": of->seqlen_q;",
+        "    unit->position_end = of->seqlen_q - behind;",
+        "    unit->position_end = of->seqlen_q;",
     ),
     Mutation(
         "long ragged: the first row block begins before the first row",
@@ -51,8 +52,8 @@ MUTATIONS = [
     Mutation(
         "long ragged: of heads that share tiles the last row block is full",
         UNITS,
-        "min(unit->position_begin + positions, of->seqlen_q)",
-        "unit->position_begin + positions",
+        "min(end * own, of->seqlen_q)",
+        "end * own",
     ),
     Mutation(
         "long ragged: the first row sees a key too many",
@@ -69,14 +70,56 @@ MUTATIONS = [
     Mutation(
         "long ragged: no key is masked",
         FWD_WALK,
-        "walk->key_unmasked = min(unit->seqlen_k, unit->key_end + positions);",
-        "walk->key_unmasked = unit->seqlen_k;",
+        "min(unit->seqlen_k, unit->key_end + positions) / BLOCK_N;",
+        "unit->seqlen_k / BLOCK_N;",
     ),
     Mutation(
         "long ragged: consumers see the key blocks of the first",
         FWD_WALK,
         "unit->block_end[consumer]",
         "unit->block_end[0]",
+    ),
+    Mutation(
+        "long ragged: row blocks of fewer consumers begin where others would",
+        UNITS,
+        "found.block * CONSUMERS - max(found.block - whole, 0)",
+        "found.block * CONSUMERS",
+    ),
+    Mutation(
+        "long ragged: row blocks of all consumers have one fewer",
+        UNITS,
+        "found.block < whole ? CONSUMERS : CONSUMERS - 1",
+        "CONSUMERS - 1",
+    ),
+    Mutation(
+        "keys forwards: zeros behind the first key block",
+        PRODUCER,
+        "(v_stage.index + blocks - 1) % STAGES",
+        "v_stage.index",
+    ),
+    Mutation(
+        "keys forwards: what is loaded is taken for other keys",
+        PRODUCER,
+        "unit->k_row + block_at(unit, n) * BLOCK_N",
+        "unit->k_row + n * BLOCK_N",
+    ),
+    Mutation(
+        "keys forwards: the last key block is never masked",
+        SCORES,
+        "walk->n < walk->masked",
+        "walk->n < walk->masked && walk->n > 0",
+    ),
+    Mutation(
+        "keys forwards: key blocks that a consumer does not see are not handed back",
+        FWD_SM90,
+        "    for (; unseen > 0; --unseen) {",
+        "    for (; unseen > 1; --unseen) {",
+    ),
+    Mutation(
+        "keys forwards: a consumer without rows hands nothing back",
+        FWD_SM90,
+        "    for (; walk.n >= 0 && !has_rows; --walk.n) {",
+        "    for (; walk.n > 0 && !has_rows; --walk.n) {",
     ),
     Mutation(
         "long ragged: warps whose last row is not there store nothing",
