@@ -94,8 +94,8 @@ MUTATIONS = [
     Mutation(
         "runs: the last part is left out",
         COMBINE,
-        "batch_args.cuts[run * 2 + 1] - run + 1",
-        "batch_args.cuts[run * 2 + 1] - run",
+        "(int)cut.y - run + 1",
+        "(int)cut.y - run",
     ),
     Mutation(
         "runs: a sequence is added up before all of it is there",
