@@ -88,14 +88,9 @@ int ap_find_long(const ap_plan *plan, uint64_t *key, ap_tile *tile);
 /** With fewer key blocks, keys are not split where the number of splits is chosen. */
 int64_t ap_least_key_blocks(const ap_tile *tile);
 
-/* Runs. In key blocks: what a sequence costs beside its own, what a run costs and what a part has at
- * least; of the last two half as many where these have more keys. */
-enum {
-  AP_RUNS_SEQUENCE_COST = 1,
-  AP_RUNS_COST_MIN = 8,
-  AP_RUNS_PART_BLOCKS_MIN = 2,
-  AP_RUNS_BLOCK_KEYS = 128
-};
+/* Runs. What a sequence costs beside its key blocks and what a run costs at least, in units of cost;
+ * what a part has at least, in key blocks, or half as many where a block costs two units. */
+enum { AP_RUNS_SEQUENCE_COST = 1, AP_RUNS_COST_MIN = 8, AP_RUNS_PART_BLOCKS_MIN = 2 };
 /** 1 where the kernel of a variant that decodes splits has one beside it whose thread blocks have runs over
  * all sequences. */
 int ap_may_have_runs(const ap_variant *variant);

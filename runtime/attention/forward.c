@@ -348,14 +348,14 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
       ap_score_mod_fill(&run->call.args, NULL, &run->ragged.mod);
     *block = &run->ragged;
     if (how->runs > 0) {
-      const int half = how->tile.field[AP_ATTENTION_TILE_BLOCK_N] > AP_RUNS_BLOCK_KEYS;
+      const int half = how->tile.field[AP_ATTENTION_TILE_BLOCK_N] > ATTNPRESS_RUNS_UNIT_KEYS;
       run->runs = (attnpress_fwd_runs_args){
           .batch = run->ragged.batch,
           .cuts = (int32_t *)((char *)run->call.args.workspace + how->cuts_offset_bytes),
           .counts = (uint64_t *)((char *)run->call.args.workspace + how->cuts_offset_bytes),
           .runs = how->runs,
           .sequence_cost = AP_RUNS_SEQUENCE_COST,
-          .least_cost = half ? AP_RUNS_COST_MIN / 2 : AP_RUNS_COST_MIN,
+          .least_cost = AP_RUNS_COST_MIN,
           .least_blocks = half ? AP_RUNS_PART_BLOCKS_MIN / 2 : AP_RUNS_PART_BLOCKS_MIN,
       };
       *block = &run->runs;

@@ -63,7 +63,7 @@ typedef struct attnpress_fwd_runs_args {
   uint64_t *counts; /* (runs, tile heads, row blocks), of the others: parts that are there of the
                        sequence that begins in a run; anything before, and no count afterwards */
   int32_t runs;
-  int32_t sequence_cost; /* in key blocks, beside its own; at least 1 */
+  int32_t sequence_cost; /* in units of cost, beside its key blocks'; at least 1 */
   int32_t least_cost;    /* of a run: where that is not there, runs are fewer */
   int32_t least_blocks;  /* of a part */
 } attnpress_fwd_runs_args;
@@ -71,7 +71,8 @@ typedef struct attnpress_fwd_runs_args {
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_runs_args) == 552,
                         "layout of attnpress_fwd_runs_args");
 
-enum { ATTNPRESS_RUNS_SEQUENCES_MAX = 1024 };
+/* A key block of so many keys and of fewer costs a unit, one of twice as many two. */
+enum { ATTNPRESS_RUNS_SEQUENCES_MAX = 1024, ATTNPRESS_RUNS_UNIT_KEYS = 128 };
 
 /* A count of parts is this and their number; what other kernels leave in a workspace is no count. */
 #define ATTNPRESS_RUNS_COUNT 0x93d1a6c47be5f000ull
