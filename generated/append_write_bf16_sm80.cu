@@ -89,9 +89,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     hints = guess_hints(number, which, args.rotary_fp32 ? 4 : 2, &args);
     follow_hints(hints);
   }
-  // What comes next, attention over the cache, may begin to wait too.
-  griddepcontrol_wait();
+  // What comes next, attention over the cache, may begin to wait too: for this kernel, and so for
+  // all that this one waits for.
   griddepcontrol_launch_dependents();
+  griddepcontrol_wait();
   follow_hints(hints);
   if (!working)
     return;

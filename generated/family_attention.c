@@ -79,64 +79,66 @@ static const ap_set where_52[] = {{18, 0, 0, 1, values_12, 1}};
 static const ap_set where_53[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_12, 1}};
 static const int32_t values_54[] = {64, 128, 256};
 static const ap_set where_55[] = {{0, 0, 0, 1, values_17, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_56[] = {{19, 0, 0, 1, values_12, 1}};
-static const ap_set where_57[] = {{0, 0, 0, 1, values_17, 1}, {19, 0, 0, 1, values_12, 1}};
-static const ap_set where_58[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_12, 1}};
-static const int32_t values_59[] = {64};
-static const ap_set where_60[] = {{19, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_59, 1}};
-static const ap_set where_61[] = {{19, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
-static const ap_set where_62[] = {{19, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
-static const ap_set where_63[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
-static const ap_set where_64[] = {{20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_65[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
-static const int32_t values_66[] = {0, 2, 3};
-static const ap_set where_67[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
-static const ap_set where_68[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
-static const ap_set where_69[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
-static const int32_t pairs_70[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_71[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
-static const ap_tile_part parts_72[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_73[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_74[] = {6};
-static const ap_set where_75[] = {{0, 0, 0, 1, values_74, 1}};
-static const int32_t values_76[] = {5};
+static const ap_set where_56[] = {{0, 0, 0, 1, values_17, 1}, {2, 136, 192, 8, 0, 0}};
+static const ap_set where_57[] = {{0, 0, 0, 1, values_17, 1}, {2, 200, 512, 8, 0, 0}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_58[] = {{19, 0, 0, 1, values_12, 1}};
+static const ap_set where_59[] = {{0, 0, 0, 1, values_17, 1}, {19, 0, 0, 1, values_12, 1}};
+static const ap_set where_60[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_12, 1}};
+static const int32_t values_61[] = {64};
+static const ap_set where_62[] = {{19, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_61, 1}};
+static const ap_set where_63[] = {{19, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
+static const ap_set where_64[] = {{19, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
+static const ap_set where_65[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
+static const ap_set where_66[] = {{20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_67[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
+static const int32_t values_68[] = {0, 2, 3};
+static const ap_set where_69[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
+static const ap_set where_70[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
+static const ap_set where_71[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
+static const int32_t pairs_72[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_73[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
+static const ap_tile_part parts_74[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_75[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_76[] = {6};
 static const ap_set where_77[] = {{0, 0, 0, 1, values_76, 1}};
-static const int32_t values_78[] = {4};
-static const ap_set where_79[] = {{0, 0, 0, 1, values_78, 1}, {20, 0, 0, 1, values_22, 1}};
-static const ap_set where_80[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}, {17, 0, 0, 1, values_11, 1}};
-static const ap_set where_81[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_22, 1}, {17, 0, 0, 1, values_12, 1}};
-static const ap_set where_82[] = {{0, 0, 0, 1, values_33, 3}, {20, 0, 0, 1, values_28, 2}};
-static const ap_set where_83[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_84[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_11, 1}};
-static const ap_set where_85[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_14, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_86[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
-static const ap_set where_87[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
-static const ap_set where_88[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}};
-static const ap_set where_89[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_90[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_91[] = {{0, 0, 0, 1, values_90, 7}};
-static const int32_t values_92[] = {1, 2, 3};
-static const ap_set where_93[] = {{8, 0, 0, 1, values_92, 3}, {13, 0, 0, 1, values_4, 2}};
-static const int32_t values_94[] = {3};
-static const ap_set where_95[] = {{8, 0, 0, 1, values_94, 1}};
-static const ap_set where_96[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_97[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_98[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_99[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_100[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_101[] = {{13, 0, 0, 1, values_17, 1}};
-static const int32_t values_102[] = {128};
-static const ap_set where_103[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_102, 1}, {3, 72, 120, 8, 0, 0}};
-static const ap_set where_104[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_102, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
-static const ap_set where_105[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
-static const ap_set where_106[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
-static const ap_set where_107[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}};
-static const ap_set where_108[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_109[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_102, 1}, {3, 8, 120, 8, 0, 0}};
-static const ap_set where_110[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_102, 1}};
-static const ap_set where_111[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_112[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
-static const ap_set where_113[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
+static const int32_t values_78[] = {5};
+static const ap_set where_79[] = {{0, 0, 0, 1, values_78, 1}};
+static const int32_t values_80[] = {4};
+static const ap_set where_81[] = {{0, 0, 0, 1, values_80, 1}, {20, 0, 0, 1, values_22, 1}};
+static const ap_set where_82[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}, {17, 0, 0, 1, values_11, 1}};
+static const ap_set where_83[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_22, 1}, {17, 0, 0, 1, values_12, 1}};
+static const ap_set where_84[] = {{0, 0, 0, 1, values_33, 3}, {20, 0, 0, 1, values_28, 2}};
+static const ap_set where_85[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_86[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_11, 1}};
+static const ap_set where_87[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_14, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_88[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
+static const ap_set where_89[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
+static const ap_set where_90[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}};
+static const ap_set where_91[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_92[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_93[] = {{0, 0, 0, 1, values_92, 7}};
+static const int32_t values_94[] = {1, 2, 3};
+static const ap_set where_95[] = {{8, 0, 0, 1, values_94, 3}, {13, 0, 0, 1, values_4, 2}};
+static const int32_t values_96[] = {3};
+static const ap_set where_97[] = {{8, 0, 0, 1, values_96, 1}};
+static const ap_set where_98[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_99[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_100[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_101[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_102[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_103[] = {{13, 0, 0, 1, values_17, 1}};
+static const int32_t values_104[] = {128};
+static const ap_set where_105[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_104, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_106[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_104, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
+static const ap_set where_107[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_108[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_109[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}};
+static const ap_set where_110[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_111[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_104, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_112[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_104, 1}};
+static const ap_set where_113[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_114[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_115[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -317,7 +319,7 @@ static const ap_rule rules[] = {
     {where_53, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_53, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_53, 2, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
+    {where_55, 2, {2, 104, 512, 8, 0, 0}, -1, 0, 0},
     {where_55, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_55, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
     {where_55, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
@@ -327,58 +329,60 @@ static const ap_rule rules[] = {
     {where_55, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_55, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_55, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_56, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
-    {where_57, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
-    {where_57, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_57, 2, {4, 0, 0, 1, values_17, 1}, -1, 0, 0},
-    {where_57, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_57, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_57, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 2, {17, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 2, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 2, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
-    {where_58, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_58, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_58, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_58, 2, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_60, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_61, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_61, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_61, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_62, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_62, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_63, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
-    {where_64, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_65, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_65, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_67, 2, {0, 0, 0, 1, values_66, 3}, -1, 0, 0},
-    {where_68, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_68, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_69, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_69, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_69, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_69, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_70, 6},
+    {where_55, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_56, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 3, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_59, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
+    {where_59, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_59, 2, {4, 0, 0, 1, values_17, 1}, -1, 0, 0},
+    {where_59, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_59, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_59, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_59, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_59, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_59, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_59, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_59, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_59, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_59, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_59, 2, {17, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_60, 2, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_60, 2, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
+    {where_60, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_60, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_60, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_60, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_60, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_60, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_60, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_60, 2, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_60, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_62, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_62, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_63, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_63, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_63, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_64, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_64, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
+    {where_66, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_67, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_67, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_67, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_67, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_67, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_67, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_67, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_67, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_69, 2, {0, 0, 0, 1, values_68, 3}, -1, 0, 0},
+    {where_70, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_70, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_71, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_71, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_71, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_71, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_72, 6},
 };
 static const char *const fields[] = {
     "block_m",
@@ -401,37 +405,37 @@ static const char *const fields[] = {
     "v_in_regs",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_71, 7},
-    {13, 0, parts_72, 12},
-    {-1, 0, parts_73, 11},
+    {11, 1, parts_73, 7},
+    {13, 0, parts_74, 12},
+    {-1, 0, parts_75, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_93, 2, 6},
-    {where_95, 1, 5},
+    {where_95, 2, 6},
+    {where_97, 1, 5},
     {where_27, 1, 5},
-    {where_96, 2, 4},
-    {where_97, 1, 3},
-    {where_98, 1, 2},
+    {where_98, 2, 4},
+    {where_99, 1, 3},
+    {where_100, 1, 2},
     {where_24, 1, 2},
     {where_25, 1, 2},
-    {where_99, 1, 1},
-    {where_100, 1, 1},
     {where_101, 1, 1},
+    {where_102, 1, 1},
+    {where_103, 1, 1},
 };
 static const ap_stand_in stand_ins[] = {
-    {where_103, 5, 2, 3, 136, 136},
-    {where_104, 9, 2, 3, 64, 128},
-    {where_105, 5, 2, 3, 168, 168},
-    {where_106, 5, 2, 3, 264, 264},
-    {where_107, 2, 2, 3, 0, 0},
-    {where_108, 3, 2, 3, 0, 0},
-    {where_109, 5, 2, 3, 136, 136},
-    {where_110, 5, 2, 3, 136, 136},
-    {where_111, 4, 2, 3, 0, 0},
-    {where_65, 3, 2, 3, 0, 0},
-    {where_112, 3, 2, 3, 240, 240},
-    {where_113, 3, 2, 3, 240, 240},
-    {where_82, 2, 2, 3, 0, 0},
+    {where_105, 5, 2, 3, 136, 136},
+    {where_106, 9, 2, 3, 64, 128},
+    {where_107, 5, 2, 3, 168, 168},
+    {where_108, 5, 2, 3, 264, 264},
+    {where_109, 2, 2, 3, 0, 0},
+    {where_110, 3, 2, 3, 0, 0},
+    {where_111, 5, 2, 3, 136, 136},
+    {where_112, 5, 2, 3, 136, 136},
+    {where_113, 4, 2, 3, 0, 0},
+    {where_67, 3, 2, 3, 0, 0},
+    {where_114, 3, 2, 3, 240, 240},
+    {where_115, 3, 2, 3, 240, 240},
+    {where_84, 2, 2, 3, 0, 0},
     {where_38, 1, 2, 3, 0, 0},
 };
 static const ap_snippet_rule snippets[] = {
@@ -442,36 +446,36 @@ static const ap_snippet_rule snippets[] = {
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_75, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_convert.cu.j2", where_77, 1, ap_render_flash_bwd_convert},
     {"attention/flash_bwd_dbias.cu.j2", where_38, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_77, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_79, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_80, 4, ap_render_flash_bwd_exchange_sm90},
-    {"attention/flash_bwd_few_sm90.cu.j2", where_81, 3, ap_render_flash_bwd_few_sm90},
+    {"attention/flash_bwd_delta.cu.j2", where_79, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_81, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_82, 4, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_few_sm90.cu.j2", where_83, 3, ap_render_flash_bwd_few_sm90},
     {"attention/flash_bwd_sinks.cu.j2", where_32, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_82, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_83, 3, ap_render_flash_bwd_sm90},
+    {"attention/flash_bwd_sm80.cu.j2", where_84, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_85, 3, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_84, 4, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_86, 4, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
-    {"attention/flash_fwd_runs_sm80.cu.j2", where_85, 3, ap_render_flash_fwd_runs_sm80},
+    {"attention/flash_fwd_runs_sm80.cu.j2", where_87, 3, ap_render_flash_fwd_runs_sm80},
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_shared_sm90.cu.j2", where_86, 3, ap_render_flash_fwd_shared_sm90},
-    {"attention/flash_fwd_sm80.cu.j2", where_87, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_88, 4, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_65, 3, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_shared_sm90.cu.j2", where_88, 3, ap_render_flash_fwd_shared_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_89, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_90, 4, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_67, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_89, 1, 9, 80, 80, 80, "sm_80"},
-    {where_89, 1, 8, 86, 86, 86, "sm_86"},
-    {where_89, 1, 7, 87, 87, 80, "sm_80"},
-    {where_89, 1, 6, 88, 89, 86, "sm_86"},
-    {where_89, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_89, 1, 4, 90, 90, 80, "sm_90"},
-    {where_89, 1, 3, 100, 109, 80, "sm_100"},
-    {where_89, 1, 2, 110, 119, 80, "sm_110"},
-    {where_89, 1, 1, 120, 129, 86, "sm_120"},
+    {where_91, 1, 9, 80, 80, 80, "sm_80"},
+    {where_91, 1, 8, 86, 86, 86, "sm_86"},
+    {where_91, 1, 7, 87, 87, 80, "sm_80"},
+    {where_91, 1, 6, 88, 89, 86, "sm_86"},
+    {where_91, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_91, 1, 4, 90, 90, 80, "sm_90"},
+    {where_91, 1, 3, 100, 109, 80, "sm_100"},
+    {where_91, 1, 2, 110, 119, 80, "sm_110"},
+    {where_91, 1, 1, 120, 129, 86, "sm_120"},
     {where_34, 1, 9, 80, 80, 80, "sm_80"},
     {where_34, 1, 8, 86, 86, 86, "sm_86"},
     {where_34, 1, 7, 87, 87, 80, "sm_80"},
@@ -481,14 +485,14 @@ static const ap_route routes[] = {
     {where_34, 1, 3, 100, 109, 80, "sm_100"},
     {where_34, 1, 2, 110, 119, 80, "sm_110"},
     {where_34, 1, 1, 120, 129, 86, "sm_120"},
-    {where_91, 1, 8, 80, 80, 80, "sm_80"},
-    {where_91, 1, 7, 86, 86, 80, "sm_86"},
-    {where_91, 1, 6, 87, 87, 80, "sm_80"},
-    {where_91, 1, 5, 88, 89, 80, "sm_86"},
-    {where_91, 1, 4, 90, 90, 80, "sm_90"},
-    {where_91, 1, 3, 100, 109, 80, "sm_100"},
-    {where_91, 1, 2, 110, 119, 80, "sm_110"},
-    {where_91, 1, 1, 120, 129, 80, "sm_120"},
+    {where_93, 1, 8, 80, 80, 80, "sm_80"},
+    {where_93, 1, 7, 86, 86, 80, "sm_86"},
+    {where_93, 1, 6, 87, 87, 80, "sm_80"},
+    {where_93, 1, 5, 88, 89, 80, "sm_86"},
+    {where_93, 1, 4, 90, 90, 80, "sm_90"},
+    {where_93, 1, 3, 100, 109, 80, "sm_100"},
+    {where_93, 1, 2, 110, 119, 80, "sm_110"},
+    {where_93, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
@@ -499,7 +503,7 @@ const ap_family ap_family_attention = {
     0x400000000000,
     {0x40000000000, 0x20000000000, 0x80000000, 0x1000000, 0x2000000, 0x800000, 0x400000, 0x200000, 0x80000, 0x40000, 0x20000, 0x10000, 0x8000, 0x2000, 0x1000, 0x800, 0x400, 0x200, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3f8u, ~0x3f8u, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu},
-    rules, 194,
+    rules, 196,
     18, fields, forms, 3,
     tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
     templates, 18, routes, 26,

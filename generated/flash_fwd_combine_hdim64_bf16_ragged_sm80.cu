@@ -18,6 +18,7 @@
 #include "attnpress/device/epilogue.cuh"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_math.cuh"
+#include "attnpress/device/ptx_prefetch.cuh"
 #include "attnpress/device/sequence.cuh"
 #include "attnpress/device/softmax.cuh"
 #include "attnpress/device/tile.cuh"
@@ -475,6 +476,15 @@ __device__ __forceinline__ void combine_few(const attnpress_fwd_combine_ragged_a
     store_row(args, &batch->ragged, rows, place, column, sum);
 }
 
+// Has a row's part brought to the L2 cache.
+__device__ __forceinline__ void fetch_part(const attnpress_fwd_combine_args *args, int64_t row,
+                                           int column_block) {
+  if (threadIdx.x % GROUP_THREADS == 0)
+    prefetch_l2(args->out_partial + row * HEAD_DIM_V + column_block * COLUMNS);
+  if (threadIdx.x % GROUP_THREADS == 1)
+    prefetch_l2(args->lse_partial + row);
+}
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
     flash_fwd_combine_hdim64_bf16_ragged_sm80(
         const __grid_constant__ attnpress_fwd_combine_ragged_args batch_args) {
@@ -503,12 +513,17 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   const bool of_runs = batch_args.cuts != nullptr;
   PartRows parts = {row, row, args.rows};
   if (of_runs) {
-    const int run = place.batch, sequence = batch_args.cuts[run * 2];
-    if (sequence < 0) // none begins there and goes on in others
-      return;
     parts.step = (int64_t)args.heads_q * args.seqlen_q;
     parts.first = row + args.num_splits * parts.step;
-    args.num_splits = batch_args.cuts[run * 2 + 1] - run + 1;
+    // Most have two parts, which are asked for before it is known whether there are any.
+    fetch_part(&args, parts.first, blockIdx.x % COLUMN_BLOCKS);
+    fetch_part(&args, row + parts.step, blockIdx.x % COLUMN_BLOCKS);
+    const int run = place.batch;
+    const uint2 cut = *(const uint2 *)(batch_args.cuts + run * 2);
+    const int sequence = (int)cut.x;
+    if (sequence < 0) // none begins there and goes on in others
+      return;
+    args.num_splits = (int)cut.y - run + 1;
     place.batch = sequence;
   }
   const Rows rows = query_rows(&batch_args.ragged, place.batch, args.seqlen_q);

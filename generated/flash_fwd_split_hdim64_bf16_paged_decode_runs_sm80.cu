@@ -99,14 +99,18 @@ __device__ __forceinline__ void count_keys(const attnpress_fwd_ragged_args *batc
   __syncthreads();
 }
 
-// A sequence's cost is that of its key blocks, and some more. Of more key blocks than any sequence
-// has room for, unless its pages are named again and again, a unit of cost is several: the sum of
-// all fits.
-__device__ __forceinline__ int unit_shift(int blocks) { return max(12 - __clz(blocks), 0); }
+// A sequence's cost is that of its key blocks, a unit or two each, and some more. Of more key
+// blocks than any sequence has room for, unless its pages are named again and again, several count
+// as one: the sum of all fits.
+constexpr int BLOCK_COST = max_int(BLOCK_N / ATTNPRESS_RUNS_UNIT_KEYS, 1);
+
+__device__ __forceinline__ int unit_shift(int blocks) {
+  return max(11 + BLOCK_COST - __clz(blocks), 0);
+}
 
 __device__ __forceinline__ int cost_of_sequence(const attnpress_fwd_runs_args *args, int blocks) {
   const int shift = unit_shift(blocks);
-  return args->sequence_cost + (blocks + (1 << shift) - 1 >> shift);
+  return args->sequence_cost + (blocks + (1 << shift) - 1 >> shift) * BLOCK_COST;
 }
 
 // A run on its way over the sequences.
@@ -163,7 +167,8 @@ struct Part {
 // How many of a sequence's key blocks lie before a unit of its cost; none, or all, instead of few.
 __device__ __forceinline__ int blocks_before(const attnpress_fwd_runs_args *args, int unit,
                                              int blocks) {
-  const int64_t before = (int64_t)max(unit - args->sequence_cost, 0) << unit_shift(blocks);
+  const int64_t before = (int64_t)(max(unit - args->sequence_cost, 0) / BLOCK_COST)
+                         << unit_shift(blocks);
   const int n = (int)min(before, (int64_t)blocks);
   if (n < blocks && n < args->least_blocks)
     return 0;

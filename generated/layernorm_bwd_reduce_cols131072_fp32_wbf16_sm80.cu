@@ -21,23 +21,23 @@ constexpr int ELEMENTS = 4; // of a vector
 constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4;
 
 // Vectors at `column` of the parts `first`, `first` + apart ..., 0 where there are none. parts:
-// (count, columns), vector: (STEP)
-__device__ __forceinline__ void load_parts(const float *parts, int count, int columns, int column,
-                                           int first, int apart, uint4 *vector) {
+// (count, pitch), vector: (STEP)
+__device__ __forceinline__ void load_parts(const float *parts, int count, int columns, int pitch,
+                                           int column, int first, int apart, uint4 *vector) {
   // One branch for all: every load of a thread is on its way before the first is waited for.
-  if (columns % ELEMENTS == 0) {
+  if (pitch % ELEMENTS == 0) {
 #pragma unroll
     for (int i = 0; i < STEP; ++i) {
       const int part = first + i * apart;
       vector[i] =
-          load_16_if(part < count && column < columns, parts + (int64_t)part * columns + column, 0);
+          load_16_if(part < count && column < columns, parts + (int64_t)part * pitch + column, 0);
     }
     return;
   }
 #pragma unroll
   for (int i = 0; i < STEP; ++i) {
     const int part = first + i * apart;
-    load_columns(parts + (int64_t)part * columns, 4, part < count ? columns : 0, column / ELEMENTS,
+    load_columns(parts + (int64_t)part * pitch, 4, part < count ? columns : 0, column / ELEMENTS,
                  0, 1, &vector[i]);
   }
 }
@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   float sum[ELEMENTS] = {0.0f, 0.0f, 0.0f, 0.0f};
   for (int first = group; first < args.parts; first += STEP * groups) {
     uint4 vector[STEP];
-    load_parts(parts, args.parts, args.columns, column, first, groups, vector);
+    load_parts(parts, args.parts, args.columns, args.pitch, column, first, groups, vector);
 #pragma unroll
     for (int i = 0; i < STEP; ++i) {
       float value[ELEMENTS];

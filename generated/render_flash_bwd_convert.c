@@ -76,7 +76,10 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  griddepcontrol_wait();\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  if (!is_unit(&given, blockIdx.x))\n"
+    TEXT("  // Of what is behind bwd_delta has found no sums.\n"
+         "  if (args.taken != nullptr && args.zero_ahead == 0 && blockIdx.x >= args.taken[1])\n"
+         "    return;\n"
+         "  if (!is_unit(&given, blockIdx.x))\n"
          "    return;\n"
          "  const Unit unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
          "  const SequencePlace at = place_of_unit(&given, &unit);\n"

@@ -59,9 +59,11 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
-       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
-       "\n"
-       "constexpr int HEAD_DIM_V = ");
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/device/ptx_red.cuh\"\n");
+  }
+  TEXT("constexpr int HEAD_DIM_V = ");
   INTEGER(hdim_v);
   TEXT(";\n"
        "constexpr Dtype DTYPE = ");
@@ -336,6 +338,8 @@ void ap_render_flash_bwd_delta(ap_text *out, const ap_render_input *in) {
          "  const Unit unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
          "  const SequencePlace at = place_of_unit(&given, &unit);\n"
          "  const int first_row = unit.block * BLOCK_M;\n"
+         "  if (args.taken != nullptr && threadIdx.x == 0 && at.seqlen_k > given.direct_keys)\n"
+         "    red_max(args.taken + 1, blockIdx.x + 1);\n"
          "  prepare_rows(given, at, unit.sequence, unit.head, first_row);\n"
          "  if (at.seqlen_k == 0)\n"
          "    clear_rows(args, at, unit.head, first_row, min(BLOCK_M, at.seqlen_q - first_row));\n"

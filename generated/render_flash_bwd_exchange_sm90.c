@@ -33,6 +33,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t takes = runs ? 1 : 0;
   int32_t read_apart = takes;
   int32_t chains = 0;
+  int32_t keys_ahead = 0;
   int32_t prepares = 0;
   int32_t wide = (hdim > 128) ? 1 : 0;
   int32_t s_rows = wide ? 32 : 64;
@@ -467,7 +468,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "\n");
       }
       if (chains) {
-        TEXT("// Of a key block, whose unit has all keys of a sequence with no more than `direct_keys`.\n"
+        TEXT("// Where the walk over the rows that see keys from `key` on begins.\n"
+             "__device__ __forceinline__ int first_row_of(int key, int seqlen_q, int seqlen_k) {\n"
+             "  return CAUSAL ? max(0, key - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M : 0;\n"
+             "}\n"
+             "\n"
+             "// Of a key block, whose unit has all keys of a sequence with no more than `direct_keys`.\n"
              "__device__ __forceinline__ void find_whole_rows(Work *work, int direct_keys) {\n"
              "  const int seqlen_q = work->at->seqlen_q, seqlen_k = work->at->seqlen_k;\n"
              "  const int next = work->key_begin + BLOCK_N;\n"
@@ -475,7 +481,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  work->whole_end = seqlen_k > direct_keys ? 0\n"
              "                    : next >= seqlen_k\n"
              "                        ? seqlen_q // else where the walk of the keys behind begins\n"
-             "                        : max(0, next - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M;\n"
+             "                        : first_row_of(next, seqlen_q, seqlen_k);\n"
              "}\n"
              "\n");
       }
@@ -561,7 +567,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
                "    return;\n"
                "  work->at = at;\n"
                "  work->key_begin += BLOCK_N;\n"
-               "  work->row_begin = max(0, work->key_begin - at->seqlen_k + at->seqlen_q) / BLOCK_M * BLOCK_M;\n"
+               "  work->row_begin = first_row_of(work->key_begin, at->seqlen_q, at->seqlen_k);\n"
                "  work->steps = (work->row_end - work->row_begin) / BLOCK_M * work->group;\n"
                "  find_whole_rows(work, batch->direct_keys);\n"
                "}\n"
@@ -591,12 +597,20 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "// be NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a\n"
              "// barrier of its own, and the warp that brings lse and delta makes zeros of the rest and hands it\n"
              "// over.\n"
-             "__shared__ uint64_t tail_barriers[2 + STAGES];\n"
-             "\n"
-             "__device__ __forceinline__ uint32_t k_loaded() {\n"
-             "  return shared_address(&tail_barriers[0]);\n"
-             "}\n"
-             "__device__ __forceinline__ uint32_t v_loaded() {\n"
+             "__shared__ uint64_t tail_barriers[");
+        INTEGER(keys_ahead ? 3 : 2);
+        TEXT(" + STAGES];\n"
+             "\n");
+        if (keys_ahead) {
+          TEXT("__device__ __forceinline__ uint32_t k_loaded(int place) {\n"
+               "  return shared_address(&tail_barriers[place ? 2 + STAGES : 0]);\n"
+               "}\n");
+        } else {
+          TEXT("__device__ __forceinline__ uint32_t k_loaded() {\n"
+               "  return shared_address(&tail_barriers[0]);\n"
+               "}\n");
+        }
+        TEXT("__device__ __forceinline__ uint32_t v_loaded() {\n"
              "  return shared_address(&tail_barriers[1]);\n"
              "}\n"
              "__device__ __forceinline__ uint32_t step_loaded(int stage) {\n"
@@ -618,43 +632,80 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "      *(uint4 *)(tile + slab * rows * 128 + chunk * 16) = uint4{0, 0, 0, 0};\n"
              "  fence_proxy_async();\n"
              "}\n"
-             "\n"
-             "// One warp: K and V of a block that the sequence's keys do not fill.\n");
-        if (takes) {
-          TEXT("// `parities`: the bit behind the stages' is of such key blocks.\n"
-               "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared, const Work *work,\n"
-               "                                           uint32_t *parities) {\n");
-        } else {
-          TEXT("__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
-               "                                           const Work *work) {\n");
-        }
-        TEXT("  const int valid = work->at->seqlen_k - work->key_begin;\n"
-             "  if (work->steps == 0 || valid >= BLOCK_N)\n"
-             "    return;\n");
-        if (takes) {
-          TEXT("  const int parity = *parities >> STAGES & 1;\n"
-               "  *parities ^= 1u << STAGES;\n");
-        }
-        TEXT("  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
-             "  wait_for_phase(k_loaded(), ");
-        STRING(takes ? "parity" : "0");
-        TEXT(");\n"
-             "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
-             "  __syncwarp();\n"
-             "  arrive_once(k_full(shared));\n"
-             "  wait_for_phase(v_loaded(), ");
-        STRING(takes ? "parity" : "0");
-        TEXT(");\n"
-             "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
-             "  __syncwarp();\n"
-             "  arrive_once(v_full(shared));\n"
-             "}\n"
              "\n");
+        if (keys_ahead) {
+          TEXT("// One warp: K of a block that the sequence's keys do not fill, and below V. `parities`: the bits\n"
+               "// behind the stages' are of such K in both places, and of such V.\n"
+               "__device__ __forceinline__ void clear_keys(unsigned char *smem, const Work *work,\n"
+               "                                           uint32_t *parities) {\n"
+               "  const int valid = work->at->seqlen_k - work->key_begin, place = work->before.keys % 2;\n"
+               "  if (work->steps == 0 || valid >= BLOCK_N)\n"
+               "    return;\n"
+               "  // The copy engine hands over K. All lanes have cleared it when the first arrives.\n"
+               "  wait_for_phase(k_loaded(place), *parities >> (STAGES + place) & 1);\n"
+               "  *parities ^= 1u << (STAGES + place);\n"
+               "  clear_rows(smem + place * KEYS_OFFSET, K_SLABS, BLOCK_N, valid);\n"
+               "  __syncwarp();\n"
+               "  arrive_once(keys_there(place));\n"
+               "}\n"
+               "\n"
+               "__device__ __forceinline__ void clear_values(unsigned char *smem, uint32_t shared,\n"
+               "                                             const Work *work, uint32_t *parities) {\n"
+               "  const int valid = work->at->seqlen_k - work->key_begin;\n"
+               "  if (valid >= BLOCK_N)\n"
+               "    return;\n"
+               "  wait_for_phase(v_loaded(), *parities >> (STAGES + 2) & 1);\n"
+               "  *parities ^= 1u << (STAGES + 2);\n"
+               "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
+               "  __syncwarp();\n"
+               "  arrive_once(v_full(shared));\n"
+               "}\n"
+               "\n");
+        } else {
+          TEXT("// One warp: K and V of a block that the sequence's keys do not fill.\n");
+          if (takes) {
+            TEXT("// `parities`: the bit behind the stages' is of such key blocks.\n"
+                 "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared, const Work *work,\n"
+                 "                                           uint32_t *parities) {\n");
+          } else {
+            TEXT("__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
+                 "                                           const Work *work) {\n");
+          }
+          TEXT("  const int valid = work->at->seqlen_k - work->key_begin;\n"
+               "  if (work->steps == 0 || valid >= BLOCK_N)\n"
+               "    return;\n");
+          if (takes) {
+            TEXT("  const int parity = *parities >> STAGES & 1;\n"
+                 "  *parities ^= 1u << STAGES;\n");
+          }
+          TEXT("  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
+               "  wait_for_phase(k_loaded(), ");
+          STRING(takes ? "parity" : "0");
+          TEXT(");\n"
+               "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
+               "  __syncwarp();\n"
+               "  arrive_once(k_full(shared));\n"
+               "  wait_for_phase(v_loaded(), ");
+          STRING(takes ? "parity" : "0");
+          TEXT(");\n"
+               "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
+               "  __syncwarp();\n"
+               "  arrive_once(v_full(shared));\n"
+               "}\n"
+               "\n");
+        }
       }
       TEXT("// One thread: K of the block's keys.\n"
            "__device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
            "                                          const Work *work) {\n");
-      if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+      if (keys_ahead) {
+        TEXT("  const int place = work->before.keys % 2;\n"
+             "  const uint32_t keys = shared + place * KEYS_OFFSET;\n"
+             "  const uint32_t full = has_key_tail(work) ? k_loaded(place) : keys_there(place);\n"
+             "  const int row = work->at->k_row + work->key_begin, batch = work->at->k_batch;\n"
+             "  // The consumers' warps arrived: hands over the place of the K before last.\n"
+             "  wait_for_phase(keys_read(place), work->before.keys / 2 % 2 ^ 1);\n");
+      } else if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         TEXT("  const uint32_t full = has_key_tail(work) ? k_loaded() : k_full(shared);\n"
              "  const int row = work->at->k_row + work->key_begin, batch = work->at->k_batch;\n");
       } else {
@@ -664,7 +715,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("  mbarrier_arrive_expect(full, K_SLABS * KEY_SLAB_BYTES);\n"
            "#pragma unroll\n"
            "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
-           "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
+           "    tma_load_4d(");
+      STRING(keys_ahead ? "keys" : "shared");
+      TEXT(" + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
            "                batch);\n"
            "}\n"
            "\n");
@@ -679,8 +732,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         }
         TEXT(".\n"
              "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-             "                                          const Work *work, int n, Step step, Stage stage) {\n"
-             "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+             "                                          const Work *work, int n, Step step, Stage stage) {\n");
+        if (keys_ahead) {
+          TEXT("  if (n == 0)\n"
+               "    load_keys(args, shared, work);\n");
+        }
+        TEXT("  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
              "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n");
         if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
           TEXT("  const bool tail = is_tail(work, step);\n"
@@ -734,10 +791,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
                  "    load_keys(args, shared, work);\n"
                  "  }\n");
           } else {
-            TEXT("    // The consumers arrived: hands over the place of the K and V before.\n"
-                 "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
-                 "    load_keys(args, shared, work);\n"
-                 "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+            if (keys_ahead) {
+              TEXT("    // The consumers' warps arrived: hands over the place of the V before.\n"
+                   "    wait_for_phase(values_read(), work->before.keys % 2 ^ 1);\n");
+            } else {
+              TEXT("    // The consumers arrived: hands over the place of the K and V before.\n"
+                   "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
+                   "    load_keys(args, shared, work);\n");
+            }
+            TEXT("    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
                  "#pragma unroll\n"
                  "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
                  "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
@@ -830,7 +892,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
         TEXT(";\n");
         if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-          if (takes) {
+          if (keys_ahead) {
+            TEXT("  clear_keys(smem, work, parities);\n");
+          } else if (takes) {
             TEXT("  clear_keys(smem, shared, work, parities);\n");
           } else {
             TEXT("  uint32_t parities = 0;\n"
@@ -852,6 +916,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
           TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, ");
           STRING(takes ? "parities" : "&parities");
           TEXT(");\n");
+          if (keys_ahead) {
+            TEXT("    if (n == 0)\n"
+                 "      clear_values(smem, shared, work, parities);\n");
+          }
         } else {
           TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
         }
@@ -2235,7 +2303,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "\n");
     }
     if (chains) {
-      TEXT("// Of a key block, whose unit has all keys of a sequence with no more than `direct_keys`.\n"
+      TEXT("// Where the walk over the rows that see keys from `key` on begins.\n"
+           "__device__ __forceinline__ int first_row_of(int key, int seqlen_q, int seqlen_k) {\n"
+           "  return CAUSAL ? max(0, key - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M : 0;\n"
+           "}\n"
+           "\n"
+           "// Of a key block, whose unit has all keys of a sequence with no more than `direct_keys`.\n"
            "__device__ __forceinline__ void find_whole_rows(Work *work, int direct_keys) {\n"
            "  const int seqlen_q = work->at->seqlen_q, seqlen_k = work->at->seqlen_k;\n"
            "  const int next = work->key_begin + BLOCK_N;\n"
@@ -2243,7 +2316,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  work->whole_end = seqlen_k > direct_keys ? 0\n"
            "                    : next >= seqlen_k\n"
            "                        ? seqlen_q // else where the walk of the keys behind begins\n"
-           "                        : max(0, next - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M;\n"
+           "                        : first_row_of(next, seqlen_q, seqlen_k);\n"
            "}\n"
            "\n");
     }
@@ -2329,7 +2402,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "    return;\n"
              "  work->at = at;\n"
              "  work->key_begin += BLOCK_N;\n"
-             "  work->row_begin = max(0, work->key_begin - at->seqlen_k + at->seqlen_q) / BLOCK_M * BLOCK_M;\n"
+             "  work->row_begin = first_row_of(work->key_begin, at->seqlen_q, at->seqlen_k);\n"
              "  work->steps = (work->row_end - work->row_begin) / BLOCK_M * work->group;\n"
              "  find_whole_rows(work, batch->direct_keys);\n"
              "}\n"
@@ -2359,12 +2432,20 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "// be NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a\n"
            "// barrier of its own, and the warp that brings lse and delta makes zeros of the rest and hands it\n"
            "// over.\n"
-           "__shared__ uint64_t tail_barriers[2 + STAGES];\n"
-           "\n"
-           "__device__ __forceinline__ uint32_t k_loaded() {\n"
-           "  return shared_address(&tail_barriers[0]);\n"
-           "}\n"
-           "__device__ __forceinline__ uint32_t v_loaded() {\n"
+           "__shared__ uint64_t tail_barriers[");
+      INTEGER(keys_ahead ? 3 : 2);
+      TEXT(" + STAGES];\n"
+           "\n");
+      if (keys_ahead) {
+        TEXT("__device__ __forceinline__ uint32_t k_loaded(int place) {\n"
+             "  return shared_address(&tail_barriers[place ? 2 + STAGES : 0]);\n"
+             "}\n");
+      } else {
+        TEXT("__device__ __forceinline__ uint32_t k_loaded() {\n"
+             "  return shared_address(&tail_barriers[0]);\n"
+             "}\n");
+      }
+      TEXT("__device__ __forceinline__ uint32_t v_loaded() {\n"
            "  return shared_address(&tail_barriers[1]);\n"
            "}\n"
            "__device__ __forceinline__ uint32_t step_loaded(int stage) {\n"
@@ -2386,43 +2467,80 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "      *(uint4 *)(tile + slab * rows * 128 + chunk * 16) = uint4{0, 0, 0, 0};\n"
            "  fence_proxy_async();\n"
            "}\n"
-           "\n"
-           "// One warp: K and V of a block that the sequence's keys do not fill.\n");
-      if (takes) {
-        TEXT("// `parities`: the bit behind the stages' is of such key blocks.\n"
-             "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared, const Work *work,\n"
-             "                                           uint32_t *parities) {\n");
-      } else {
-        TEXT("__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
-             "                                           const Work *work) {\n");
-      }
-      TEXT("  const int valid = work->at->seqlen_k - work->key_begin;\n"
-           "  if (work->steps == 0 || valid >= BLOCK_N)\n"
-           "    return;\n");
-      if (takes) {
-        TEXT("  const int parity = *parities >> STAGES & 1;\n"
-             "  *parities ^= 1u << STAGES;\n");
-      }
-      TEXT("  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
-           "  wait_for_phase(k_loaded(), ");
-      STRING(takes ? "parity" : "0");
-      TEXT(");\n"
-           "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
-           "  __syncwarp();\n"
-           "  arrive_once(k_full(shared));\n"
-           "  wait_for_phase(v_loaded(), ");
-      STRING(takes ? "parity" : "0");
-      TEXT(");\n"
-           "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
-           "  __syncwarp();\n"
-           "  arrive_once(v_full(shared));\n"
-           "}\n"
            "\n");
+      if (keys_ahead) {
+        TEXT("// One warp: K of a block that the sequence's keys do not fill, and below V. `parities`: the bits\n"
+             "// behind the stages' are of such K in both places, and of such V.\n"
+             "__device__ __forceinline__ void clear_keys(unsigned char *smem, const Work *work,\n"
+             "                                           uint32_t *parities) {\n"
+             "  const int valid = work->at->seqlen_k - work->key_begin, place = work->before.keys % 2;\n"
+             "  if (work->steps == 0 || valid >= BLOCK_N)\n"
+             "    return;\n"
+             "  // The copy engine hands over K. All lanes have cleared it when the first arrives.\n"
+             "  wait_for_phase(k_loaded(place), *parities >> (STAGES + place) & 1);\n"
+             "  *parities ^= 1u << (STAGES + place);\n"
+             "  clear_rows(smem + place * KEYS_OFFSET, K_SLABS, BLOCK_N, valid);\n"
+             "  __syncwarp();\n"
+             "  arrive_once(keys_there(place));\n"
+             "}\n"
+             "\n"
+             "__device__ __forceinline__ void clear_values(unsigned char *smem, uint32_t shared,\n"
+             "                                             const Work *work, uint32_t *parities) {\n"
+             "  const int valid = work->at->seqlen_k - work->key_begin;\n"
+             "  if (valid >= BLOCK_N)\n"
+             "    return;\n"
+             "  wait_for_phase(v_loaded(), *parities >> (STAGES + 2) & 1);\n"
+             "  *parities ^= 1u << (STAGES + 2);\n"
+             "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
+             "  __syncwarp();\n"
+             "  arrive_once(v_full(shared));\n"
+             "}\n"
+             "\n");
+      } else {
+        TEXT("// One warp: K and V of a block that the sequence's keys do not fill.\n");
+        if (takes) {
+          TEXT("// `parities`: the bit behind the stages' is of such key blocks.\n"
+               "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared, const Work *work,\n"
+               "                                           uint32_t *parities) {\n");
+        } else {
+          TEXT("__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
+               "                                           const Work *work) {\n");
+        }
+        TEXT("  const int valid = work->at->seqlen_k - work->key_begin;\n"
+             "  if (work->steps == 0 || valid >= BLOCK_N)\n"
+             "    return;\n");
+        if (takes) {
+          TEXT("  const int parity = *parities >> STAGES & 1;\n"
+               "  *parities ^= 1u << STAGES;\n");
+        }
+        TEXT("  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
+             "  wait_for_phase(k_loaded(), ");
+        STRING(takes ? "parity" : "0");
+        TEXT(");\n"
+             "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
+             "  __syncwarp();\n"
+             "  arrive_once(k_full(shared));\n"
+             "  wait_for_phase(v_loaded(), ");
+        STRING(takes ? "parity" : "0");
+        TEXT(");\n"
+             "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
+             "  __syncwarp();\n"
+             "  arrive_once(v_full(shared));\n"
+             "}\n"
+             "\n");
+      }
     }
     TEXT("// One thread: K of the block's keys.\n"
          "__device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
          "                                          const Work *work) {\n");
-    if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    if (keys_ahead) {
+      TEXT("  const int place = work->before.keys % 2;\n"
+           "  const uint32_t keys = shared + place * KEYS_OFFSET;\n"
+           "  const uint32_t full = has_key_tail(work) ? k_loaded(place) : keys_there(place);\n"
+           "  const int row = work->at->k_row + work->key_begin, batch = work->at->k_batch;\n"
+           "  // The consumers' warps arrived: hands over the place of the K before last.\n"
+           "  wait_for_phase(keys_read(place), work->before.keys / 2 % 2 ^ 1);\n");
+    } else if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("  const uint32_t full = has_key_tail(work) ? k_loaded() : k_full(shared);\n"
            "  const int row = work->at->k_row + work->key_begin, batch = work->at->k_batch;\n");
     } else {
@@ -2432,7 +2550,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("  mbarrier_arrive_expect(full, K_SLABS * KEY_SLAB_BYTES);\n"
          "#pragma unroll\n"
          "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
-         "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
+         "    tma_load_4d(");
+    STRING(keys_ahead ? "keys" : "shared");
+    TEXT(" + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
          "                batch);\n"
          "}\n"
          "\n");
@@ -2447,8 +2567,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       }
       TEXT(".\n"
            "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-           "                                          const Work *work, int n, Step step, Stage stage) {\n"
-           "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+           "                                          const Work *work, int n, Step step, Stage stage) {\n");
+      if (keys_ahead) {
+        TEXT("  if (n == 0)\n"
+             "    load_keys(args, shared, work);\n");
+      }
+      TEXT("  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
            "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
         TEXT("  const bool tail = is_tail(work, step);\n"
@@ -2502,10 +2626,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
                "    load_keys(args, shared, work);\n"
                "  }\n");
         } else {
-          TEXT("    // The consumers arrived: hands over the place of the K and V before.\n"
-               "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
-               "    load_keys(args, shared, work);\n"
-               "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+          if (keys_ahead) {
+            TEXT("    // The consumers' warps arrived: hands over the place of the V before.\n"
+                 "    wait_for_phase(values_read(), work->before.keys % 2 ^ 1);\n");
+          } else {
+            TEXT("    // The consumers arrived: hands over the place of the K and V before.\n"
+                 "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
+                 "    load_keys(args, shared, work);\n");
+          }
+          TEXT("    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
                "#pragma unroll\n"
                "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
                "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
@@ -2598,7 +2727,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
       TEXT(";\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-        if (takes) {
+        if (keys_ahead) {
+          TEXT("  clear_keys(smem, work, parities);\n");
+        } else if (takes) {
           TEXT("  clear_keys(smem, shared, work, parities);\n");
         } else {
           TEXT("  uint32_t parities = 0;\n"
@@ -2620,6 +2751,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, ");
         STRING(takes ? "parities" : "&parities");
         TEXT(");\n");
+        if (keys_ahead) {
+          TEXT("    if (n == 0)\n"
+               "      clear_values(smem, shared, work, parities);\n");
+        }
       } else {
         TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
       }

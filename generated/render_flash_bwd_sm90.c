@@ -23,6 +23,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t bias = in->axis[AP_ATTENTION_BIAS];
   const int32_t dropout = in->axis[AP_ATTENTION_DROPOUT];
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
+  const int32_t runs = in->axis[AP_ATTENTION_RUNS];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
@@ -44,7 +45,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t read_apart = 0;
   int32_t skips = ((mask == AP_ATTENTION_MASK_WINDOW) && own_dq) ? 1 : 0;
   int32_t idles = ((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !in_turn) ? 1 : 0;
-  int32_t chains = (((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && halves) && (mask == AP_ATTENTION_MASK_CAUSAL)) ? 1 : 0;
+  int32_t chains = (runs && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? 1 : 0;
+  int32_t keys_ahead = chains;
   int32_t prepares = (((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && own_dq) && (hdim <= 64)) ? 1 : 0;
   int32_t passes = ((skips && parts) && (hdim <= 64)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
@@ -279,6 +281,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   if (bulk) {
     TEXT("dQ of a step | ");
   }
+  if (keys_ahead) {
+    TEXT("K again | ");
+  }
   TEXT("ring of lse and delta | barriers.\n"
        "// Matrices are stored as slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns\n"
        "// past the head dim are zeros.");
@@ -328,6 +333,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
              "constexpr int ZEROS_OFFSET = AHEAD_OFFSET + AHEAD_WARPS * AHEAD_BYTES;\n"
              "constexpr int ROWS_OFFSET = ZEROS_OFFSET + ZERO_BYTES;\n"
              "static_assert(SHARE_ROWS == BLOCK_M && K_SLABS + V_SLABS == 2, \"a box of each tensor map\");\n");
+      } else if (keys_ahead) {
+        TEXT("constexpr int KEYS_OFFSET = DQ_OFFSET + ");
+        INTEGER(4 * dq_places);
+        TEXT(" * DQ_WARP_BYTES; // the second place of K\n"
+             "constexpr int ROWS_OFFSET = KEYS_OFFSET + K_SLABS * KEY_SLAB_BYTES;\n");
       } else {
         TEXT("constexpr int ROWS_OFFSET = DQ_OFFSET + ");
         INTEGER(4 * dq_places);
@@ -418,6 +428,21 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (takes) {
     TEXT("constexpr int TAKE_READERS = NUM_THREADS / 32 - 1; // warps that read what the first one takes\n"
+         "\n");
+  }
+  if (keys_ahead) {
+    TEXT("// Of both places of K: it is there, or has been read; and V has been read.\n"
+         "__shared__ uint64_t key_barriers[5];\n"
+         "\n"
+         "__device__ __forceinline__ uint32_t keys_there(int place) {\n"
+         "  return shared_address(&key_barriers[place]);\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t keys_read(int place) {\n"
+         "  return shared_address(&key_barriers[2 + place]);\n"
+         "}\n"
+         "__device__ __forceinline__ uint32_t values_read() {\n"
+         "  return shared_address(&key_barriers[4]);\n"
+         "}\n"
          "\n");
   }
   TEXT("// A thread block's keys, and the steps of its walk: `steps` of them, rows `row_begin` to\n"
@@ -620,7 +645,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (chains) {
-    TEXT("// Of a key block, whose unit has all keys of a sequence with no more than `direct_keys`.\n"
+    TEXT("// Where the walk over the rows that see keys from `key` on begins.\n"
+         "__device__ __forceinline__ int first_row_of(int key, int seqlen_q, int seqlen_k) {\n"
+         "  return CAUSAL ? max(0, key - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M : 0;\n"
+         "}\n"
+         "\n"
+         "// Of a key block, whose unit has all keys of a sequence with no more than `direct_keys`.\n"
          "__device__ __forceinline__ void find_whole_rows(Work *work, int direct_keys) {\n"
          "  const int seqlen_q = work->at->seqlen_q, seqlen_k = work->at->seqlen_k;\n"
          "  const int next = work->key_begin + BLOCK_N;\n"
@@ -628,7 +658,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  work->whole_end = seqlen_k > direct_keys ? 0\n"
          "                    : next >= seqlen_k\n"
          "                        ? seqlen_q // else where the walk of the keys behind begins\n"
-         "                        : max(0, next - seqlen_k + seqlen_q) / BLOCK_M * BLOCK_M;\n"
+         "                        : first_row_of(next, seqlen_q, seqlen_k);\n"
          "}\n"
          "\n");
   }
@@ -714,7 +744,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "    return;\n"
            "  work->at = at;\n"
            "  work->key_begin += BLOCK_N;\n"
-           "  work->row_begin = max(0, work->key_begin - at->seqlen_k + at->seqlen_q) / BLOCK_M * BLOCK_M;\n"
+           "  work->row_begin = first_row_of(work->key_begin, at->seqlen_q, at->seqlen_k);\n"
            "  work->steps = (work->row_end - work->row_begin) / BLOCK_M * work->group;\n"
            "  find_whole_rows(work, batch->direct_keys);\n"
            "}\n"
@@ -744,12 +774,20 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "// be NaN: where a tile of K and V, or of Q and dO, is not whole, the copy engine arrives at a\n"
          "// barrier of its own, and the warp that brings lse and delta makes zeros of the rest and hands it\n"
          "// over.\n"
-         "__shared__ uint64_t tail_barriers[2 + STAGES];\n"
-         "\n"
-         "__device__ __forceinline__ uint32_t k_loaded() {\n"
-         "  return shared_address(&tail_barriers[0]);\n"
-         "}\n"
-         "__device__ __forceinline__ uint32_t v_loaded() {\n"
+         "__shared__ uint64_t tail_barriers[");
+    INTEGER(keys_ahead ? 3 : 2);
+    TEXT(" + STAGES];\n"
+         "\n");
+    if (keys_ahead) {
+      TEXT("__device__ __forceinline__ uint32_t k_loaded(int place) {\n"
+           "  return shared_address(&tail_barriers[place ? 2 + STAGES : 0]);\n"
+           "}\n");
+    } else {
+      TEXT("__device__ __forceinline__ uint32_t k_loaded() {\n"
+           "  return shared_address(&tail_barriers[0]);\n"
+           "}\n");
+    }
+    TEXT("__device__ __forceinline__ uint32_t v_loaded() {\n"
          "  return shared_address(&tail_barriers[1]);\n"
          "}\n"
          "__device__ __forceinline__ uint32_t step_loaded(int stage) {\n"
@@ -771,43 +809,80 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      *(uint4 *)(tile + slab * rows * 128 + chunk * 16) = uint4{0, 0, 0, 0};\n"
          "  fence_proxy_async();\n"
          "}\n"
-         "\n"
-         "// One warp: K and V of a block that the sequence's keys do not fill.\n");
-    if (takes) {
-      TEXT("// `parities`: the bit behind the stages' is of such key blocks.\n"
-           "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared, const Work *work,\n"
-           "                                           uint32_t *parities) {\n");
-    } else {
-      TEXT("__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
-           "                                           const Work *work) {\n");
-    }
-    TEXT("  const int valid = work->at->seqlen_k - work->key_begin;\n"
-         "  if (work->steps == 0 || valid >= BLOCK_N)\n"
-         "    return;\n");
-    if (takes) {
-      TEXT("  const int parity = *parities >> STAGES & 1;\n"
-           "  *parities ^= 1u << STAGES;\n");
-    }
-    TEXT("  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
-         "  wait_for_phase(k_loaded(), ");
-    STRING(takes ? "parity" : "0");
-    TEXT(");\n"
-         "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
-         "  __syncwarp();\n"
-         "  arrive_once(k_full(shared));\n"
-         "  wait_for_phase(v_loaded(), ");
-    STRING(takes ? "parity" : "0");
-    TEXT(");\n"
-         "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
-         "  __syncwarp();\n"
-         "  arrive_once(v_full(shared));\n"
-         "}\n"
          "\n");
+    if (keys_ahead) {
+      TEXT("// One warp: K of a block that the sequence's keys do not fill, and below V. `parities`: the bits\n"
+           "// behind the stages' are of such K in both places, and of such V.\n"
+           "__device__ __forceinline__ void clear_keys(unsigned char *smem, const Work *work,\n"
+           "                                           uint32_t *parities) {\n"
+           "  const int valid = work->at->seqlen_k - work->key_begin, place = work->before.keys % 2;\n"
+           "  if (work->steps == 0 || valid >= BLOCK_N)\n"
+           "    return;\n"
+           "  // The copy engine hands over K. All lanes have cleared it when the first arrives.\n"
+           "  wait_for_phase(k_loaded(place), *parities >> (STAGES + place) & 1);\n"
+           "  *parities ^= 1u << (STAGES + place);\n"
+           "  clear_rows(smem + place * KEYS_OFFSET, K_SLABS, BLOCK_N, valid);\n"
+           "  __syncwarp();\n"
+           "  arrive_once(keys_there(place));\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ void clear_values(unsigned char *smem, uint32_t shared,\n"
+           "                                             const Work *work, uint32_t *parities) {\n"
+           "  const int valid = work->at->seqlen_k - work->key_begin;\n"
+           "  if (valid >= BLOCK_N)\n"
+           "    return;\n"
+           "  wait_for_phase(v_loaded(), *parities >> (STAGES + 2) & 1);\n"
+           "  *parities ^= 1u << (STAGES + 2);\n"
+           "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
+           "  __syncwarp();\n"
+           "  arrive_once(v_full(shared));\n"
+           "}\n"
+           "\n");
+    } else {
+      TEXT("// One warp: K and V of a block that the sequence's keys do not fill.\n");
+      if (takes) {
+        TEXT("// `parities`: the bit behind the stages' is of such key blocks.\n"
+             "__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared, const Work *work,\n"
+             "                                           uint32_t *parities) {\n");
+      } else {
+        TEXT("__device__ __forceinline__ void clear_keys(unsigned char *smem, uint32_t shared,\n"
+             "                                           const Work *work) {\n");
+      }
+      TEXT("  const int valid = work->at->seqlen_k - work->key_begin;\n"
+           "  if (work->steps == 0 || valid >= BLOCK_N)\n"
+           "    return;\n");
+      if (takes) {
+        TEXT("  const int parity = *parities >> STAGES & 1;\n"
+             "  *parities ^= 1u << STAGES;\n");
+      }
+      TEXT("  // The copy engine hands over K, and V below. All lanes have cleared them when the first arrives.\n"
+           "  wait_for_phase(k_loaded(), ");
+      STRING(takes ? "parity" : "0");
+      TEXT(");\n"
+           "  clear_rows(smem, K_SLABS, BLOCK_N, valid);\n"
+           "  __syncwarp();\n"
+           "  arrive_once(k_full(shared));\n"
+           "  wait_for_phase(v_loaded(), ");
+      STRING(takes ? "parity" : "0");
+      TEXT(");\n"
+           "  clear_rows(smem + V_OFFSET, V_SLABS, BLOCK_N, valid);\n"
+           "  __syncwarp();\n"
+           "  arrive_once(v_full(shared));\n"
+           "}\n"
+           "\n");
+    }
   }
   TEXT("// One thread: K of the block's keys.\n"
        "__device__ __forceinline__ void load_keys(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
        "                                          const Work *work) {\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+  if (keys_ahead) {
+    TEXT("  const int place = work->before.keys % 2;\n"
+         "  const uint32_t keys = shared + place * KEYS_OFFSET;\n"
+         "  const uint32_t full = has_key_tail(work) ? k_loaded(place) : keys_there(place);\n"
+         "  const int row = work->at->k_row + work->key_begin, batch = work->at->k_batch;\n"
+         "  // The consumers' warps arrived: hands over the place of the K before last.\n"
+         "  wait_for_phase(keys_read(place), work->before.keys / 2 % 2 ^ 1);\n");
+  } else if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("  const uint32_t full = has_key_tail(work) ? k_loaded() : k_full(shared);\n"
          "  const int row = work->at->k_row + work->key_begin, batch = work->at->k_batch;\n");
   } else {
@@ -817,7 +892,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("  mbarrier_arrive_expect(full, K_SLABS * KEY_SLAB_BYTES);\n"
        "#pragma unroll\n"
        "  for (int slab = 0; slab < K_SLABS; ++slab)\n"
-       "    tma_load_4d(shared + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
+       "    tma_load_4d(");
+  STRING(keys_ahead ? "keys" : "shared");
+  TEXT(" + slab * KEY_SLAB_BYTES, &args->k, full, slab * 64, row, work->kv_head,\n"
        "                batch);\n"
        "}\n"
        "\n");
@@ -832,8 +909,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT(".\n"
          "__device__ __forceinline__ void load_step(const attnpress_bwd_sm90_args *args, uint32_t shared,\n"
-         "                                          const Work *work, int n, Step step, Stage stage) {\n"
-         "  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
+         "                                          const Work *work, int n, Step step, Stage stage) {\n");
+    if (keys_ahead) {
+      TEXT("  if (n == 0)\n"
+           "    load_keys(args, shared, work);\n");
+    }
+    TEXT("  // The consumers' warps arrived; hands over the space of the step that was here a round ago.\n"
          "  wait_for_phase(step_empty(shared, stage.index), stage.parity ^ 1);\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("  const bool tail = is_tail(work, step);\n"
@@ -887,10 +968,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
              "    load_keys(args, shared, work);\n"
              "  }\n");
       } else {
-        TEXT("    // The consumers arrived: hands over the place of the K and V before.\n"
-             "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
-             "    load_keys(args, shared, work);\n"
-             "    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
+        if (keys_ahead) {
+          TEXT("    // The consumers' warps arrived: hands over the place of the V before.\n"
+               "    wait_for_phase(values_read(), work->before.keys % 2 ^ 1);\n");
+        } else {
+          TEXT("    // The consumers arrived: hands over the place of the K and V before.\n"
+               "    wait_for_phase(keys_empty(), work->before.keys % 2 ^ 1);\n"
+               "    load_keys(args, shared, work);\n");
+        }
+        TEXT("    mbarrier_arrive_expect(v, V_SLABS * KEY_SLAB_BYTES);\n"
              "#pragma unroll\n"
              "    for (int slab = 0; slab < V_SLABS; ++slab)\n"
              "      tma_load_4d(shared + V_OFFSET + slab * KEY_SLAB_BYTES, &args->v, v, slab * 64, key,\n"
@@ -983,7 +1069,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(takes ? "progress_stage(work->before, STAGES)" : "{0, 0}");
     TEXT(";\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      if (takes) {
+      if (keys_ahead) {
+        TEXT("  clear_keys(smem, work, parities);\n");
+      } else if (takes) {
         TEXT("  clear_keys(smem, shared, work, parities);\n");
       } else {
         TEXT("  uint32_t parities = 0;\n"
@@ -1005,6 +1093,10 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("    store_rows(smem, shared, work, fetch_rows(args, work, step), step, stage, ");
       STRING(takes ? "parities" : "&parities");
       TEXT(");\n");
+      if (keys_ahead) {
+        TEXT("    if (n == 0)\n"
+             "      clear_values(smem, shared, work, parities);\n");
+      }
     } else {
       TEXT("    store_rows(smem, shared, fetch_rows(args, work, step), stage);\n");
     }
@@ -1032,9 +1124,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "                                             const uint32_t k[S_STEPS][4], uint32_t shared,\n"
          "                                             int stage) {\n");
   } else {
-    TEXT("__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
-         "                                             int consumer, int stage) {\n"
-         "  const uint64_t k = wgmma_descriptor(shared + consumer * 64 * 128, 1024, 0);\n");
+    if (keys_ahead) {
+      TEXT("__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
+           "                                             uint32_t keys, int consumer, int stage) {\n"
+           "  const uint64_t k = wgmma_descriptor(keys + consumer * 64 * 128, 1024, 0);\n");
+    } else {
+      TEXT("__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
+           "                                             int consumer, int stage) {\n"
+           "  const uint64_t k = wgmma_descriptor(shared + consumer * 64 * 128, 1024, 0);\n");
+    }
   }
   TEXT("  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET, 1024, 0) + stage * (Q_BYTES / 16);\n"
        "  wgmma_order_n");
@@ -1233,6 +1331,12 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     if (takes) {
       TEXT("  const int before = work->before.steps;\n");
     }
+    if (chains) {
+      TEXT("  // In registers, as they are asked for in each step.\n"
+           "  const bool begins = work->begins;\n"
+           "  const bool passed = work->key_begin > 0 && work->unit_end > work->key_begin;\n"
+           "  const int whole_end = work->whole_end, left_end = passed ? whole_end : 0;\n");
+    }
     if (parts) {
       TEXT("  wait_for_zeros(args, unit_of(args, work), 2);\n");
     }
@@ -1246,11 +1350,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(parts ? "work->walk_begin" : "row_begin");
     TEXT("; n < steps; ++n) {\n");
     if (chains) {
-      TEXT("    if (n == 0 && work->key_begin > 0)\n"
+      TEXT("    if (n == 0 && passed)\n"
            "      bulk_wait_written(); // of the key block before\n"
-           "    // Hands over the place, and in it what the key blocks before have left of rows that are complete\n"
-           "    // with this one.\n"
-           "    if (row < work->whole_end && work->key_begin > 0) {\n"
+           "    // Hands over the place, and in it what the key blocks before have left of rows that are\n"
+           "    // complete with this one.\n"
+           "    if (row < left_end) {\n"
            "      mbarrier_arrive_expect(dq_empty(shared, place),\n"
            "                             min(4, ceil_div(args->seqlen_q - row, 16)) * tiles * 512);\n"
            "#pragma unroll\n"
@@ -1270,11 +1374,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "#pragma unroll\n"
          "    for (int warp = 0; warp < 4; ++warp)\n"
          "      if (");
-    STRING(chains ? "row >= work->whole_end && " : ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "!is_direct(args) && " : ""));
+    STRING(chains ? "row >= whole_end && " : ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) ? "!is_direct(args) && " : ""));
     TEXT("row + warp * 16 < args->seqlen_q)\n");
     if (chains) {
       TEXT("        add_part(sum + (warp * K_TILES + first) * 128, source + warp * DQ_WARP_BYTES, tiles,\n"
-           "                 work->begins);\n");
+           "                 begins);\n");
     } else if (halves) {
       TEXT("        bulk_add(sum + (warp * K_TILES + first) * 128, source + warp * DQ_WARP_BYTES, tiles * 512);\n");
     } else {
@@ -1523,11 +1627,18 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("}\n");
   } else if (halves) {
     TEXT("// Starts dQ = dS K, (BLOCK_M, 64), of all keys of the block and the consumer's columns, as a group\n"
-         "// of its own.\n"
-         "__device__ __forceinline__ void start_dq(float dq[DQ_TILES * 4], uint32_t shared, int consumer,\n"
-         "                                         int turn) {\n"
-         "  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, DS_BYTES) + turn * (DS_BYTES / 16);\n"
-         "  const uint64_t k = wgmma_descriptor(shared + consumer * KEY_SLAB_BYTES, 1024, KEY_SLAB_BYTES);\n"
+         "// of its own.\n");
+    if (keys_ahead) {
+      TEXT("__device__ __forceinline__ void start_dq(float dq[DQ_TILES * 4], uint32_t shared, uint32_t keys,\n"
+           "                                         int consumer, int turn) {\n");
+    } else {
+      TEXT("__device__ __forceinline__ void start_dq(float dq[DQ_TILES * 4], uint32_t shared, int consumer,\n"
+           "                                         int turn) {\n");
+    }
+    TEXT("  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, DS_BYTES) + turn * (DS_BYTES / 16);\n"
+         "  const uint64_t k = wgmma_descriptor(");
+    STRING(keys_ahead ? "keys" : "shared");
+    TEXT(" + consumer * KEY_SLAB_BYTES, 1024, KEY_SLAB_BYTES);\n"
          "  wgmma_order_n64(dq);\n"
          "  wgmma_fence();\n"
          "#pragma unroll\n"
@@ -1720,6 +1831,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
            "    load_fragments(v, shared + V_OFFSET + (consumer * 64 + warp * 16) * 128, DP_STEPS);\n");
     }
     TEXT("  }\n");
+  } else if (keys_ahead) {
+    TEXT("  const int keys_place = work->before.keys % 2;\n"
+         "  const uint32_t keys = shared + keys_place * KEYS_OFFSET;\n"
+         "  if (work->steps > 0) // the copy engine hands over K\n"
+         "    wait_for_phase(keys_there(keys_place), work->before.keys / 2 % 2);\n");
   } else {
     TEXT("  if (work->steps > 0) // the copy engine hands over K\n"
          "    wait_for_phase(k_full(shared), ");
@@ -1758,8 +1874,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    }\n");
   }
   if (idles && halves) {
-    TEXT("    // All of the consumer's keys are past the end: dS is 0, and dK and dV are as they were. Its half of\n"
-         "    // dQ is of the other's dS.\n"
+    TEXT("    // All of the consumer's keys are past the end: dS is 0, and dK and dV are as they were.\n"
+         "    // Its half of dQ is of the other's dS.\n"
          "    if (first_key >= args->seqlen_k) {\n"
          "      wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
          "      wait_for_phase(do_full(shared, stage.index), stage.parity);\n"
@@ -1777,9 +1893,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      // The warp's lanes arrive and wait, so that one arrival stands for all.\n"
          "      __syncwarp();\n"
          "      arrive_once(ds_full(shared, turn));\n"
-         "      arrive_once(step_empty(shared, stage.index));\n"
-         "      float dq[DQ_TILES * 4];\n"
-         "      start_dq(dq, shared, consumer, turn ^ 1);\n"
+         "      arrive_once(step_empty(shared, stage.index));\n");
+    if (keys_ahead) {
+      TEXT("      if (n == work->steps - 1)\n"
+           "        arrive_once(values_read());\n");
+    }
+    TEXT("      float dq[DQ_TILES * 4];\n"
+         "      start_dq(dq, shared, ");
+    STRING(keys_ahead ? "keys, " : "");
+    TEXT("consumer, turn ^ 1);\n"
          "      wgmma_wait(0);\n"
          "      wgmma_order_n64(dq);\n"
          "      __syncwarp();\n"
@@ -1803,7 +1925,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("    // The producer and the copy engine hand over Q, lse and delta.\n"
        "    wait_for_phase(q_full(shared, stage.index), stage.parity);\n"
        "    start_scores(score, ");
-  STRING(k_in_regs ? "k, shared" : "shared, consumer");
+  STRING(k_in_regs ? "k, shared" : (keys_ahead ? "shared, keys, consumer" : "shared, consumer"));
   TEXT(", stage.index);\n");
   if (halves) {
     TEXT("    const float *const lse_log2 =\n"
@@ -1938,11 +2060,17 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "          ds[0][i];\n"
          "    // The warp's lanes arrive and wait, so that one arrival stands for all: here and below.\n"
          "    __syncwarp();\n"
-         "    arrive_once(ds_full(shared, turn));\n"
-         "    // dQ of the step before: nobody waits for the other's dS then. In the first step, of whatever\n"
+         "    arrive_once(ds_full(shared, turn));\n");
+    if (keys_ahead) {
+      TEXT("    if (n == work->steps - 1)\n"
+           "      arrive_once(values_read());\n");
+    }
+    TEXT("    // dQ of the step before: nobody waits for the other's dS then. In the first step, of whatever\n"
          "    // lies there, for nothing: ptxas serializes products that a branch may leave out.\n"
          "    float dq[DQ_TILES * 4];\n"
-         "    start_dq(dq, shared, consumer, turn ^ 1);\n"
+         "    start_dq(dq, shared, ");
+    STRING(keys_ahead ? "keys, " : "");
+    TEXT("consumer, turn ^ 1);\n"
          "    start_dk(dk, ds, shared, stage.index);\n"
          "    wgmma_wait(1);\n"
          "    wgmma_order_n");
@@ -2008,10 +2136,16 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    float dq[DQ_TILES * 4];\n"
          "    wait_for_phase(ds_full(shared, turn), last / 2 % 2);\n"
          "    fence_proxy_async();\n"
-         "    start_dq(dq, shared, consumer, turn);\n"
+         "    start_dq(dq, shared, ");
+    STRING(keys_ahead ? "keys, " : "");
+    TEXT("consumer, turn);\n"
          "    wgmma_wait(0);\n"
-         "    wgmma_order_n64(dq);\n"
-         "    hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn");
+         "    wgmma_order_n64(dq);\n");
+    if (keys_ahead) {
+      TEXT("    __syncwarp();\n"
+           "    arrive_once(keys_read(keys_place));\n");
+    }
+    TEXT("    hand_over_dq(args, smem, shared, consumer, dq_empty(shared, consumer), turn");
     STRING(chains ? "" : " ^ 1");
     TEXT(", work,\n"
          "                 step_before(step, work), dq, DQ_TILES);\n"
@@ -2026,19 +2160,21 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("shared, consumer, last / 2 % 2, work,\n"
          "           step_before(step, work));\n");
   }
-  TEXT("  // All consumers arrive and wait");
-  if (own_dq) {
-    TEXT(", and the warps of dQ arrive");
-  }
-  TEXT(": K, V and all steps have been read.\n");
-  if (takes) {
-    TEXT("  if (work->steps > 0) {\n"
-         "    named_barrier_sync(2, NUM_THREADS - 128);\n"
-         "    if (threadIdx.x == 128) // hands over the place of K and V\n"
-         "      mbarrier_arrive(keys_empty());\n"
-         "  }\n");
-  } else {
-    TEXT("  named_barrier_sync(2, NUM_THREADS - 128);\n");
+  if (!keys_ahead) {
+    TEXT("  // All consumers arrive and wait");
+    if (own_dq) {
+      TEXT(", and the warps of dQ arrive");
+    }
+    TEXT(": K, V and all steps have been read.\n");
+    if (takes) {
+      TEXT("  if (work->steps > 0) {\n"
+           "    named_barrier_sync(2, NUM_THREADS - 128);\n"
+           "    if (threadIdx.x == 128) // hands over the place of K and V\n"
+           "      mbarrier_arrive(keys_empty());\n"
+           "  }\n");
+    } else {
+      TEXT("  named_barrier_sync(2, NUM_THREADS - 128);\n");
+    }
   }
   if (parts) {
     TEXT("  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
@@ -2169,7 +2305,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
        "      mbarrier_init(step_empty(shared, stage), 4 * CONSUMERS);\n"
        "    }\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("    for (int i = 0; i < 2 + STAGES; ++i)\n"
+    TEXT("    for (int i = 0; i < ");
+    INTEGER(keys_ahead ? 3 : 2);
+    TEXT(" + STAGES; ++i)\n"
          "      mbarrier_init(shared_address(&tail_barriers[i]), 1);\n");
   }
   if (prepares) {
@@ -2177,8 +2315,15 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "      mbarrier_init(shared_address(&ahead_barriers[i]), 1);\n");
   }
   if (takes) {
-    TEXT("    init_take_barriers(TAKE_READERS);\n"
-         "    works[1].before = {0, 0}; // of which the first work is what comes behind\n"
+    TEXT("    init_take_barriers(TAKE_READERS);\n");
+    if (keys_ahead) {
+      TEXT("    for (int place = 0; place < 2; ++place) {\n"
+           "      mbarrier_init(keys_there(place), 1);\n"
+           "      mbarrier_init(keys_read(place), 4 * CONSUMERS);\n"
+           "    }\n"
+           "    mbarrier_init(values_read(), 4 * CONSUMERS);\n");
+    }
+    TEXT("    works[1].before = {0, 0}; // of which the first work is what comes behind\n"
          "    works[1].steps = 0;\n");
   }
   TEXT("    fence_mbarrier_init();\n"

@@ -61,6 +61,9 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_math.cuh\"\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("#include \"attnpress/device/ptx_prefetch.cuh\"\n");
+  }
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("#include \"attnpress/device/sequence.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/softmax.cuh\"\n"
@@ -615,6 +618,15 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  if (valid && threadIdx.x < GROUP_THREADS && place.position < rows.count)\n"
          "    store_row(args, &batch->ragged, rows, place, column, sum);\n"
          "}\n"
+         "\n"
+         "// Has a row's part brought to the L2 cache.\n"
+         "__device__ __forceinline__ void fetch_part(const attnpress_fwd_combine_args *args, int64_t row,\n"
+         "                                           int column_block) {\n"
+         "  if (threadIdx.x % GROUP_THREADS == 0)\n"
+         "    prefetch_l2(args->out_partial + row * HEAD_DIM_V + column_block * COLUMNS);\n"
+         "  if (threadIdx.x % GROUP_THREADS == 1)\n"
+         "    prefetch_l2(args->lse_partial + row);\n"
+         "}\n"
          "\n");
   }
   TEXT("extern \"C\" __global__ void __launch_bounds__(32 * WARPS)\n"
@@ -656,12 +668,17 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  const bool of_runs = batch_args.cuts != nullptr;\n"
          "  PartRows parts = {row, row, args.rows};\n"
          "  if (of_runs) {\n"
-         "    const int run = place.batch, sequence = batch_args.cuts[run * 2];\n"
-         "    if (sequence < 0) // none begins there and goes on in others\n"
-         "      return;\n"
          "    parts.step = (int64_t)args.heads_q * args.seqlen_q;\n"
          "    parts.first = row + args.num_splits * parts.step;\n"
-         "    args.num_splits = batch_args.cuts[run * 2 + 1] - run + 1;\n"
+         "    // Most have two parts, which are asked for before it is known whether there are any.\n"
+         "    fetch_part(&args, parts.first, blockIdx.x % COLUMN_BLOCKS);\n"
+         "    fetch_part(&args, row + parts.step, blockIdx.x % COLUMN_BLOCKS);\n"
+         "    const int run = place.batch;\n"
+         "    const uint2 cut = *(const uint2 *)(batch_args.cuts + run * 2);\n"
+         "    const int sequence = (int)cut.x;\n"
+         "    if (sequence < 0) // none begins there and goes on in others\n"
+         "      return;\n"
+         "    args.num_splits = (int)cut.y - run + 1;\n"
          "    place.batch = sequence;\n"
          "  }\n"
          "  const Rows rows = query_rows(&batch_args.ragged, place.batch, args.seqlen_q);\n"

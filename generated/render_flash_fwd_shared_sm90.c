@@ -110,8 +110,11 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/epilogue.cuh\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/product.cuh\"\n"
-       "#include \"attnpress/device/ptx_address.cuh\"\n"
-       "#include \"attnpress/device/ptx_cluster.cuh\"\n"
+       "#include \"attnpress/device/ptx_address.cuh\"\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_cluster.cuh\"\n"
        "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
@@ -257,8 +260,28 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
          "  }\n");
   }
   TEXT("}\n"
-       "\n"
-       "// The reference behind one key block more, and the factor of what was summed before: as\n"
+       "\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("// Asks for this thread's keys to come to the L2 cache, one thread for each 128 bytes, as far as the\n"
+         "// length says which they are before what ran before has ended, which may yet write all of them.\n"
+         "__device__ __forceinline__ void fetch_keys(const attnpress_fwd_args *fwd,\n"
+         "                                           const attnpress_ragged_args *ragged, int sequence,\n"
+         "                                           const uint16_t *k, const uint16_t *v,\n"
+         "                                           const int *k_keys, const int *v_keys) {\n"
+         "  const int used = (int)load_relaxed((const uint32_t *)ragged->seqused_k + sequence);\n"
+         "  const int count = rows_used({0, ragged->rows_k}, used, ragged->seqlen_k_new).count;\n"
+         "#pragma unroll\n"
+         "  for (int pass = 0; pass < K_PASSES; ++pass)\n"
+         "    if (threadIdx.x % K_CHUNKS % 8 == 0 && k_keys[pass] < count)\n"
+         "      prefetch_l2(k + sequence * fwd->k_batch_stride + k_keys[pass] * fwd->k_row_stride);\n"
+         "#pragma unroll\n"
+         "  for (int pass = 0; pass < V_PASSES; ++pass)\n"
+         "    if (threadIdx.x % V_CHUNKS == 0 && v_keys[pass] < count)\n"
+         "      prefetch_l2(v + sequence * fwd->v_batch_stride + v_keys[pass] * fwd->v_row_stride);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// The reference behind one key block more, and the factor of what was summed before: as\n"
        "// take_row_lazily() moves it.\n"
        "__device__ __forceinline__ float move_behind(Outermost block, float *reference, float scale_log2) {\n"
        "  const int bits = max(block.greatest, __builtin_bit_cast(int, *reference));\n"
@@ -359,6 +382,10 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
          "    find_places(k_places, K_PASSES, ragged, &pages, k_keys);\n"
          "    find_places(v_places, V_PASSES, ragged, &pages, v_keys);\n"
          "  }\n");
+  }
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("  if (alone)\n"
+         "    fetch_keys(fwd, ragged, place.sequence, k, v, k_keys, v_keys);\n");
   }
   TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
        "  griddepcontrol_wait();\n"

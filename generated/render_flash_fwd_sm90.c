@@ -59,10 +59,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t gather_parts = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && decode) ? 4 : 1;
   int32_t ends_of_dense = (((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !((((split || alibi) || dropout) || mod_score) || mod_mask)) && (bias == AP_ATTENTION_BIAS_NONE)) ? 1 : 0;
   int32_t last_is_full = (((mask == AP_ATTENTION_MASK_CAUSAL) && (((block_m % block_n) != 0) || (block_m == 192))) && (ends_of_dense || ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && !split))) ? 1 : 0;
+  int32_t forwards = ((skips_rows && (mask == AP_ATTENTION_MASK_CAUSAL)) && !(mod_score || mod_mask)) ? 1 : 0;
+  int32_t balances = (forwards && last_is_full) ? 1 : 0;
+  int32_t ends_apart = (((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) || forwards) ? 1 : 0;
   int32_t rows_ahead = (((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) && !((split || mod_score) || mod_mask)) ? 1 : 0;
   int32_t skips_warps = ((((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (hdim == 128)) && (hdim_v == 128)) && !((split || mod_score) || mod_mask)) ? 1 : 0;
   int32_t beside = (decode && ((block_n + hdim_v) <= 224)) ? 1 : 0;
   int32_t cut_last = ((ready && split) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
+  int32_t stores_once = ((fixed_splits && decode) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? 1 : 0;
   int32_t own_blocks = ((((mask == AP_ATTENTION_MASK_WINDOW) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && !has_map) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -84,7 +88,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "//\n"
        "// Warpgroup 0 is the producer: one thread of it keeps the copy engine (TMA) busy. Each of the other\n"
        "// warpgroups, the consumers, computes 64 query rows, of one head or of heads that share their keys;\n"
-       "// they walk over the same key blocks of BLOCK_N keys from right to left (online softmax: Milakov\n"
+       "// they walk over the same key blocks of BLOCK_N keys from ");
+  STRING(forwards ? "left to right" : "right to left");
+  TEXT(" (online softmax: Milakov\n"
        "// and Gimelshein 2018, Dao et al. 2022). A consumer's softmax of one key block runs under its own\n"
        "// product P V of the block before, and under the products of the other consumers, with which it\n"
        "// takes turns (Shah et al. 2024). A thread block works through many units of work, and their key\n"
@@ -554,8 +560,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  int block_end[CONSUMERS]; // rows of each consumer see no key from this key block on\n");
     }
     TEXT("};\n"
-         "\n"
-         "// Places of units that are known and not yet stored, each with two barriers: at its \"full\" one the\n"
+         "\n");
+    if (forwards) {
+      TEXT("// The key block at place `n` of a unit's walk; places are counted down. The last keys come last, so\n"
+           "// that what masks them runs beside other consumers' products, and a unit begins without.\n"
+           "__device__ __forceinline__ int block_at(const Unit *unit, int n) {\n"
+           "  return unit->blocks.end - 1 - n;\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// Places of units that are known and not yet stored, each with two barriers: at its \"full\" one the\n"
          "// producer's third warp arrives, at its \"empty\" one each warp that has read the unit for the last\n"
          "// time. Behind them one where the producer's first warp arrives when it has asked for the unit's\n"
          "// last K; and a barrier a stage: V is there, before what follows a sequence's last key was made\n"
@@ -672,7 +686,24 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  const int positions = CONSUMERS * args->warpgroup_positions;\n"
          "  unit->tile_head = found.head;\n");
-    if (mask == AP_ATTENTION_MASK_FULL) {
+    if (balances) {
+      TEXT("  // Later rows see more keys, or no fewer, and the longest units come first. The row block that is\n"
+           "  // not full is the first rows', which see fewest keys. Where heads share tiles, and row blocks are\n"
+           "  // short, each has rows of all consumers or of all but one; those of fewer are the first.\n"
+           "  if (args->fwd.heads_per_tile > 1) {\n"
+           "    const int own = args->warpgroup_positions, all = ceil_div(of->seqlen_q, own);\n"
+           "    const int whole = max(all - of->blocks * (CONSUMERS - 1), 0); // row blocks of all consumers\n"
+           "    const int behind = found.block * CONSUMERS - max(found.block - whole, 0);\n"
+           "    const int end = all - behind;\n"
+           "    unit->position_begin =\n"
+           "        max(end - (found.block < whole ? CONSUMERS : CONSUMERS - 1), 0) * own;\n"
+           "    unit->position_end = min(end * own, of->seqlen_q);\n"
+           "  } else {\n"
+           "    const int behind = found.block * positions;\n"
+           "    unit->position_begin = max(of->seqlen_q - behind - positions, 0);\n"
+           "    unit->position_end = of->seqlen_q - behind;\n"
+           "  }\n");
+    } else if (mask == AP_ATTENTION_MASK_FULL) {
       TEXT("  unit->position_begin = found.block * positions;\n");
     } else if (last_is_full) {
       TEXT("  // Later rows see more keys, or no fewer, and the longest units come first. The row block that is\n"
@@ -1254,21 +1285,33 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     } else {
       TEXT("__device__ __forceinline__ void load_k(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
            "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
-           "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n"
-           "            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, unit->k_row + n * BLOCK_N,\n"
-           "            kv_head, unit->k_batch);\n"
-           "  *stage = next_stage(*stage, STAGES);\n"
+           "  load_keys(shared + K_OFFSET + stage->index * K_BYTES, &args->k, k_full(shared, stage->index),\n");
+      if (forwards) {
+        TEXT("            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS,\n"
+             "            unit->k_row + block_at(unit, n) * BLOCK_N, kv_head, unit->k_batch);\n");
+      } else {
+        TEXT("            k_empty(shared, stage->index), stage->parity ^ 1, K_SLABS, unit->k_row + n * BLOCK_N,\n"
+             "            kv_head, unit->k_batch);\n");
+      }
+      TEXT("  *stage = next_stage(*stage, STAGES);\n"
            "}\n"
            "\n"
            "// V of a block that is not whole comes by way of clear_tails().\n"
            "__device__ __forceinline__ void load_v(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
            "                                       Stage *stage, const Unit *unit, int n, int kv_head) {\n"
-           "  const bool whole = n < unit->blocks.end - 1 || tail_keys(unit) >= BLOCK_N;\n"
+           "  const bool whole = ");
+      STRING(forwards ? "n > 0" : "n < unit->blocks.end - 1");
+      TEXT(" || tail_keys(unit) >= BLOCK_N;\n"
            "  load_keys(shared + V_OFFSET + stage->index * V_BYTES, &args->v,\n"
-           "            whole ? v_full(shared, stage->index) : v_loaded(stage->index),\n"
-           "            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, unit->k_row + n * BLOCK_N,\n"
-           "            kv_head, unit->k_batch);\n"
-           "  *stage = next_stage(*stage, STAGES);\n"
+           "            whole ? v_full(shared, stage->index) : v_loaded(stage->index),\n");
+      if (forwards) {
+        TEXT("            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS,\n"
+             "            unit->k_row + block_at(unit, n) * BLOCK_N, kv_head, unit->k_batch);\n");
+      } else {
+        TEXT("            v_empty(shared, stage->index), stage->parity ^ 1, V_SLABS, unit->k_row + n * BLOCK_N,\n"
+             "            kv_head, unit->k_batch);\n");
+      }
+      TEXT("  *stage = next_stage(*stage, STAGES);\n"
            "}\n"
            "\n");
     }
@@ -1856,16 +1899,28 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    arrive_once(unit_empty(place.index));\n"
          "    if (blocks <= 0)\n"
          "      continue;\n"
-         "    if (keys < BLOCK_N) {\n"
-         "      // The copy engine hands over V.\n"
-         "      wait_for_phase(v_loaded(v_stage.index), parities >> v_stage.index & 1);\n"
-         "      parities ^= 1u << v_stage.index;\n"
-         "      clear_tail(smem, v_stage.index, keys);\n"
-         "      // Products see the zeros once all lanes have come through here, and the first has arrived.\n"
-         "      fence_proxy_async();\n"
-         "      __syncwarp();\n"
-         "      arrive_once(v_full(shared, v_stage.index));\n"
-         "    }\n"
+         "    if (keys < BLOCK_N) {\n");
+    if (forwards) {
+      TEXT("      const int stage = (v_stage.index + blocks - 1) % STAGES;\n"
+           "      // The copy engine hands over V.\n"
+           "      wait_for_phase(v_loaded(stage), parities >> stage & 1);\n"
+           "      parities ^= 1u << stage;\n"
+           "      clear_tail(smem, stage, keys);\n"
+           "      // Products see the zeros once all lanes have come through here, and the first has arrived.\n"
+           "      fence_proxy_async();\n"
+           "      __syncwarp();\n"
+           "      arrive_once(v_full(shared, stage));\n");
+    } else {
+      TEXT("      // The copy engine hands over V.\n"
+           "      wait_for_phase(v_loaded(v_stage.index), parities >> v_stage.index & 1);\n"
+           "      parities ^= 1u << v_stage.index;\n"
+           "      clear_tail(smem, v_stage.index, keys);\n"
+           "      // Products see the zeros once all lanes have come through here, and the first has arrived.\n"
+           "      fence_proxy_async();\n"
+           "      __syncwarp();\n"
+           "      arrive_once(v_full(shared, v_stage.index));\n");
+    }
+    TEXT("    }\n"
          "    v_stage.index += blocks;\n"
          "    v_stage.parity ^= v_stage.index / STAGES % 2;\n"
          "    v_stage.index %= STAGES;\n"
@@ -2230,14 +2285,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  int n;            // the place of the key block\n"
          "  int block;        // the key block\n");
   } else {
-    TEXT("  int n;            // the key block\n");
+    TEXT("  int n;            // the key block");
+    STRING(forwards ? ", or its place" : "");
+    TEXT("\n");
   }
-  TEXT("  int block_end;    // this consumer's rows see no key from this key block on\n");
+  if (!forwards) {
+    TEXT("  int block_end;    // this consumer's rows see no key from this key block on\n");
+  }
   if (keeps_here) {
     TEXT("  int seen_end;     // of all splits\n");
   }
-  if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
-    TEXT("  int block_begin; // and none before this one\n");
+  if (ends_apart) {
+    TEXT("  int block_begin; // ");
+    STRING(forwards ? "this consumer's rows see no key of the key blocks at places below" : "and none before this one");
+    TEXT("\n");
   }
   if (own_blocks) {
     TEXT("  Row rows[2]; // this thread's; keys are counted from those of the unit's key block 0 here\n");
@@ -2248,6 +2309,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  Range unmasked; // all rows of the consumer see these keys");
     STRING(own_blocks ? ", counted likewise" : "");
     TEXT("\n");
+  } else if (forwards) {
+    TEXT("  int masked;       // not all rows of the consumer see all keys at the places below\n");
   } else {
     TEXT("  int key_unmasked; // all rows of the consumer see the keys below\n");
   }
@@ -2330,10 +2393,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int positions = consumer * args->warpgroup_positions; // of the consumers before\n"
          "  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;\n"
          "  walk->unit.blocks = {0, unit->blocks.end};\n"
-         "  walk->n = unit->blocks.end - 1;\n"
-         "  walk->block_end = unit->block_end[consumer];\n"
-         "  walk->key_unmasked = min(unit->seqlen_k, unit->key_end + positions);\n"
-         "#pragma unroll\n"
+         "  walk->n = unit->blocks.end - 1;\n");
+    if (forwards) {
+      TEXT("  walk->block_begin = unit->blocks.end - unit->block_end[consumer];\n"
+           "  walk->masked = unit->blocks.end - min(unit->seqlen_k, unit->key_end + positions) / BLOCK_N;\n");
+    } else {
+      TEXT("  walk->block_end = unit->block_end[consumer];\n"
+           "  walk->key_unmasked = min(unit->seqlen_k, unit->key_end + positions);\n");
+    }
+    TEXT("#pragma unroll\n"
          "  for (int half = 0; half < 2; ++half) {\n"
          "    const int position = positions + divide(row + half * 8, &args->heads_per_tile);\n"
          "    walk->rows[half] = {position, 0, min(unit->seqlen_k, unit->key_end + position)};\n"
@@ -2566,12 +2634,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Whether this consumer's rows see the unit's last key block, with which the unit begins.\n"
-       "__device__ __forceinline__ bool sees_first_block(const Walk *walk) {\n"
-       "  return walk->block_end == walk->unit.blocks.end && walk->block_end > ");
-  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk->block_begin" : "walk->unit.blocks.begin");
-  TEXT(";\n"
-       "}\n"
+  TEXT("// Whether this consumer's rows see the unit's ");
+  STRING(forwards ? "first" : "last");
+  TEXT(" key block, with which the unit begins.\n"
+       "__device__ __forceinline__ bool sees_first_block(const Walk *walk) {\n");
+  if (forwards) {
+    TEXT("  return walk->block_begin < walk->unit.blocks.end;\n");
+  } else {
+    TEXT("  return walk->block_end == walk->unit.blocks.end && walk->block_end > ");
+    STRING(ends_apart ? "walk->block_begin" : "walk->unit.blocks.begin");
+    TEXT(";\n");
+  }
+  TEXT("}\n"
        "\n");
   if (block_m > 64) {
     TEXT("// Turns at the tensor cores, one a key block. At named barrier 1 + i consumer i waits, and the one\n"
@@ -2595,30 +2669,32 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Lets a key block pass that no row of this consumer sees.\n");
-  if (bias_map) {
-    TEXT("__device__ __forceinline__ void skip_block(Walk *walk, bool mapped, uint32_t shared, int consumer,\n"
-         "                                           Stage stage) {\n");
-  } else {
-    TEXT("__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage) {\n");
+  if (!stores_once) {
+    TEXT("// Lets a key block pass that no row of this consumer sees.\n");
+    if (bias_map) {
+      TEXT("__device__ __forceinline__ void skip_block(Walk *walk, bool mapped, uint32_t shared, int consumer,\n"
+           "                                           Stage stage) {\n");
+    } else {
+      TEXT("__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage) {\n");
+    }
+    TEXT("  // The wait keeps this warp's arrivals within one phase of the barriers.\n"
+         "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
+         "  arrive_once(k_empty(shared, stage.index));\n");
+    if (block_m > 64) {
+      TEXT("  begin_turn(consumer);\n"
+           "  end_turn(consumer);\n");
+    }
+    if (bias_map) {
+      TEXT("  if (mapped) {\n"
+           "    wait_for_phase(bias_full(shared, walk->bias_stage.index), walk->bias_stage.parity);\n"
+           "    return_bias(walk, shared);\n"
+           "  }\n");
+    }
+    TEXT("  wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
+         "  arrive_once(v_empty(shared, stage.index));\n"
+         "}\n"
+         "\n");
   }
-  TEXT("  // The wait keeps this warp's arrivals within one phase of the barriers.\n"
-       "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
-       "  arrive_once(k_empty(shared, stage.index));\n");
-  if (block_m > 64) {
-    TEXT("  begin_turn(consumer);\n"
-         "  end_turn(consumer);\n");
-  }
-  if (bias_map) {
-    TEXT("  if (mapped) {\n"
-         "    wait_for_phase(bias_full(shared, walk->bias_stage.index), walk->bias_stage.parity);\n"
-         "    return_bias(walk, shared);\n"
-         "  }\n");
-  }
-  TEXT("  wait_for_phase(v_full(shared, stage.index), stage.parity);\n"
-       "  arrive_once(v_empty(shared, stage.index));\n"
-       "}\n"
-       "\n");
   if (q_in_regs) {
     TEXT("// Rows that packed heads leave over are never copied to: they are zeros from here on.\n"
          "__device__ __forceinline__ void clear_other_rows(const attnpress_fwd_sm90_args *args,\n"
@@ -3017,14 +3093,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                          walk->n * BLOCK_N + threadIdx.x % 4 * 2, behind, before);\n"
          "  }\n");
   } else {
-    TEXT("  if ((");
-    STRING(outward ? "walk->block" : "walk->n");
-    TEXT(" + 1) * BLOCK_N > walk->key_unmasked) {\n"
-         "#pragma unroll\n"
+    if (forwards) {
+      TEXT("  if (walk->n < walk->masked) {\n");
+    } else {
+      TEXT("  if ((");
+      STRING(outward ? "walk->block" : "walk->n");
+      TEXT(" + 1) * BLOCK_N > walk->key_unmasked) {\n");
+    }
+    TEXT("#pragma unroll\n"
          "    for (int half = 0; half < 2; ++half)\n"
          "      mask_scores_by_bits(score, S_TILES, half, walk->rows[half],\n"
          "                          ");
-    STRING(outward ? "walk->block" : "walk->n");
+    STRING(outward ? "walk->block" : (forwards ? "block_at(&walk->unit, walk->n)" : "walk->n"));
     TEXT(" * BLOCK_N + threadIdx.x % 4 * 2);\n"
          "  }\n");
   }
@@ -3567,65 +3647,72 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(q_ahead ? "q_turn / Q_PLACES % 2" : "q_parity");
     TEXT(");\n");
   }
-  if (has_map) {
-    TEXT("    for (; walk.n >= walk.block_end && has_keys; walk.n = block_after(&walk.unit, walk.n)) {\n");
+  if (stores_once) {
+    TEXT("    if (has_keys) { // as far as the store; rows are one consumer's, and some see each key block\n");
   } else {
-    TEXT("    for (; walk.n >= walk.block_end && has_keys; --walk.n) {\n");
-  }
-  TEXT("      skip_block(");
-  STRING(bias_map ? "&walk, mapped, " : "");
-  TEXT("shared, consumer, stage);\n"
-       "      stage = next_stage(stage, STAGES);\n"
-       "    }\n"
-       "    if (walk.n < ");
-  STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
-  TEXT(") { // no row of this consumer sees a key\n");
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    if (keeps_here) {
-      TEXT("      split_end = end_split(reference, row_sum, args, &units[walk.place.index], consumer, &kept);\n"
-           "      store_unit(out, &split_end, args, walk.place.index, consumer, &kept);\n");
+    if (has_map) {
+      TEXT("    for (; walk.n >= walk.block_end && has_keys; walk.n = block_after(&walk.unit, walk.n)) {\n");
+    } else if (forwards) {
+      TEXT("    const bool has_rows = walk.block_begin < walk.unit.blocks.end;\n"
+           "    for (; walk.n >= 0 && !has_rows; --walk.n) {\n");
     } else {
-      TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer");
-      STRING(keeps_split ? ", &kept" : "");
-      TEXT(");\n");
+      TEXT("    for (; walk.n >= walk.block_end && has_keys; --walk.n) {\n");
     }
-  } else {
-    TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
-  }
-  if (fixed_splits) {
-    TEXT("      if (has_keys && walk.unit.ends & LAST_SPLIT)\n"
-         "        arrive_once(q_empty(shared, ");
-    STRING(q_ahead ? "q_turn % Q_PLACES" : "consumer");
-    TEXT("));\n");
-    if (q_ahead) {
-      TEXT("      q_turn += has_keys && walk.unit.ends & LAST_SPLIT ? CONSUMERS : 0;\n");
+    TEXT("      skip_block(");
+    STRING(bias_map ? "&walk, mapped, " : "");
+    TEXT("shared, consumer, stage);\n"
+         "      stage = next_stage(stage, STAGES);\n"
+         "    }\n"
+         "    if (walk.n < ");
+    STRING(ends_apart ? "walk.block_begin" : "walk.unit.blocks.begin");
+    TEXT(") { // no row of this consumer sees a key\n");
+    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
+      if (keeps_here) {
+        TEXT("      split_end = end_split(reference, row_sum, args, &units[walk.place.index], consumer, &kept);\n"
+             "      store_unit(out, &split_end, args, walk.place.index, consumer, &kept);\n");
+      } else {
+        TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer");
+        STRING(keeps_split ? ", &kept" : "");
+        TEXT(");\n");
+      }
     } else {
-      TEXT("      q_parity ^= has_keys && walk.unit.ends & LAST_SPLIT ? 1 : 0;\n");
+      TEXT("      store_output(out, reference, row_sum, args, &walk.unit, consumer);\n");
     }
-  } else {
-    if (q_in_regs) {
-      TEXT("      if (has_keys) {\n"
-           "        // The wait keeps this warp's arrivals within one phase of the barriers.\n"
-           "        wait_for_phase(q_full(shared, consumer), q_parity);\n"
-           "        arrive_once(q_empty(shared, consumer));\n"
-           "      }\n");
-    } else {
-      TEXT("      if (has_keys)\n"
+    if (fixed_splits) {
+      TEXT("      if (has_keys && walk.unit.ends & LAST_SPLIT)\n"
            "        arrive_once(q_empty(shared, ");
       STRING(q_ahead ? "q_turn % Q_PLACES" : "consumer");
       TEXT("));\n");
-    }
-    if (q_ahead) {
-      TEXT("      q_turn += has_keys ? CONSUMERS : 0;\n");
+      if (q_ahead) {
+        TEXT("      q_turn += has_keys && walk.unit.ends & LAST_SPLIT ? CONSUMERS : 0;\n");
+      } else {
+        TEXT("      q_parity ^= has_keys && walk.unit.ends & LAST_SPLIT ? 1 : 0;\n");
+      }
     } else {
-      TEXT("      q_parity ^= has_keys;\n");
+      if (q_in_regs) {
+        TEXT("      if (has_keys) {\n"
+             "        // The wait keeps this warp's arrivals within one phase of the barriers.\n"
+             "        wait_for_phase(q_full(shared, consumer), q_parity);\n"
+             "        arrive_once(q_empty(shared, consumer));\n"
+             "      }\n");
+      } else {
+        TEXT("      if (has_keys)\n"
+             "        arrive_once(q_empty(shared, ");
+        STRING(q_ahead ? "q_turn % Q_PLACES" : "consumer");
+        TEXT("));\n");
+      }
+      if (q_ahead) {
+        TEXT("      q_turn += has_keys ? CONSUMERS : 0;\n");
+      } else {
+        TEXT("      q_parity ^= has_keys;\n");
+      }
     }
+    TEXT("      more = next_unit(&walk, args, consumer);\n"
+         "      continue;\n"
+         "    }\n"
+         "\n");
   }
-  TEXT("      more = next_unit(&walk, args, consumer);\n"
-       "      continue;\n"
-       "    }\n"
-       "\n"
-       "    // S = Q K^T of the stream's first block; the copy engine hands over K.\n"
+  TEXT("    // S = Q K^T of the stream's first block; the copy engine hands over K.\n"
        "    float score[S_TILES * 4];\n"
        "    uint32_t p[V_STEPS][4];\n");
   if (q_in_regs) {
@@ -3676,7 +3763,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "                  walk.n == walk.unit.blocks.begin);\n");
     } else {
       TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == ");
-      STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+      STRING(ends_apart ? "walk.block_begin" : "walk.unit.blocks.begin");
       TEXT(");\n");
     }
   }
@@ -3702,7 +3789,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (far_blocks) {
     TEXT("    bool far; // whether the unit's last key blocks are\n");
   }
-  if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
+  if (ends_apart) {
     TEXT("    int unseen; // key blocks of the last unit that come after those which this consumer's rows see\n");
   }
   TEXT("    for (;;) {\n");
@@ -3754,7 +3841,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      for (--walk.n; !__any_sync(0xffffffff, walk.n < walk.near_begin); --walk.n) {\n");
     } else {
       TEXT("      for (--walk.n; walk.n >= ");
-      STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+      STRING(ends_apart ? "walk.block_begin" : "walk.unit.blocks.begin");
       TEXT("; --walk.n) {\n");
     }
   }
@@ -3786,7 +3873,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                        ");
     STRING(alibi_product ? "slopes, walk.key_numbers, " : "");
     TEXT("walk.n == ");
-    STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+    STRING(ends_apart ? "walk.block_begin" : "walk.unit.blocks.begin");
     STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
     STRING(overwrites ? ", begins" : "");
     TEXT(");\n");
@@ -3875,7 +3962,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(fixed_splits ? "walk.unit.ends & LAST_SPLIT ? 1 : 0" : "1");
     TEXT(";\n");
   }
-  if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
+  if (ends_apart) {
     TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n"
          "      more = next_unit(&walk, args, consumer);\n");
     if (!unit_streams) {
@@ -3938,7 +4025,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "                      ");
       STRING(alibi_product ? "slopes, walk.key_numbers, " : "");
       TEXT("walk.n == ");
-      STRING(((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) ? "walk.block_begin" : "walk.unit.blocks.begin");
+      STRING(ends_apart ? "walk.block_begin" : "walk.unit.blocks.begin");
       STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
       STRING(overwrites ? ", begins" : "");
       TEXT(");\n");
@@ -3983,6 +4070,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    arrive_once(v_empty(shared, stage.index));\n");
   }
   TEXT("    stage = next_stage(stage, STAGES);\n");
+  if (stores_once) {
+    TEXT("    } else {\n"
+         "      more = next_unit(&walk, args, consumer);\n"
+         "    }\n");
+  }
   if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
     if (keeps_here) {
       TEXT("    split_end = end_split(reference, row_sum, args,\n"
@@ -3996,7 +4088,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("    store_output(out, reference, row_sum, args, &last_unit, consumer);\n");
   }
-  if ((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) {
+  if (ends_apart) {
     TEXT("    for (; unseen > 0; --unseen) {\n"
          "      skip_block(");
     STRING(bias_map ? "&walk, mapped, " : "");
@@ -4132,13 +4224,22 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("  const bool one_sequence = has_one_sequence(&args);\n"
            "  const UnitOfOne first_unit = unit_of_one(&args, blockIdx.x);\n");
     }
-    TEXT("  // ");
-    STRING(ready ? "What comes before hands over the ticket, and whatever else it wrote." : "The schedule kernel hands over the units.");
-    TEXT("\n"
-         "  griddepcontrol_wait();\n");
-    if (decode) {
-      TEXT("  // The combine kernel may begin to wait, too.\n"
-           "  griddepcontrol_launch_dependents();\n");
+    if (decode && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+      TEXT("  // What comes before hands over what it wrote to who finds units. All others wait for units, which\n"
+           "  // hand it on, and have begun meanwhile. The combine kernel may begin to wait, too.\n"
+           "  if (threadIdx.x / 32 == 2) {\n"
+           "    griddepcontrol_wait();\n"
+           "    griddepcontrol_launch_dependents();\n"
+           "  }\n");
+    } else {
+      TEXT("  // ");
+      STRING(ready ? "What comes before hands over the ticket, and whatever else it wrote." : "The schedule kernel hands over the units.");
+      TEXT("\n"
+           "  griddepcontrol_wait();\n");
+      if (decode) {
+        TEXT("  // The combine kernel may begin to wait, too.\n"
+             "  griddepcontrol_launch_dependents();\n");
+      }
     }
   } else if (has_map) {
     TEXT("  // The map kernel hands over the map and the ticket.\n"

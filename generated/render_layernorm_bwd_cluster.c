@@ -368,21 +368,25 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  float factor[ELEMENTS];\n"
        "  widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(part[index * THREADS], x);\n"
+  TEXT("(part[index * ");
+  STRING((rows == AP_LAYERNORM_ROWS_JOINED) ? "32" : "THREADS");
+  TEXT("], x);\n"
        "  widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(part[(VECTORS + index) * THREADS], dy);\n"
+  TEXT("(part[");
+  STRING((rows == AP_LAYERNORM_ROWS_JOINED) ? "PLACE + index * 32" : "(VECTORS + index) * THREADS");
+  TEXT("], dy);\n"
        "  find_weight(weight, index, word);\n"
        "  widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(word, ELEMENTS, factor);\n");
-  if (rows == AP_LAYERNORM_ROWS_ODD) {
+  if (rows != AP_LAYERNORM_ROWS_ALIGNED) {
     TEXT("  // By one instruction, of values that were rounded to 16 bits.\n"
          "  const float offset = -moments.mean * moments.rstd;\n");
   }
   TEXT("#pragma unroll\n"
        "  for (int j = 0; j < ELEMENTS; ++j) {\n");
-  if (rows == AP_LAYERNORM_ROWS_ODD) {
+  if (rows != AP_LAYERNORM_ROWS_ALIGNED) {
     TEXT("    x[j] = x[j] * moments.rstd + offset;\n");
   } else {
     TEXT("    x[j] = (x[j] - moments.mean) * moments.rstd;\n");

@@ -21,8 +21,9 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
   int32_t vectors = cols / (threads * ((dtype == AP_LAYERNORM_DTYPE_FP32) ? 4 : 8));
-  int32_t kept = (vectors <= 8) ? 8 : 7;
+  int32_t kept = (vectors == 7) ? 6 : ((vectors <= 8) ? 8 : ((norm == AP_LAYERNORM_NORM_RMS) ? 14 : 4));
   int32_t batch = (vectors <= 8) ? vectors : 4;
+  int32_t products = ((dtype != AP_LAYERNORM_DTYPE_FP32) && (vectors != 8)) ? 1 : 0;
   int32_t spare = (vectors > 8) ? (((vectors / 2) - slots) + 1) : 0;
   int32_t early = (spare <= 0) ? 0 : (((4 * spare) < vectors) ? (4 * spare) : vectors);
   TEXT("// ");
@@ -76,8 +77,11 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/ptx_global.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_math.cuh\"\n"
-       "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
-       "#include \"attnpress/device/row_norm.cuh\"\n"
+       "#include \"attnpress/device/ptx_mbarrier.cuh\"\n");
+  if (products) {
+    TEXT("#include \"attnpress/device/ptx_mma.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/row_norm.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
        "typedef attnpress_layernorm_fwd_args Args;\n"
@@ -121,12 +125,19 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("constexpr float FAR = 16.0f; // of the square of a mean, in variances\n");
   }
+  if (products && (norm == AP_LAYERNORM_NORM_LAYER)) {
+    TEXT("constexpr uint32_t ONES = ");
+    STRING((dtype == AP_LAYERNORM_DTYPE_BF16) ? "0x3f803f80" : "0x3c003c00");
+    TEXT(";\n");
+  }
   TEXT("constexpr int PLACE_BYTES = BATCH * 32 * 16;\n"
        "constexpr int RING_BYTES = SLOTS * PLACE_BYTES;\n"
        "constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
   TEXT(";\n"
-       "// Vectors whose parameters are in shared memory; of others they are read for each row.\n"
+       "constexpr int FETCHED = 2;\n"
+       "// Vectors whose parameters are in shared memory; of others they are fetched for each row, while the\n"
+       "// FETCHED before are written.\n"
        "constexpr int PARKED = (SMEM_BYTES - WARPS * RING_BYTES) / (");
   INTEGER((norm == AP_LAYERNORM_NORM_LAYER) ? 2 : 1);
   TEXT(" * THREADS * 16);\n"
@@ -159,7 +170,8 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "\n");
   int32_t of_cluster = 1;
   int32_t any_cluster = 1;
-  TEXT("constexpr int CLUSTER_MAX = 16; // blocks\n");
+  TEXT("constexpr int CLUSTER_MAX = 16; // blocks\n"
+       "constexpr int PARTS = CENTERED ? 3 : 2; // two rows in turn, and one that is added up again\n");
   if (of_cluster) {
     TEXT("// What the warps of a row have of it, in each block's shared memory, and the barrier that awaits it.\n"
          "// Two rows have places in turn.\n");
@@ -233,9 +245,9 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ void await_parts(const RowParts *parts, int parity) {\n"
        "  wait_for_phase(shared_address(&parts->barrier), parity);\n"
        "}\n"
-       "// What a warp has of rows: vectors from number `begin` on.\n"
+       "// What warp number `warp` of a row's has: vectors from number `begin` on.\n"
        "struct Share {\n"
-       "  int begin, vectors;\n"
+       "  int warp, begin, vectors;\n"
        "};\n"
        "\n"
        "// A row begins `odd` elements after the first of its vectors does, and has `end` elements of the\n"
@@ -244,46 +256,47 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "  int odd, vectors, end;\n"
        "};\n"
        "\n"
-       "__device__ __forceinline__ Cut cut_of(const Args *args, int row) {\n"
+       "// Whether rows begin anywhere.\n"
+       "__device__ __forceinline__ bool is_cut(const Args *args) {\n"
+       "  return args->columns % ELEMENTS != 0;\n"
+       "}\n"
+       "\n"
+       "__device__ __forceinline__ Cut cut_of(const Args *args, int row, bool cuts) {\n"
+       "  if (!cuts) {\n"
+       "    const Cut cut = {0, args->columns / ELEMENTS, 0};\n"
+       "    return cut;\n"
+       "  }\n"
        "  const int odd = (int)(row * args->x_row_stride % ELEMENTS);\n"
        "  const Cut cut = {odd, (args->columns + odd + ELEMENTS - 1) / ELEMENTS,\n"
        "                   (args->columns + odd) % ELEMENTS};\n"
        "  return cut;\n"
        "}\n"
        "\n"
-       "// How vectors of rows are shared: all of them, a warp's, and how many warps have one more.\n"
-       "struct Shares {\n"
-       "  int all, each, more;\n"
-       "};\n"
-       "\n"
-       "// The columns that warp number `warp` of `warps` has of a row that begins `odd` elements after its\n"
-       "// first vector does.\n"
-       "__device__ __forceinline__ float count_columns_of(int columns, int odd, Shares shares, int warp,\n"
-       "                                                  int warps) {\n"
-       "  int count = (shares.each + (warp < shares.more)) * ELEMENTS;\n"
-       "  if (warp == 0)\n"
-       "    count -= odd;\n"
-       "  if (warp + 1 == warps)\n"
-       "    count -= shares.all * ELEMENTS - columns - odd;\n"
-       "  return (float)count;\n"
-       "}\n"
-       "\n"
        "// What a warp's ring is sent next: piece number `index` of its part of a row, to place `slot`.\n"
        "struct Sender {\n"
        "  int row, index, slot;\n"
        "};\n"
-       "\n"
-       "// Whether a row's last vector reaches beyond the matrix: it is not sent.\n"
+       "\n");
+  if (vectors > 8) {
+    TEXT("// What is sent after `count` pieces of rows from `row` on.\n"
+         "__device__ __forceinline__ Sender sender_after(int count, int row, int pieces, int step) {\n"
+         "  const Sender sender = {row + count / pieces * step, count % pieces, 0};\n"
+         "  return sender;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Whether a row's last vector reaches beyond the matrix: it is not sent.\n"
        "__device__ __forceinline__ bool is_beyond(const Args *args, int row, Cut cut) {\n"
-       "  return row + 1 == args->rows && cut.end != 0;\n"
+       "  return row + 1 == (int)args->rows && cut.end != 0;\n"
        "}\n"
        "\n"
        "// Sends a piece; nothing beyond the last row. Called by all lanes. places, barriers: of the warp's\n"
-       "// ring\n"
+       "// ring; cuts: rows begin anywhere\n"
        "__device__ __forceinline__ void send_piece(const Args *args, Share share, int pieces, int step,\n"
-       "                                           uint32_t places, uint32_t barriers, Sender *next) {\n"
-       "  if (threadIdx.x % 32 == 0 && next->row < args->rows) {\n"
-       "    const Cut cut = cut_of(args, next->row);\n"
+       "                                           uint32_t places, uint32_t barriers, bool cuts,\n"
+       "                                           Sender *next) {\n"
+       "  if (threadIdx.x % 32 == 0 && next->row < (int)args->rows) {\n"
+       "    const Cut cut = cut_of(args, next->row, cuts);\n"
        "    const int begin = share.begin + next->index * BATCH * 32;\n"
        "    const int end = min(share.begin + share.vectors, cut.vectors - is_beyond(args, next->row, cut));\n"
        "    const int bytes = max(min(end - begin, BATCH * 32), 0) * 16;\n"
@@ -316,124 +329,204 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
   TEXT("  const uint4 vector = {word[0], word[1], word[2], word[3]};\n"
        "  return vector;\n"
        "}\n"
-       "\n"
-       "// The sums of differences to `about`, and of their squares.\n"
-       "__device__ __forceinline__ float2 add_vector(float2 sums, uint4 x, float about) {\n"
-       "  float value[ELEMENTS];\n"
-       "  widen_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(x, value);\n"
-       "#pragma unroll\n"
-       "  for (int j = 0; j < ELEMENTS; ++j) {\n");
-  if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("    const float difference = value[j] - about;\n"
-         "    sums.x += difference;\n"
-         "    sums.y += difference * difference;\n");
+       "\n");
+  if (!products) {
+    TEXT("// What a lane has of a row: the sums of its values and of their squares.\n"
+         "struct Sums {\n"
+         "  float2 all;\n"
+         "};\n"
+         "\n"
+         "__device__ __forceinline__ Sums zero_sums() {\n"
+         "  const Sums sums = {{0.0f, 0.0f}};\n"
+         "  return sums;\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ void add_vector(Sums *sums, uint4 x) {\n"
+         "  float value[ELEMENTS];\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(x, value);\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < ELEMENTS; ++j) {\n"
+         "    sums->all.x += value[j];\n"
+         "    sums->all.y += value[j] * value[j];\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// The warp's sums.\n"
+         "__device__ __forceinline__ float2 all_sums(const Sums &sums) {\n"
+         "  return sum_lanes_of_two(sums.all, 32);\n"
+         "}\n");
   } else {
-    TEXT("    sums.y += value[j] * value[j];\n");
+    TEXT("// What a warp has of a row, as products. Two words of each lane are a matrix of 16 rows and 8\n"
+         "// columns: the first are its first 8 rows, the second the others. With the first transposed its\n"
+         "// first rows have their squares on the diagonal, and with the second the others.\n"
+         "struct Sums {\n"
+         "  float first[4], second[4];\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("  float ones[4]; // with ones: each row's sum\n");
+    }
+    TEXT("};\n"
+         "\n"
+         "__device__ __forceinline__ Sums zero_sums() {\n"
+         "  Sums sums;\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < 4; ++j)\n"
+         "    ");
+    STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "sums.ones[j] = " : "");
+    TEXT("sums.first[j] = sums.second[j] = 0.0f;\n"
+         "  return sums;\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ void add_words(Sums *sums, uint32_t first, uint32_t second) {\n"
+         "  const uint32_t both[2] = {first, second};\n"
+         "  mma_m16n8k8_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(sums->first, both, &first);\n"
+         "  mma_m16n8k8_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(sums->second, both, &second);\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("  const uint32_t ones = ONES;\n"
+           "  mma_m16n8k8_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(sums->ones, both, &ones);\n");
+    }
+    TEXT("}\n"
+         "\n"
+         "__device__ __forceinline__ void add_vector(Sums *sums, uint4 x) {\n"
+         "  add_words(sums, x.x, x.y);\n"
+         "  add_words(sums, x.z, x.w);\n"
+         "}\n"
+         "\n"
+         "// The warp's sums of values, of RMS norm 0, and of their squares.\n"
+         "__device__ __forceinline__ float2 all_sums(const Sums &sums) {\n"
+         "  // Column 2 t, or 2 t + 1, of rows g and g + 8 is on the diagonal.\n"
+         "  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;\n"
+         "  float squares = g == 2 * t ? sums.first[0] + sums.second[2] : sums.first[1] + sums.second[3];\n"
+         "  float values = ");
+    STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "sums.ones[0] + sums.ones[2]" : "0.0f");
+    TEXT(";\n"
+         "  // The next lanes that are on it are four on, and, of pairs of rows, nine and eighteen.\n"
+         "  squares += __shfl_xor_sync(0xffffffff, squares, 4);\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("  values += __shfl_xor_sync(0xffffffff, values, 4);\n");
+    }
+    TEXT("  squares += __shfl_xor_sync(0xffffffff, squares, 9);\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("  values += __shfl_xor_sync(0xffffffff, values, 8);\n");
+    }
+    TEXT("  squares += __shfl_xor_sync(0xffffffff, squares, 18);\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("  values += __shfl_xor_sync(0xffffffff, values, 16);\n");
+    }
+    TEXT("  const float2 all = {values, __shfl_sync(0xffffffff, squares, 0)};\n"
+         "  return all;\n"
+         "}\n");
   }
-  TEXT("  }\n"
-       "  return sums;\n"
-       "}\n"
-       "\n"
-       "// Adds a piece up. left: vectors of the row from the lane's first of the piece on; begins, ends: it\n"
-       "// holds elements of other rows, at its begin in the lane's first vector, and at its end; filler:\n"
-       "// words of `about`\n"
-       "__device__ __forceinline__ float2 add_piece(float2 sums, const uint4 *own, int left, bool begins,\n"
-       "                                            bool ends, Cut cut, uint32_t filler, float about) {\n"
-       "  const uint4 fill = {filler, filler, filler, filler};\n"
-       "  uint4 x[BATCH];\n"
+  TEXT("// The lane's vectors of a piece; 0 beyond the row. left: vectors of the row from the lane's first\n"
+       "// of the piece on; begins, ends: it holds elements of other rows, at its begin in the lane's first\n"
+       "// vector, and at its end\n"
+       "__device__ __forceinline__ void take_piece(const uint4 *own, int left, bool begins, bool ends,\n"
+       "                                           Cut cut, uint4 *x) {\n"
+       "  const uint4 zero = {0, 0, 0, 0};\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < BATCH; ++i) {\n"
-       "    x[i] = fill;\n"
+       "    x[i] = zero;\n"
        "    if (i < SURE || left > i * 32)\n"
        "      x[i] = own[i * 32];\n"
        "  }\n"
        "  if (begins)\n"
-       "    x[0] = choose_bits(mask_elements(cut.odd), fill, x[0]);\n"
+       "    x[0] = choose_bits(mask_elements(cut.odd), zero, x[0]);\n"
        "  if (ends) {\n"
        "#pragma unroll\n"
        "    for (int i = SURE; i < BATCH; ++i)\n"
        "      if (left == i * 32 + 1)\n"
-       "        x[i] = choose_bits(mask_elements(cut.end), x[i], fill);\n"
+       "        x[i] = choose_bits(mask_elements(cut.end), x[i], zero);\n"
        "  }\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < BATCH; ++i)\n"
-       "    sums = add_vector(sums, x[i], about);\n"
-       "  return sums;\n"
        "}\n"
        "\n"
-       "// Mean, or 0, and sum of squared differences to it of what a warp has of a row, `count` values,\n"
-       "// whose pieces lie from place `slot` on; awaits them. phase: of that place's barrier; ring,\n"
-       "// barriers: the warp's\n"
+       "// The sums of what a warp has of a row, and of its squares; awaits its pieces, which lie from place\n"
+       "// `slot` on. phase: of that place's barrier; ring, barriers: the warp's\n"
        "__device__ __forceinline__ float2 add_up(const Args *args, Share share, int pieces, int row,\n"
-       "                                         float count, unsigned char *ring, uint32_t barriers,\n"
-       "                                         int slot, int phase) {\n"
+       "                                         unsigned char *ring, uint32_t barriers, int slot,\n"
+       "                                         int phase, bool cuts) {\n"
        "  const int lane = threadIdx.x % 32;\n"
-       "  float2 all = {0.0f, 0.0f};\n"
-       "  if (row >= args->rows)\n"
-       "    return all;\n"
-       "  const Cut cut = cut_of(args, row);\n"
+       "  const Cut cut = cut_of(args, row, cuts);\n"
        "  const int end = min(share.begin + share.vectors, cut.vectors) - share.begin;\n"
        "  const bool begins = share.begin == 0 && cut.odd != 0 && lane == 0;\n"
-       "  const bool ends = share.begin + end == cut.vectors && cut.end != 0;\n");
-  if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("  float about = 0.0f;\n"
-         "  uint32_t filler = 0;\n"
-         "#pragma unroll 1\n"
-         "  for (int pass = 0;; ++pass) {\n"
-         "    int here = slot;\n");
-  } else {
-    TEXT("  constexpr float about = 0.0f;\n"
-         "  constexpr uint32_t filler = 0;\n"
-         "  constexpr int pass = 0;\n"
-         "  int here = slot;\n"
-         "  {\n");
-  }
-  TEXT("#pragma unroll 1\n"
+       "  const bool ends = share.begin + end == cut.vectors && cut.end != 0;\n"
+       "  Sums sums = zero_sums();\n"
+       "  int here = slot;\n"
+       "  if (row < (int)args->rows) {\n"
+       "#pragma unroll 1\n"
        "    for (int piece = 0; piece < pieces; ++piece) {\n"
        "      uint4 *const own = (uint4 *)(ring + here * PLACE_BYTES) + lane;\n"
        "      const int left = end - piece * BATCH * 32 - lane;\n"
        "      const bool ends_here = ends && left <= BATCH * 32;\n"
-       "      if (pass == 0) {\n"
-       "        wait_for_phase(barriers + here * 8, here < slot ? phase ^ 1 : phase);\n"
-       "        if (ends_here && is_beyond(args, row, cut) && left > 0 && left % 32 == 1)\n"
-       "          own[left - 1] = load_first_elements(\n"
-       "              (const unsigned char *)args->x + (row * args->x_row_stride - cut.odd) * SIZE +\n"
-       "                  (int64_t)(cut.vectors - 1) * 16,\n"
-       "              cut.end);\n"
-       "      }\n"
-       "      all = add_piece(all, own, left, begins && piece == 0, ends_here, cut, filler, about);\n"
+       "      wait_for_phase(barriers + here * 8, here < slot ? phase ^ 1 : phase);\n"
+       "      if (ends_here && is_beyond(args, row, cut) && left > 0 && left % 32 == 1)\n"
+       "        own[left - 1] = load_first_elements(\n"
+       "            (const unsigned char *)args->x + (row * args->x_row_stride - cut.odd) * SIZE +\n"
+       "                (int64_t)(cut.vectors - 1) * 16,\n"
+       "            cut.end);\n"
+       "      uint4 x[BATCH];\n"
+       "      take_piece(own, left, begins && piece == 0, ends_here, cut, x);\n"
+       "#pragma unroll\n"
+       "      for (int i = 0; i < BATCH; ++i)\n"
+       "        add_vector(&sums, x[i]);\n"
        "      here = here + 1 == SLOTS ? 0 : here + 1;\n"
-       "    }\n");
+       "    }\n"
+       "  }\n"
+       "  return all_sums(sums);\n"
+       "}\n"
+       "\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("    all = sum_lanes_of_two(all, 32);\n"
-         "    const float off = all.x / count, squares = all.y - all.x * off;\n"
-         "    // Where values are far from 0 their squares hide what they differ by: again, about the mean.\n"
-         "    if (pass > 0 || all.x * off <= FAR * squares) {\n"
-         "      all.x = about + off;\n"
-         "      all.y = squares < 0.0f ? 0.0f : squares; // NaN stays\n"
-         "      return all;\n"
+    TEXT("// The sums of what a warp's values of a row, which are there, differ from `about` by, and of the\n"
+         "// squares of that.\n"
+         "__device__ __forceinline__ float2 add_up_about(const Args *args, Share share, int pieces, int row,\n"
+         "                                               const unsigned char *ring, int slot, float about,\n"
+         "                                               bool cuts) {\n"
+         "  const Cut cut = cut_of(args, row, cuts);\n"
+         "  const int end = min(share.begin + share.vectors, cut.vectors) - share.begin;\n"
+         "  float2 all = {0.0f, 0.0f};\n"
+         "#pragma unroll 1\n"
+         "  for (int i = threadIdx.x % 32; i < end; i += 32) {\n"
+         "    const int place = slot + i / (BATCH * 32);\n"
+         "    const uint4 *const from =\n"
+         "        (const uint4 *)(ring + (place < SLOTS ? place : place - SLOTS) * PLACE_BYTES);\n"
+         "    // Of the row's elements the first of this vector.\n"
+         "    const int column = (share.begin + i) * ELEMENTS - cut.odd;\n"
+         "    float value[ELEMENTS];\n"
+         "    widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(from[i % (BATCH * 32)], value);\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j) {\n"
+         "      const bool there = !cuts || (column + j >= 0 && column + j < args->columns);\n"
+         "      const float difference = there ? value[j] - about : 0.0f;\n"
+         "      all.x += difference;\n"
+         "      all.y += difference * difference;\n"
          "    }\n"
-         "    const uint32_t bits = narrow_element_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(off)");
-    STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "" : " & 0xffff");
-    TEXT(";\n"
-         "    about = widen_element_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(bits);\n"
-         "    filler = ");
-    STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "bits" : "bits | bits << 16");
-    TEXT(";\n"
-         "    all.x = all.y = 0.0f;\n"
-         "  }\n");
-  } else {
-    TEXT("  }\n"
-         "  all.y = sum_lanes(all.y, 32);\n"
-         "  return all;\n");
+         "  }\n"
+         "  return sum_lanes_of_two(all, 32);\n"
+         "}\n"
+         "\n");
   }
-  TEXT("}\n"
+  TEXT("// The sums of what the `warps` of the cluster have told.\n"
+       "__device__ __forceinline__ float2 sum_parts(const RowParts *parts, int warps) {\n"
+       "  float2 sums = {0.0f, 0.0f};\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < CLUSTER_MAX * WARPS; i += 32) {\n"
+       "    const int warp = i + threadIdx.x % 32;\n"
+       "    if (warp < warps) {\n"
+       "      const float2 told = parts->warp[warp];\n"
+       "      sums.x += told.x;\n"
+       "      sums.y += told.y;\n"
+       "    }\n"
+       "  }\n"
+       "  return sum_lanes_of_two(sums, 32);\n"
+       "}\n"
        "\n"
        "// ---- Parameters ---------------------------------------------------------------------------------\n"
        "\n"
@@ -442,7 +535,7 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "  return CENTERED && index > 0 ? args->bias : args->weight;\n"
        "}\n"
        "\n"
-       "// What a thread reads of a parameter: `words` of its first KEPT vectors of a row, `parked` of the\n"
+       "// What a thread reads of a parameter: words of its first KEPT vectors of a row, `parked` of the\n"
        "// next ones, THREADS apart, and `from`, in memory, of others, which is not read from `whole`\n"
        "// vectors of the row on: the elements that are left are `tail`. `before` is the vector before its\n"
        "// warp's.\n"
@@ -457,20 +550,25 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "  word[3] = vector.w;\n"
        "}\n"
        "\n"
-       "// The words of the thread's vector number `index`, of which the row's is number `at`. words:\n"
-       "// (KEPT, 4)\n"
+       "// The thread's vector number `index`, of which the row's is number `at`, from memory.\n"
+       "__device__ __forceinline__ uint4 fetch_parameter(const Parameter &parameter, int index, int at,\n"
+       "                                                 int whole) {\n"
+       "  uint4 vector = *parameter.tail;\n"
+       "  if (at < whole)\n"
+       "    vector = parameter.from[index * 32];\n"
+       "  return vector;\n"
+       "}\n"
+       "\n"
+       "// The words of that vector. words: (KEPT, 4); fetched: (FETCHED), where it is if it is from memory\n"
        "__device__ __forceinline__ void find_words(const Parameter &parameter, const uint32_t (*words)[4],\n"
-       "                                           int index, int at, int whole, uint32_t *word) {\n"
+       "                                           const uint4 *fetched, int index, uint32_t *word) {\n"
        "  if (index < KEPT) {\n"
        "    renew_words(words[index < KEPT ? index : 0], 4, word);\n"
        "    return;\n"
        "  }\n"
-       "  uint4 vector = *parameter.tail;\n"
-       "  if (index < KEPT + PARKED)\n"
-       "    vector = parameter.parked[(index - KEPT) * THREADS];\n"
-       "  else if (at < whole)\n"
-       "    vector = parameter.from[index * 32];\n"
-       "  split(vector, word);\n"
+       "  split(index < KEPT + PARKED ? parameter.parked[(index - KEPT) * THREADS]\n"
+       "                              : fetched[index % FETCHED],\n"
+       "        word);\n"
        "}\n"
        "\n");
   if (dtype != AP_LAYERNORM_DTYPE_FP32) {
@@ -515,27 +613,25 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "\n"
        "// ---- A row --------------------------------------------------------------------------------------\n"
        "\n"
-       "// A row that is written: at what element of a vector it begins; the vectors that the warp has of it\n"
-       "// from the lane's first on, and those of them up to one that holds elements of the next row;\n"
-       "// whether the lane's first holds some of the row before; which one, counted by lanes, some of the\n"
-       "// next, -1 if none does; and where the first is.\n"
+       "// A row that is written: at how many bits of a word it begins, or 32; the vectors that the warp has\n"
+       "// of it from the lane's first on; whether the lane's first holds some of the row before, and the\n"
+       "// warp's last some of the next; and where the first is.\n"
        "struct Row {\n"
-       "  int odd, left, whole;\n"
-       "  bool first;\n"
-       "  int last;\n"
+       "  int bits, left;\n"
+       "  bool first, last;\n"
        "  float mean, rstd;\n"
        "  unsigned char *to;\n"
        "};\n"
        "\n"
-       "// The words of a parameter of a row's vector number `at`, the lane's number `index`, and those of\n"
-       "// the vector before, which the last lane has to know. known: (4), of its number `index` - 1, if\n"
+       "// The values of a parameter for the lane's vector number `index`, and those of the vector before,\n"
+       "// which the last lane has to know. known: (4), of its number `index` - 1, if\n"
        "// that is not kept\n"
        "__device__ __forceinline__ void widen_parameter(const Parameter &parameter,\n"
-       "                                                const uint32_t (*words)[4], int index, int at,\n"
-       "                                                int whole, int first, int bits, uint32_t *known,\n"
+       "                                                const uint32_t (*words)[4], const uint4 *fetched,\n"
+       "                                                int index, int first, int bits, uint32_t *known,\n"
        "                                                float *value) {\n"
        "  uint32_t word[4], before[4];\n"
-       "  find_words(parameter, words, index, at, whole, word);\n"
+       "  find_words(parameter, words, fetched, index, word);\n"
        "  if (first < 0) {\n"
        "    widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
@@ -562,16 +658,27 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("                                             const Parameter &bias, const uint32_t (*biases)[4],\n");
   }
-  TEXT("                                             uint32_t (*known)[4], uint4 *ends) {\n"
-       "  const int whole = args->columns / ELEMENTS, bits = row.odd % 2 != 0 ? 16 : 32;\n"
+  TEXT("                                             uint4 (*fetched)[FETCHED], uint32_t (*known)[4],\n"
+       "                                             uint4 *ends) {\n"
        "  float value[ELEMENTS], factor[ELEMENTS];\n"
        "  uint4 x = {0, 0, 0, 0};\n"
        "  if (index < SURE || index * 32 < row.left)\n"
        "    x = *place;\n"
-       "  widen_parameter(weight, weights, index, at, whole, word, bits, known[0], factor);\n");
+       "  widen_parameter(weight, weights, fetched[0], index, word, row.bits, known[0], factor);\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("  float added[ELEMENTS];\n"
-         "  widen_parameter(bias, biases, index, at, whole, word, bits, known[1], added);\n");
+         "  widen_parameter(bias, biases, fetched[1], index, word, row.bits, known[1], added);\n");
+  }
+  if (vectors > 8) {
+    TEXT("  // What a later vector needs comes while those before it are written.\n"
+         "  const int whole = args->columns / ELEMENTS;\n"
+         "  const int next = index + FETCHED, next_at = at + FETCHED * 32;\n"
+         "  if (next >= KEPT + PARKED && next < VECTORS) {\n"
+         "    fetched[0][index % FETCHED] = fetch_parameter(weight, next, next_at, whole);\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("    fetched[1][index % FETCHED] = fetch_parameter(bias, next, next_at, whole);\n");
+    }
+    TEXT("  }\n");
   }
   TEXT("  widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
@@ -594,9 +701,10 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "  const bool first = word >= 0 && index == 0 && row.first;\n"
        "  if (first)\n"
        "    ends[0] = y;\n"
-       "  if (index >= SURE && row.last == index * 32)\n"
+       "  const bool last = index >= SURE && row.last && row.left == index * 32 + 1;\n"
+       "  if (last)\n"
        "    ends[1] = y;\n"
-       "  if (!first && (index < SURE || index * 32 < row.whole))\n"
+       "  if (!first && !last && (index < SURE || index * 32 < row.left))\n"
        "    *(uint4 *)(row.to + index * 32 * 16) = y;\n"
        "}\n"
        "\n"
@@ -609,14 +717,15 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
     TEXT("                                              const Parameter &bias, const uint32_t (*biases)[4],\n");
   }
   TEXT("                                              const unsigned char *ring, uint32_t places,\n"
-       "                                              uint32_t barriers, Sender *next, uint4 *ends) {\n"
+       "                                              uint32_t barriers, bool cuts, Sender *next,\n"
+       "                                              uint4 (*fetched)[FETCHED], uint4 *ends) {\n"
        "  const int lane = threadIdx.x % 32;\n"
        "  uint32_t known[2][4];\n"
        "  if (begin > KEPT && word >= 0) {\n"
        "    const int at = share.begin + (begin - 1) * 32 + lane, whole = args->columns / ELEMENTS;\n"
-       "    find_words(weight, weights, begin - 1, at, whole, known[0]);\n");
+       "    split(fetch_parameter(weight, begin - 1, at, whole), known[0]);\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("    find_words(bias, biases, begin - 1, at, whole, known[1]);\n");
+    TEXT("    split(fetch_parameter(bias, begin - 1, at, whole), known[1]);\n");
   }
   TEXT("  }\n"
        "#pragma unroll\n"
@@ -632,13 +741,178 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "      write_vector(args, i + j, word, row, share.begin + (i + j) * 32 + lane, place + j * 32,\n"
        "                   weight, weights, ");
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "bias, biases, " : "");
-  TEXT("known, ends);\n"
+  TEXT("fetched, known, ends);\n"
        "    // All lanes arrive and wait: they have read the piece. Another takes its place.\n"
        "    __syncwarp();\n"
        "    send_piece(args, share, ");
   STRING((vectors <= 8) ? "1" : "(rounds + BATCH - 1) / BATCH");
-  TEXT(", step, places, barriers, next);\n"
+  TEXT(", step, places, barriers, cuts,\n"
+       "               next);\n"
        "  }\n"
+       "}\n"
+       "\n"
+       "// A warp of the row's, and what it has.\n"
+       "struct Part {\n"
+       "  const Share *shares; // of a block's warps\n"
+       "  int *again;          // of each, the phase of parts[2]\n"
+       "  int rounds, cluster;\n"
+       "  unsigned char *ring;\n"
+       "  uint32_t places, barriers;\n"
+       "};\n"
+       "\n"
+       "// A warp's share, read anew: registers are few.\n"
+       "__device__ __forceinline__ Share share_of(const Part &own_part) {\n"
+       "  return own_part.shares[threadIdx.x / 32];\n"
+       "}\n"
+       "\n"
+       "// Walks over the rows from `row` on, whose first have been sent, and the first told.\n"
+       "__device__ __forceinline__ void walk(const Args *args, bool cuts, RowParts *parts,\n"
+       "                                     const Part &own_part, int pieces, int row, int step,\n"
+       "                                     const uint32_t (*words)[KEPT][4], const Parameter &weight,\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("                                     const Parameter &bias,\n");
+  }
+  TEXT("                                     uint4 *own_ends) {\n"
+       "  const int lane = threadIdx.x % 32;\n");
+  if (vectors > 8) {
+    TEXT("  Sender next = sender_after(SLOTS, row, pieces, step);\n");
+  }
+  TEXT("  uint32_t number = 0; // of rows, which have parts[0] and [1] in turn\n");
+  if (vectors > 8) {
+    TEXT("  // Where the next row begins, and the phase of that place's barrier.\n"
+         "  int slot = pieces % SLOTS, phase = pieces / SLOTS;\n");
+  }
+  TEXT("#pragma unroll 1\n"
+       "  for (; row < (int)args->rows; row += step) {\n");
+  if (vectors <= 8) {
+    TEXT("    // The next row's place, and the phase of its barrier.\n"
+         "    const int slot = (number + 1) % SLOTS, phase = (number + 1) / SLOTS % 2;\n");
+  }
+  if (early == 0) {
+    TEXT("    // What the next row amounts to, while others arrive.\n"
+         "    const Share share = share_of(own_part);\n"
+         "    const float2 own = add_up(args, share, pieces, row + step, own_part.ring, own_part.barriers,\n"
+         "                              slot, phase, cuts);\n"
+         "\n");
+  }
+  TEXT("    // Hands over what all warps of the cluster have of this row.\n"
+       "    await_parts(&parts[number % 2], number / 2 % 2);\n"
+       "    if (threadIdx.x == 0)\n"
+       "      expect_parts(&parts[number % 2], own_part.cluster * WARPS);\n"
+       "    const Cut cut = cut_of(args, row, cuts);\n"
+       "    const float2 sums = sum_parts(&parts[number % 2], own_part.cluster * WARPS);\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("    float mean = sums.x * args->per_column, left = sums.y - sums.x * mean;\n"
+         "    // Where values are far from 0 their squares hide what they differ by: again, about the mean.\n"
+         "    if (!(sums.x * mean <= FAR * left)) {\n"
+         "      const uint32_t bits = narrow_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(mean)");
+    STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "" : " & 0xffff");
+    TEXT(";\n"
+         "      const float about = widen_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(bits);\n"
+         "      const int before = slot - pieces < 0 ? slot - pieces + SLOTS : slot - pieces;\n"
+         "      const float2 own_differences =\n"
+         "          add_up_about(args, share_of(own_part), pieces, row, own_part.ring, before, about, cuts);\n"
+         "      const int again = own_part.again[threadIdx.x / 32]; // the phase of parts[2]\n"
+         "      tell(&parts[2], share_of(own_part).warp, own_differences, own_part.cluster);\n"
+         "      // All lanes have read it.\n"
+         "      if (lane == 0)\n"
+         "        own_part.again[threadIdx.x / 32] = again ^ 1;\n"
+         "      await_parts(&parts[2], again);\n"
+         "      if (threadIdx.x == 0)\n"
+         "        expect_parts(&parts[2], own_part.cluster * WARPS);\n"
+         "      const float2 differences = sum_parts(&parts[2], own_part.cluster * WARPS);\n"
+         "      const float off = differences.x * args->per_column;\n"
+         "      mean = about + off;\n"
+         "      left = differences.y - differences.x * off;\n"
+         "    }\n"
+         "    const float squares = left < 0.0f ? 0.0f : left; // NaN stays\n");
+  } else {
+    TEXT("    constexpr float mean = 0.0f;\n"
+         "    const float squares = sums.y;\n");
+  }
+  TEXT("    const float rstd = reciprocal_sqrt_approx(squares * args->per_column + args->eps);\n"
+       "    ++number;\n");
+  if (early == 0) {
+    TEXT("    tell(&parts[number % 2], share.warp, own, own_part.cluster);\n");
+  } else {
+    TEXT("    const Share share = share_of(own_part);\n");
+  }
+  TEXT("    if (share.warp == 0 && lane == 0) {\n"
+       "      if (CENTERED && args->mean)\n"
+       "        args->mean[row] = mean;\n"
+       "      if (args->rstd)\n"
+       "        args->rstd[row] = rstd;\n"
+       "    }\n"
+       "\n"
+       "    const int end = min(share.begin + share.vectors, cut.vectors);\n"
+       "    const bool begins = share.begin == 0 && cut.odd != 0;\n"
+       "    const bool ends = end == cut.vectors && cut.end != 0;\n"
+       "    unsigned char *const to =\n"
+       "        (unsigned char *)args->y + (row * args->y_row_stride - cut.odd) * SIZE;\n"
+       "    const Row own_row = {cut.odd % 2 != 0 ? 16 : 32,\n"
+       "                         end - share.begin - lane,\n"
+       "                         begins && lane == 0,\n"
+       "                         ends,\n"
+       "                         mean,\n"
+       "                         rstd,\n"
+       "                         to + (int64_t)(share.begin + lane) * 16};\n");
+  if (vectors <= 8) {
+    TEXT("    Sender next = {row + SLOTS * step, 0, (int)((number - 1) % SLOTS)}; // to this row's place\n");
+  }
+  TEXT("    uint4 fetched[2][FETCHED];\n");
+  for (int32_t half = 0; half < (early ? 2 : 1); ++half) {
+    if (half > 0) {
+      TEXT("    // What the next row amounts to.\n"
+           "    const float2 own = add_up(args, share_of(own_part), pieces, row + step, own_part.ring,\n"
+           "                              own_part.barriers, slot, phase, cuts);\n"
+           "    tell(&parts[number % 2], share_of(own_part).warp, own, own_part.cluster);\n");
+    }
+    TEXT("    // Those that begin with a vector, or at one of its words.\n"
+         "    switch (cuts ? ");
+    STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "cut.odd" : "(cut.odd + 7) / 8 + cut.odd / 2");
+    TEXT(" : 0) {\n");
+    for (int32_t word = 0; word < ((dtype != AP_LAYERNORM_DTYPE_FP32) ? 5 : 4); ++word) {
+      TEXT("    case ");
+      INTEGER(word);
+      TEXT(":\n"
+           "      write_vectors(args, ");
+      STRING((half > 0) ? "EARLY" : "0");
+      TEXT(", ");
+      STRING((early && (half == 0)) ? "EARLY" : "VECTORS");
+      TEXT(", ");
+      INTEGER(((dtype != AP_LAYERNORM_DTYPE_FP32) || (word == 0)) ? (word - 1) : word);
+      TEXT(", own_row, share, own_part.rounds, step, weight,\n"
+           "                    words[0], ");
+      STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "bias, words[1], " : "");
+      TEXT("own_part.ring,\n"
+           "                    own_part.places, own_part.barriers, cuts, &next, fetched, own_ends);\n"
+           "      break;\n");
+    }
+    TEXT("    }\n");
+  }
+  if (vectors > 8) {
+    TEXT("    slot += pieces;\n"
+         "    phase ^= slot >= SLOTS;\n"
+         "    slot -= slot >= SLOTS ? SLOTS : 0;\n");
+  }
+  TEXT("    if (begins || ends) {\n"
+       "      // All lanes have met since what is at the row's ends was put there.\n"
+       "      const int edge =\n"
+       "          lane < ELEMENTS ? lane : (cut.vectors - 1) * ELEMENTS + lane - ELEMENTS;\n"
+       "      if ((begins && lane < ELEMENTS && lane >= cut.odd) ||\n"
+       "          (ends && lane >= ELEMENTS && lane - ELEMENTS < cut.end))\n"
+       "        store_element(to, SIZE, edge, load_element(own_ends, SIZE, lane));\n"
+       "      // All lanes arrive and wait: others may take their place.\n"
+       "      __syncwarp();\n"
+       "    }\n"
+       "  }\n"
+       "  // All warps of the cluster have told what they have of the row after the last: nobody reaches\n"
+       "  // into this block's shared memory any more.\n"
+       "  await_parts(&parts[number % 2], number / 2 % 2);\n"
        "}\n"
        "\n"
        "extern \"C\" __global__ void __launch_bounds__(THREADS, 1)\n"
@@ -647,8 +921,10 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
   TEXT("(\n"
        "        const __grid_constant__ attnpress_layernorm_fwd_args args) {\n"
        "  extern __shared__ __align__(1024) unsigned char smem[];\n"
-       "  __shared__ RowParts parts[2];\n"
+       "  __shared__ RowParts parts[PARTS];\n"
        "  __shared__ __align__(8) unsigned char warp_barriers[WARPS * SLOTS * 8];\n"
+       "  __shared__ Share shares[WARPS];\n"
+       "  __shared__ int again[WARPS];\n"
        "  __shared__ uint4 warp_ends[WARPS][2], warp_before[WARPS][2], tails[2];\n"
        "  const int cluster = args.cluster, warps = cluster * WARPS, columns = args.columns;\n"
        "  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;\n"
@@ -656,8 +932,14 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "  unsigned char *const ring = smem + warp * RING_BYTES;\n"
        "  const uint32_t places = shared_address(ring);\n"
        "  const uint32_t barriers = shared_address(warp_barriers) + warp * SLOTS * 8;\n"
-       "  if (threadIdx.x == 0)\n"
-       "    init_parts(parts, warps);\n"
+       "  if (threadIdx.x == 0) {\n"
+       "    init_parts(parts, warps);\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("    mbarrier_init(shared_address(&parts[2].barrier), 1);\n"
+         "    fence_mbarrier_init();\n"
+         "    expect_parts(&parts[2], warps);\n");
+  }
+  TEXT("  }\n"
        "  if (lane < SLOTS)\n"
        "    mbarrier_init(barriers + lane * 8, 1);\n"
        "  fence_mbarrier_init();\n"
@@ -668,10 +950,13 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "  // Of all rows, wherever they begin in their first vector.\n"
        "  const int odd_most = columns % ELEMENTS != 0 ? ELEMENTS - 1 : 0;\n"
        "  const int all = (columns + odd_most + ELEMENTS - 1) / ELEMENTS;\n"
-       "  const Shares shares = {all, all / warps, all % warps};\n"
-       "  const Share share = {row_warp * shares.each + min(row_warp, shares.more),\n"
-       "                       shares.each + (row_warp < shares.more)};\n"
-       "  const int rounds = (share.vectors + 31) / 32; // of the warp's lanes in a row\n");
+       "  const int each = all / warps, more = all % warps; // vectors, and warps that have one more\n"
+       "  const Share share = {row_warp, row_warp * each + min(row_warp, more), each + (row_warp < more)};\n"
+       "  const int rounds = (share.vectors + 31) / 32; // of the warp's lanes in a row\n"
+       "  if (lane == 0) {\n"
+       "    shares[warp] = share;\n"
+       "    again[warp] = 0;\n"
+       "  }\n");
   if (vectors <= 8) {
     TEXT("  constexpr int pieces = 1;\n");
   } else {
@@ -699,7 +984,7 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "  Sender next = {row, 0, 0};\n"
        "#pragma unroll 1\n"
        "  for (int i = 0; i < pieces; ++i)\n"
-       "    send_piece(&args, share, pieces, step, places, barriers, &next);\n"
+       "    send_piece(&args, share, pieces, step, places, barriers, is_cut(&args), &next);\n"
        "  // The parameters come before the rows that follow the first: what of them is no whole vector, and\n"
        "  // the vector before a warp's, first.\n"
        "  constexpr int PARAMETERS = CENTERED ? 2 : 1;\n"
@@ -743,129 +1028,21 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#pragma unroll 1\n"
        "  for (int i = pieces; i < SLOTS; ++i)\n"
-       "    send_piece(&args, share, pieces, step, places, barriers, &next);\n"
+       "    send_piece(&args, share, pieces, step, places, barriers, is_cut(&args), &next);\n"
        "\n"
-       "  const float count =\n"
-       "      count_columns_of(columns, cut_of(&args, row).odd, shares, row_warp, warps);\n"
-       "  const float2 first = add_up(&args, share, pieces, row, count, ring, barriers, 0, 0);\n"
+       "  const float2 first = add_up(&args, share, pieces, row, ring, barriers, 0, 0, is_cut(&args));\n"
        "  // All threads of the cluster have arrived: every block has its barriers.\n"
        "  cluster_wait();\n"
        "  tell(&parts[0], row_warp, first, cluster);\n"
-       "  int turn = 0, parity = 0; // parity: of the phase of parts[turn]\n"
-       "  // Where the next row begins, and the phase of that place's barrier.\n"
-       "  int slot = pieces % SLOTS, phase = pieces / SLOTS;\n"
-       "#pragma unroll 1\n"
-       "  for (; row < args.rows; row += step) {\n");
-  if (early == 0) {
-    TEXT("    // What the next row amounts to, while others arrive.\n"
-         "    const float2 own = add_up(\n"
-         "        &args, share, pieces, row + step,\n"
-         "        count_columns_of(columns, cut_of(&args, row + step).odd, shares, row_warp, warps), ring,\n"
-         "        barriers, slot, phase);\n"
-         "\n");
-  }
-  TEXT("    // Hands over what all warps of the cluster have of this row.\n"
-       "    await_parts(&parts[turn], parity);\n"
-       "    if (threadIdx.x == 0)\n"
-       "      expect_parts(&parts[turn], warps);\n"
-       "    const Cut cut = cut_of(&args, row);\n"
-       "    const float2 *const told = parts[turn].warp;\n");
-  if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("    // About the first warp's mean, so that both sums come of one chain of shuffles.\n"
-         "    const float about = told[0].x;\n"
-         "    float2 sums = {0.0f, 0.0f};\n"
-         "#pragma unroll 1\n"
-         "    for (int i = lane; i < warps; i += 32) {\n"
-         "      const float difference = told[i].x - about;\n"
-         "      const float weighted =\n"
-         "          count_columns_of(columns, cut.odd, shares, i, warps) * difference;\n"
-         "      sums.x += weighted;\n"
-         "      sums.y += told[i].y + weighted * difference;\n"
-         "    }\n"
-         "    sums = sum_lanes_of_two(sums, 32);\n"
-         "    const float off = sums.x * args.per_column, mean = about + off;\n"
-         "    const float left = sums.y - sums.x * off, squares = left < 0.0f ? 0.0f : left; // NaN stays\n");
-  } else {
-    TEXT("    constexpr float mean = 0.0f;\n"
-         "    float squares = 0.0f;\n"
-         "#pragma unroll 1\n"
-         "    for (int i = lane; i < warps; i += 32)\n"
-         "      squares += told[i].y;\n"
-         "    squares = sum_lanes(squares, 32);\n");
-  }
-  TEXT("    const float rstd = reciprocal_sqrt_approx(squares * args.per_column + args.eps);\n"
-       "    parity ^= turn;\n"
-       "    turn ^= 1;\n");
-  if (early == 0) {
-    TEXT("    tell(&parts[turn], row_warp, own, cluster);\n");
-  }
-  TEXT("    const int end = min(share.begin + share.vectors, cut.vectors);\n"
-       "    const bool begins = share.begin == 0 && cut.odd != 0;\n"
-       "    const bool ends = end == cut.vectors && cut.end != 0;\n"
-       "    unsigned char *const to =\n"
-       "        (unsigned char *)args.y + (row * args.y_row_stride - cut.odd) * SIZE;\n"
-       "    const int behind = cut.vectors - 1 - share.begin - lane;\n"
-       "    const Row own_row = {cut.odd,\n"
-       "                         end - share.begin - lane,\n"
-       "                         end - share.begin - lane - ends,\n"
-       "                         begins && lane == 0,\n"
-       "                         ends ? behind : -1,\n"
-       "                         mean,\n"
-       "                         rstd,\n"
-       "                         to + (int64_t)(share.begin + lane) * 16};\n");
-  for (int32_t half = 0; half < (early ? 2 : 1); ++half) {
-    if (half > 0) {
-      TEXT("    // What the next row amounts to.\n"
-           "    const float2 own = add_up(\n"
-           "        &args, share, pieces, row + step,\n"
-           "        count_columns_of(columns, cut_of(&args, row + step).odd, shares, row_warp, warps), ring,\n"
-           "        barriers, slot, phase);\n"
-           "    tell(&parts[turn], row_warp, own, cluster);\n");
-    }
-    TEXT("    switch (");
-    STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "cut.odd" : "(cut.odd + 7) / 8 + cut.odd / 2");
-    TEXT(") {\n");
-    for (int32_t word = 0; word < ((dtype != AP_LAYERNORM_DTYPE_FP32) ? 5 : 4); ++word) {
-      TEXT("    case ");
-      INTEGER(word);
-      TEXT(":\n"
-           "      write_vectors(&args, ");
-      STRING((half > 0) ? "EARLY" : "0");
-      TEXT(", ");
-      STRING((early && (half == 0)) ? "EARLY" : "VECTORS");
-      TEXT(", ");
-      INTEGER(((dtype != AP_LAYERNORM_DTYPE_FP32) || (word == 0)) ? (word - 1) : word);
-      TEXT(", own_row, share, rounds, step, weight,\n"
-           "                    words[0], ");
-      STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "bias, words[1], " : "");
-      TEXT("ring, places, barriers, &next,\n"
-           "                    warp_ends[warp]);\n"
-           "      break;\n");
-    }
-    TEXT("    }\n");
-  }
-  TEXT("    if (row_warp == 0 && lane == 0) {\n"
-       "      if (CENTERED && args.mean)\n"
-       "        args.mean[row] = mean;\n"
-       "      if (args.rstd)\n"
-       "        args.rstd[row] = rstd;\n"
-       "    }\n"
-       "    slot += pieces;\n"
-       "    phase ^= slot >= SLOTS;\n"
-       "    slot -= slot >= SLOTS ? SLOTS : 0;\n"
-       "    if (begins || ends) {\n"
-       "      // All lanes have met since what is at the row's ends was put there.\n"
-       "      const int edge =\n"
-       "          lane < ELEMENTS ? lane : (cut.vectors - 1) * ELEMENTS + lane - ELEMENTS;\n"
-       "      if ((begins && lane < ELEMENTS && lane >= cut.odd) ||\n"
-       "          (ends && lane >= ELEMENTS && lane - ELEMENTS < cut.end))\n"
-       "        store_element(to, SIZE, edge, load_element(warp_ends[warp], SIZE, lane));\n"
-       "      // All lanes arrive and wait: others may take their place.\n"
-       "      __syncwarp();\n"
-       "    }\n"
-       "  }\n"
-       "  // All warps of the cluster have told what they have of the row after the last: nobody reaches\n"
-       "  // into this block's shared memory any more.\n"
-       "  await_parts(&parts[turn], parity);\n"
+       "  const Part own_part = {shares, again, rounds, cluster, ring, places, barriers};\n"
+       "  // Each way has registers of its own.\n"
+       "  if (is_cut(&args))\n"
+       "    walk(&args, true, parts, own_part, pieces, row, step, words, weight, ");
+  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "bias, " : "");
+  TEXT("warp_ends[warp]);\n"
+       "  else\n"
+       "    walk(&args, false, parts, own_part, pieces, row, step, words, weight, ");
+  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "bias, " : "");
+  TEXT("warp_ends[warp]);\n"
        "}\n");
 }

@@ -584,7 +584,7 @@ static void test_gangs(void) {
 static void test_side_stream(int backward) {
   CUstream stream;
   call k;
-  const shape s = {20000, 1000, ATTNPRESS_BF16, ATTNPRESS_BF16, backward, 0, 0, 0, 0, 0};
+  const shape s = {20000, 1000, ATTNPRESS_BF16, ATTNPRESS_BF16, backward, 0, 0, 0, 0, 0, 0};
   CHECK_CUDA(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
   open_call(&k, &s);
   CHECK_OK(run(&k, stream)); /* compiled and loaded */
@@ -634,7 +634,7 @@ static void test_large(int backward) {
   enum { BLOCK_ROWS = 1024, COLUMNS = 1000 };
   const int64_t blocks = ((INT64_C(1) << 31) / COLUMNS + 1) / BLOCK_ROWS + 2;
   const size_t bytes = (size_t)BLOCK_ROWS * COLUMNS * 2; /* of a block of rows */
-  const shape s = {BLOCK_ROWS, COLUMNS, ATTNPRESS_FP16, ATTNPRESS_FP16, backward, 0, 0, 0, 0, 0};
+  const shape s = {BLOCK_ROWS, COLUMNS, ATTNPRESS_FP16, ATTNPRESS_FP16, backward, 0, 0, 0, 0, 0, 0};
   const int out = backward ? DX : Y;
   call k;
   memory small[MATRICES], moments[2];
