@@ -19,7 +19,7 @@ from test_readme import commands as commands_of_readme
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/backward.md", "docs/conv2d.md", "docs/families.md",
-    "docs/hopper.md", "docs/python.md", "docs/score-mods.md", "docs/sm80.md",
+    "docs/hopper.md", "docs/layernorm.md", "docs/python.md", "docs/score-mods.md", "docs/sm80.md",
     "tests/emulator/README.md",
 )  # fmt: skip
 

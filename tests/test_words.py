@@ -35,6 +35,7 @@ DOCUMENTS = (
     "docs/conv2d.md",
     "docs/families.md",
     "docs/hopper.md",
+    "docs/layernorm.md",
     "docs/python.md",
     "docs/score-mods.md",
     "docs/sm80.md",
