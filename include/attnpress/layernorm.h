@@ -100,7 +100,9 @@ typedef struct attnpress_layernorm_backward_args {
   int32_t param_dtype;     /* the same, of weight, dweight and dbias; 0: dtype */
   int32_t rms;             /* 1: RMS norm */
   int32_t reserved;
-  void *workspace;        /* device memory, 16-byte aligned, where dweight or dbias is needed */
+  /* Device memory, 16-byte aligned, where dweight or dbias is needed: of this call alone, as others
+   * that run at the same time would wait for each other's words in it. */
+  void *workspace;
   size_t workspace_bytes; /* attnpress_plan_workspace_bytes() tells how much is needed */
 } attnpress_layernorm_backward_args;
 #define ATTNPRESS_LAYERNORM_BACKWARD_ARGS_INIT                                                     \
