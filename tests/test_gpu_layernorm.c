@@ -530,8 +530,8 @@ static void test_long_rows(void) {
 }
 
 /* Rows that a cluster of as many thread blocks as they need shares, where the device's kernels have such,
- * and some beside them: whole vectors, in place or with gaps, and rows that begin anywhere; more of them than clusters are there
- * at a time, fewer, and one; values about 0 and far from it. */
+ * and some beside them: whole vectors, in place or with gaps, and rows that begin anywhere; more of them
+ * than clusters are there at a time, fewer, and one; values about 0 and far from it. */
 static void test_wide_rows(void) {
   static const int64_t columns[] = {45001,  50001,  57345,  60001,  65529,  65537,  65544,
                                     70001,  98304,  100003, 131064, 131065, 131072, 131073,

@@ -723,7 +723,9 @@ static void test_packed_steps(void **state) {
 }
 
 /* Rows of more than 65,536 columns, whole vectors or without gaps, are those of clusters of two, three,
- * four, eight or sixteen thread blocks, as few as have room for them, each of which has its part of a row within its class, and of which as many are planned as run at the same time whichever SMs a device lacks. */
+ * four, eight or sixteen thread blocks, as few as have room for them, each of which has its part of a row
+ * within its class, and of which as many are planned as run at the same time whichever SMs a device
+ * lacks. */
 static void test_wide_rows(void **state) {
   static const int32_t most[] = {[2] = 66, 29, 29, [8] = 13, [16] = 5};
   int wide = 0;
@@ -1151,6 +1153,7 @@ static void test_launch_gangs(void **state) {
     assert_int_equal(sums.parts, first->grid / (unsigned)given.gang);
     assert_true(cuda->launch[before + 1].overlaps && !cuda->launch[before + 1].together);
   }
+  attnpress_destroy(handle);
 }
 
 /* Odd rows that lie one after the other: parts of the sums begin at multiples of 16 bytes. Rows of as many

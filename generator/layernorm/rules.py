@@ -863,7 +863,7 @@ def _wide_tile(variant: Variant) -> Tile:
 
 
 def _gang_tile(variant: Variant) -> Tile:
-    """Twelve warps, which have 168 registers a thread."""
+    """Ten warps, which have 200 registers a thread."""
     warps = GANG_WARPS + GANG_OTHER_WARPS
     tile = make_tile(family(), warps=warps, row_threads=GANG_WARPS * WARP, slots=GANG_SLOTS)
     return sized(variant, tile)

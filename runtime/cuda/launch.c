@@ -26,9 +26,9 @@ static unsigned fill_attributes(const ap_driver *driver, const ap_launch_shape *
   return count;
 }
 
-/** How many clusters of a launch run at the same time; 0: the driver does not say. Some microseconds, and nothing that
- * a stream's capture forbids. Another kernel's answer, which the memo may give, is as right, if not
- * as fast. */
+/** How many clusters of a launch run at the same time; 0: the driver does not say. It takes the driver
+ * some microseconds, and a stream's capture does not forbid it. Another key's answer, which the memo
+ * may give, is as right, if not as fast. */
 static unsigned count_clusters(const ap_driver *driver, const ap_bound *bound,
                                const ap_launch_shape *shape, const CUlaunchConfig *config) {
   const uint64_t key = ap_memo_key(ap_memo_key(0, bound->variant_key), shape->cluster);

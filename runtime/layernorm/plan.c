@@ -708,6 +708,7 @@ static attnpress_status plan_gang(const ap_layernorm_problem *p, const ap_device
   plan->gang = gang->blocks;
   plan->told_bytes = told_bytes(device);
   plan->parts = gang->gangs;
+  plan->pitch = p->columns;
   if (gang_parts(gang) > 0)
     FORWARD_IF(plan_reduce(p, device, plan));
   return ATTNPRESS_OK;
@@ -809,7 +810,7 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
     if (launch->variant.axis[AP_LAYERNORM_PASS] != AP_LAYERNORM_PASS_BWD)
       continue;
     if (is_of_gang(launch)) {
-      told = (size_t)device->sm_count * GANG_TOLD_BYTES;
+      told = told_bytes(device);
       parts_columns = larger(parts_columns, (int64_t)device->sm_count * GANG_BLOCK_COLS);
       continue;
     }
