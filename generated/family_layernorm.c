@@ -84,7 +84,7 @@ static const int32_t values_54[] = {2};
 static const ap_set where_55[] = {{2, 0, 0, 1, values_54, 1}};
 static const int32_t values_56[] = {10240, 12288, 14336, 16384, 20480};
 static const ap_set where_57[] = {{2, 0, 0, 1, values_54, 1}, {4, 0, 0, 1, values_20, 2}};
-static const int32_t values_58[] = {128, 192, 1024, 4096, 5120};
+static const int32_t values_58[] = {1024, 4096, 5120};
 static const ap_set where_59[] = {{2, 0, 0, 1, values_54, 1}, {4, 0, 0, 1, values_25, 1}};
 static const int32_t values_60[] = {3, 4};
 static const ap_set where_61[] = {{2, 0, 0, 1, values_60, 2}};
@@ -222,7 +222,7 @@ static const ap_rule rules[] = {
     {where_55, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_57, 2, {3, 0, 0, 1, values_56, 5}, -1, 0, 0},
     {where_57, 2, {5, 0, 0, 1, values_25, 1}, -1, 0, 0},
-    {where_59, 2, {3, 0, 0, 1, values_58, 5}, -1, 0, 0},
+    {where_59, 2, {3, 0, 0, 1, values_58, 3}, -1, 0, 0},
     {where_61, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_61, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_62, 2, {5, 0, 0, 1, values_20, 2}, -1, 0, 0},

@@ -22,7 +22,6 @@ OTHER_REGISTERS = {"fwd": 26, "bwd": 28}
 PIECE_COLS_MAX = 96  # of rows that begin at any element and go through shared memory as one piece
 PACKED_EDGES = 7  # columns of rows without gaps, of 16 bits, beyond those of their class
 PLACE_BYTES = 128  # of which a piece's place is a multiple
-PACKED_WORDS = 13  # the most of the rule's tiles, of a thread of less than a warp
 BLOCK_SMEM_BYTES = 1024  # of an SM's shared memory that a block takes beside its own
 BULK_WARPS = 16  # of a block, whose threads have half of an SM's registers then
 BULK_VECTORS, BULK_SHORT_VECTORS = 8, 6  # of a thread in a row, and in rows of less than
@@ -805,25 +804,14 @@ def _odd_tile(variant: Variant) -> Tile:
 
 
 def _packed_tile(variant: Variant) -> Tile:
-    """Where less than a warp has a row, PACKED_WORDS words a thread at most; each of sixteen warps
-    has pieces of its own. Else as few threads a row as registers are enough for, since what a row
-    takes beside its words counts, and blocks and slots that fill an SM."""
-    words = packed_columns(variant) / (4 // element_bytes(variant))
+    """As few threads a row as registers are enough for, since what a row takes beside its words
+    counts, and blocks and slots that fill an SM."""
     most = load_targets().archs[variant.arch].block_smem_bytes
-    each = PACKED_WORDS // (2 if _wide_parameters(variant) else 1)
-    row_threads = 4
-    while words > row_threads * each:
-        row_threads *= 2
-    period = VECTOR_BYTES // element_bytes(variant)
-    if row_threads < WARP:
-        fields = {"warps": 16, "row_threads": row_threads, "packed": 1}
-        candidates = [(fields | {"piece": max(WARP // row_threads, period)}, 1)]
-    else:
-        candidates = [
-            ({"warps": row_threads // WARP, "row_threads": row_threads, "piece": 1}, blocks)
-            for row_threads in (128, 256, 512, 1024)
-            for blocks in (4, 3, 2, 1)
-        ]
+    candidates = [
+        ({"warps": row_threads // WARP, "row_threads": row_threads, "piece": 1}, blocks)
+        for row_threads in (128, 256, 512, 1024)
+        for blocks in (4, 3, 2, 1)
+    ]
     for fields, blocks in candidates:
         for slots in (5, 4, 3, 2):
             tile = sized(variant, make_tile(family(), blocks=blocks, slots=slots, **fields))
