@@ -162,18 +162,25 @@ static int is_joined(const ap_launch *launch) {
   return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED;
 }
 
-/** Whether rows of x, dy and dx, which is neither, lie one after the other from multiples of a vector on,
- * and nothing is added to them: vectors are read that hold elements of other rows. */
-static int has_joined_rows(const ap_layernorm_problem *p) {
-  static const int matrices[] = {AP_LAYERNORM_X, AP_LAYERNORM_DY, AP_LAYERNORM_DX};
+/** Whether rows of the backward pass lie one after the other, of all matrices, from a multiple of a
+ * vector on. Vectors are read that hold elements of other rows, so dx is a matrix of its own. */
+static int has_packed_gradients(const ap_layernorm_problem *p) {
   const void *const dx = p->tensor[AP_LAYERNORM_DX].data;
-  for (size_t i = 0; i < sizeof matrices / sizeof *matrices; ++i) {
-    const ap_layernorm_tensor *t = &p->tensor[matrices[i]];
-    if ((uintptr_t)t->data % VECTOR_BYTES != 0 || (p->rows > 1 && t->stride != p->columns))
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
+    const ap_layernorm_tensor *t = &p->tensor[i];
+    if (t->data == NULL)
+      continue;
+    if ((p->rows > 1 && t->stride != p->columns) || (uintptr_t)t->data % VECTOR_BYTES != 0 ||
+        (i != AP_LAYERNORM_DX && t->data == dx))
       return 0;
   }
-  return dx != p->tensor[AP_LAYERNORM_X].data && dx != p->tensor[AP_LAYERNORM_DY].data &&
-         p->tensor[AP_LAYERNORM_DSUM].data == NULL && p->rows <= INT32_MAX - JOINED_ROWS;
+  return 1;
+}
+
+/** Whether these are all, without dsum, and no more rows than a kernel counts. */
+static int has_joined_rows(const ap_layernorm_problem *p) {
+  return p->tensor[AP_LAYERNORM_DSUM].data == NULL && p->rows <= INT32_MAX - JOINED_ROWS &&
+         has_packed_gradients(p);
 }
 
 /** The kernel of such rows, if it has no more columns that are empty than that of odd ones. */
@@ -441,21 +448,6 @@ static attnpress_status prefer_wide_kernel(const ap_layernorm_problem *p, const 
 }
 
 /* ---- Gangs ----------------------------------------------------------------------------------- */
-
-/** Whether rows of the backward pass lie one after the other, of all matrices, from a multiple of a
- * vector on. Vectors are read that hold elements of other rows, so dx is a matrix of its own. */
-static int has_split_rows(const ap_layernorm_problem *p) {
-  const void *const dx = p->tensor[AP_LAYERNORM_DX].data;
-  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
-    const ap_layernorm_tensor *t = &p->tensor[i];
-    if (t->data == NULL)
-      continue;
-    if ((p->rows > 1 && t->stride != p->columns) || (uintptr_t)t->data % VECTOR_BYTES != 0 ||
-        (i != AP_LAYERNORM_DX && t->data == dx))
-      return 0;
-  }
-  return 1;
-}
 
 /** How the thread blocks of a launch share rows. */
 typedef struct gang_shape {
@@ -732,7 +724,7 @@ static attnpress_status prefer_gang(const ap_layernorm_problem *p, const ap_devi
     const size_t needed = told_bytes(device) + parts_bytes(p, gang_parts(&gang) * p->columns);
     bytes = needed > bytes ? needed : bytes;
     FORWARD_IF(find_gang(p, device, rows, matrices, &gang));
-    if (gang.gangs > 0 && (split ? !whole && has_split_rows(p) : whole && !of_cluster))
+    if (gang.gangs > 0 && (split ? !whole && has_packed_gradients(p) : whole && !of_cluster))
       FORWARD_IF(plan_gang(p, device, &gang, plan));
   }
   plan->base.workspace_bytes = bytes;
