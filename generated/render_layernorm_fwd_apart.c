@@ -19,6 +19,7 @@ void ap_render_layernorm_fwd_apart(ap_text *out, const ap_render_input *in) {
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
   int32_t shared = (row_threads > 32) ? 1 : 0;
+  int32_t of_each_lane = 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -133,7 +134,6 @@ void ap_render_layernorm_fwd_apart(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ uint32_t word_across(uint32_t first, uint32_t second, int bits) {\n"
        "  return (uint32_t)(((uint64_t)second << 32 | first) >> bits);\n"
        "}\n"
-       "\n"
        "// Eight elements of two vectors, from number `shift` of the first on.\n"
        "__device__ __forceinline__ uint4 elements_across(uint4 before, uint4 behind, int shift) {\n"
        "  uint32_t word[8] = {before.x, before.y, before.z, before.w,\n"
@@ -173,9 +173,31 @@ void ap_render_layernorm_fwd_apart(ap_text *out, const ap_render_input *in) {
        "  const uint4 behind = *(number + 1 < whole ? from + 1 : tail);\n"
        "  return elements_across(before, behind, column & 7);\n"
        "}\n"
-       "\n"
-       "// Sums over a row of differences to `about`, and of their squares. told: (WARPS), x: (VECTORS)\n");
-  TEXT("__device__ __forceinline__ float2 add_up(Frame frame, int columns, int thread, bool has,\n"
+       "\n");
+  if (shared) {
+    TEXT("// Of a block, whose warps have `sums` each. told: (WARPS)\n"
+         "__device__ __forceinline__ float2 sum_warps(float2 sums, float2 *told) {\n"
+         "  if (threadIdx.x % 32 == 0)\n"
+         "    told[threadIdx.x / 32] = sums;\n"
+         "  // All threads arrive and wait: the warps have told what they have of the row.\n"
+         "  __syncthreads();\n"
+         "  float2 all = {0.0f, 0.0f};\n");
+    if (of_each_lane) {
+      TEXT("#pragma unroll\n"
+           "  for (int i = 0; i < WARPS; ++i) {\n"
+           "    all.x += told[i].x;\n"
+           "    all.y += told[i].y;\n"
+           "  }\n"
+           "  return all;\n");
+    } else {
+      TEXT("  if (threadIdx.x % 32 < WARPS)\n"
+           "    all = told[threadIdx.x % 32];\n"
+           "  return sum_lanes_of_two(all, 32);\n");
+    }
+    TEXT("}\n");
+  }
+  TEXT("// Sums over a row of differences to `about`, and of their squares. told: (WARPS), x: (VECTORS)\n"
+       "__device__ __forceinline__ float2 add_up(Frame frame, int columns, int thread, bool has,\n"
        "                                         float about, const uint4 *x, float2 *told) {\n"
        "  float2 sums = {0.0f, 0.0f};\n"
        "#pragma unroll\n"
@@ -206,14 +228,7 @@ void ap_render_layernorm_fwd_apart(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "  sums = sum_lanes_of_two(sums, 32);\n");
   if (shared) {
-    TEXT("  if (threadIdx.x % 32 == 0)\n"
-         "    told[threadIdx.x / 32] = sums;\n"
-         "  // All threads arrive and wait: the warps have told what they have of the row.\n"
-         "  __syncthreads();\n"
-         "  float2 all = {0.0f, 0.0f};\n"
-         "  if (threadIdx.x % 32 < WARPS)\n"
-         "    all = told[threadIdx.x % 32];\n"
-         "  sums = sum_lanes_of_two(all, 32);\n");
+    TEXT("  sums = sum_warps(sums, told);\n");
   }
   TEXT("  return sums;\n"
        "}\n"

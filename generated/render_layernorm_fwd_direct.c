@@ -20,6 +20,7 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
   int32_t shared = (row_threads > 32) ? 1 : 0;
+  int32_t of_each_lane = (row_threads <= 256) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -149,8 +150,30 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "    if (cut.end != 0 && thread + i * ROW_THREADS == cut.vectors - 1)\n"
        "      x[i] = choose_bits(mask_elements(cut.end), x[i], fill);\n"
        "}\n"
-       "\n"
-       "// Sums over a row of differences to `about`, and of their squares. told: (WARPS), x: (VECTORS)\n"
+       "\n");
+  if (shared) {
+    TEXT("// Of a block, whose warps have `sums` each. told: (WARPS)\n"
+         "__device__ __forceinline__ float2 sum_warps(float2 sums, float2 *told) {\n"
+         "  if (threadIdx.x % 32 == 0)\n"
+         "    told[threadIdx.x / 32] = sums;\n"
+         "  // All threads arrive and wait: the warps have told what they have of the row.\n"
+         "  __syncthreads();\n"
+         "  float2 all = {0.0f, 0.0f};\n");
+    if (of_each_lane) {
+      TEXT("#pragma unroll\n"
+           "  for (int i = 0; i < WARPS; ++i) {\n"
+           "    all.x += told[i].x;\n"
+           "    all.y += told[i].y;\n"
+           "  }\n"
+           "  return all;\n");
+    } else {
+      TEXT("  if (threadIdx.x % 32 < WARPS)\n"
+           "    all = told[threadIdx.x % 32];\n"
+           "  return sum_lanes_of_two(all, 32);\n");
+    }
+    TEXT("}\n");
+  }
+  TEXT("// Sums over a row of differences to `about`, and of their squares. told: (WARPS), x: (VECTORS)\n"
        "__device__ __forceinline__ float2 add_up(const uint4 *x, float about\n");
   if (shared) {
     TEXT("                                         , float2 *told\n");
@@ -172,23 +195,7 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "  sums = sum_lanes_of_two(sums, LANES);\n");
   if (shared) {
-    TEXT("  if (threadIdx.x % 32 == 0)\n"
-         "    told[threadIdx.x / 32] = sums;\n"
-         "  // All threads arrive and wait: the warps have told what they have of the row.\n"
-         "  __syncthreads();\n"
-         "  float2 all = {0.0f, 0.0f};\n");
-    if (row_threads <= 256) {
-      TEXT("#pragma unroll\n"
-           "  for (int i = 0; i < WARPS; ++i) {\n"
-           "    all.x += told[i].x;\n"
-           "    all.y += told[i].y;\n"
-           "  }\n");
-    } else {
-      TEXT("  if (threadIdx.x % 32 < WARPS)\n"
-           "    all = told[threadIdx.x % 32];\n"
-           "  all = sum_lanes_of_two(all, 32);\n");
-    }
-    TEXT("  sums = all;\n");
+    TEXT("  sums = sum_warps(sums, told);\n");
   }
   TEXT("  return sums;\n"
        "}\n"
@@ -197,7 +204,12 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ uint32_t word_across(uint32_t first, uint32_t second, int bits) {\n"
        "  return (uint32_t)(((uint64_t)second << 32 | first) >> bits);\n"
        "}\n"
-       "\n"
+       "// The vector that begins `bits` later than the first of five words.\n"
+       "__device__ __forceinline__ uint4 words_across(const uint32_t *from, int bits) {\n"
+       "  const uint4 across = {word_across(from[0], from[1], bits), word_across(from[1], from[2], bits),\n"
+       "                        word_across(from[2], from[3], bits), word_across(from[3], from[4], bits)};\n"
+       "  return across;\n"
+       "}\n"
        "// The elements of a parameter that lie where a vector of a row has its own: in `vector`, and before\n"
        "// it. The row begins at word `first` of a vector, and at the second element of that if `bits` is\n"
        "// 16, else 32. value: (ELEMENTS)\n"
@@ -205,13 +217,9 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "                                             float *value) {\n"
        "  const uint32_t word[8] = {before.x, before.y, before.z, before.w,\n"
        "                            vector.x, vector.y, vector.z, vector.w};\n"
-       "  const uint32_t *const from = word + 3 - first;\n"
-       "  const uint4 across = {\n"
-       "      word_across(from[0], from[1], bits), word_across(from[1], from[2], bits),\n"
-       "      word_across(from[2], from[3], bits), word_across(from[3], from[4], bits)};\n"
        "  widen_vector_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(across, value);\n"
+  TEXT("(words_across(word + 3 - first, bits), value);\n"
        "}\n"
        "\n"
        "// Those of vector number `index` of a row. tail: the parameter's elements from `whole` vectors on\n"

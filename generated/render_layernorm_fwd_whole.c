@@ -19,6 +19,7 @@ void ap_render_layernorm_fwd_whole(ap_text *out, const ap_render_input *in) {
   const int32_t arch = in->axis[AP_LAYERNORM_ARCH];
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
+  int32_t of_each_lane = (threads <= 256) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -89,6 +90,28 @@ void ap_render_layernorm_fwd_whole(ap_text *out, const ap_render_input *in) {
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("constexpr float FAR = 16.0f; // of the square of a mean, in variances\n");
   }
+  if (threads > 32) {
+    TEXT("// Of a block, whose warps have `sums` each. told: (WARPS)\n"
+         "__device__ __forceinline__ float2 sum_warps(float2 sums, float2 *told) {\n"
+         "  if (threadIdx.x % 32 == 0)\n"
+         "    told[threadIdx.x / 32] = sums;\n"
+         "  // All threads arrive and wait: the warps have told what they have of the row.\n"
+         "  __syncthreads();\n"
+         "  float2 all = {0.0f, 0.0f};\n");
+    if (of_each_lane) {
+      TEXT("#pragma unroll\n"
+           "  for (int i = 0; i < WARPS; ++i) {\n"
+           "    all.x += told[i].x;\n"
+           "    all.y += told[i].y;\n"
+           "  }\n"
+           "  return all;\n");
+    } else {
+      TEXT("  if (threadIdx.x % 32 < WARPS)\n"
+           "    all = told[threadIdx.x % 32];\n"
+           "  return sum_lanes_of_two(all, 32);\n");
+    }
+    TEXT("}\n");
+  }
   TEXT("// Sums over a row of differences to `about`, and of their squares. told: (WARPS), x: (VECTORS)\n"
        "__device__ __forceinline__ float2 add_up(const uint4 *x, float about, float2 *told) {\n"
        "  float2 sums = {0.0f, 0.0f};\n"
@@ -109,23 +132,7 @@ void ap_render_layernorm_fwd_whole(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "  sums = sum_lanes_of_two(sums, 32);\n");
   if (threads > 32) {
-    TEXT("  if (threadIdx.x % 32 == 0)\n"
-         "    told[threadIdx.x / 32] = sums;\n"
-         "  // All threads arrive and wait: the warps have told what they have of the row.\n"
-         "  __syncthreads();\n"
-         "  float2 all = {0.0f, 0.0f};\n");
-    if (threads <= 256) {
-      TEXT("#pragma unroll\n"
-           "  for (int i = 0; i < WARPS; ++i) {\n"
-           "    all.x += told[i].x;\n"
-           "    all.y += told[i].y;\n"
-           "  }\n");
-    } else {
-      TEXT("  if (threadIdx.x % 32 < WARPS)\n"
-           "    all = told[threadIdx.x % 32];\n"
-           "  all = sum_lanes_of_two(all, 32);\n");
-    }
-    TEXT("  sums = all;\n");
+    TEXT("  sums = sum_warps(sums, told);\n");
   }
   TEXT("  return sums;\n"
        "}\n"

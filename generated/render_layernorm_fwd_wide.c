@@ -576,7 +576,12 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ uint32_t word_across(uint32_t first, uint32_t second, int bits) {\n"
          "  return (uint32_t)(((uint64_t)second << 32 | first) >> bits);\n"
          "}\n"
-         "\n");
+         "// The vector that begins `bits` later than the first of five words.\n"
+         "__device__ __forceinline__ uint4 words_across(const uint32_t *from, int bits) {\n"
+         "  const uint4 across = {word_across(from[0], from[1], bits), word_across(from[1], from[2], bits),\n"
+         "                        word_across(from[2], from[3], bits), word_across(from[3], from[4], bits)};\n"
+         "  return across;\n"
+         "}\n");
   }
   TEXT("// The elements that lie where a row's vector has its own, which begins at word `first` of a vector");
   STRING((dtype != AP_LAYERNORM_DTYPE_FP32) ? "," : ".");
@@ -602,9 +607,7 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
   if (dtype == AP_LAYERNORM_DTYPE_FP32) {
     TEXT("  const uint4 across = {both[4 - first], both[5 - first], both[6 - first], both[7 - first]};\n");
   } else {
-    TEXT("  const uint32_t *const from = both + 3 - first;\n"
-         "  const uint4 across = {word_across(from[0], from[1], bits), word_across(from[1], from[2], bits),\n"
-         "                        word_across(from[2], from[3], bits), word_across(from[3], from[4], bits)};\n");
+    TEXT("  const uint4 across = words_across(both + 3 - first, bits);\n");
   }
   TEXT("  widen_vector_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);

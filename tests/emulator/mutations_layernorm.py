@@ -1834,13 +1834,6 @@ MUTATIONS = [
         "!parameter",
     ),
     Mutation(
-        "no barrier: warps of a row read directly have told",
-        FWD_DIRECT,
-        "  // All threads arrive and wait: the warps have told what they have of the row.\n"
-        "  __syncthreads();\n",
-        "",
-    ),
-    Mutation(
         "no barrier: parameters' ends of rows read directly",
         FWD_DIRECT,
         "  // All lanes arrive and wait: the ends of the parameters are there.\n  __syncwarp();\n",

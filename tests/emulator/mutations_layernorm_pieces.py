@@ -8,6 +8,7 @@ from mutations import Mutation
 PIECES = "templates/layernorm/layernorm_fwd_pieces.cu.j2"
 WHOLE = "templates/layernorm/layernorm_fwd_whole.cu.j2"
 APART = "templates/layernorm/layernorm_fwd_apart.cu.j2"
+BLOCK_SUMS = "templates/layernorm/parts/block_sums.cu.j2"
 
 KERNELS = [
     ("layernorm_fwd_pieces_cols64_bf16_wfp32_sm90", "w2t2b16c1pn16"),
@@ -100,8 +101,8 @@ MUTATIONS = [
         "bulk_load(shared_address(place), from, (elements * SIZE + 15) / 16 * 16, barrier)",
     ),
     Mutation(
-        "no barrier: warps of a whole row have told",
-        WHOLE,
+        "no barrier: warps of a row in registers have told",
+        BLOCK_SUMS,
         "  // All threads arrive and wait: the warps have told what they have of the row.\n"
         "  __syncthreads();\n",
         "",
@@ -134,19 +135,12 @@ MUTATIONS = [
         "true",
     ),
     Mutation("a whole row is written beyond its end", WHOLE, "i >= SURE && at >= vectors", "false"),
-    Mutation("a warp's sums alone", WHOLE, "  sums = all;\n", ""),
+    Mutation("a warp's sums alone", WHOLE, "  sums = sum_warps(sums, told);\n", ""),
     Mutation("x's stride for y", WHOLE, "row * args.y_row_stride", "row * args.x_row_stride"),
     Mutation(
         "no barrier: ends of rows apart",
         APART,
         "  // All lanes arrive and wait: the ends are there.\n  __syncwarp();\n",
-        "",
-    ),
-    Mutation(
-        "no barrier: warps of a row apart have told",
-        APART,
-        "  // All threads arrive and wait: the warps have told what they have of the row.\n"
-        "  __syncthreads();\n",
         "",
     ),
     Mutation("rows apart: x's first vector is read whole", APART, "if (number == 0)", "if (false)"),
