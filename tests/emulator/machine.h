@@ -207,6 +207,10 @@ void global_acquire(uintptr_t counter);
 /** What the current thread has acquired the copy engine knows of, too, which it asks later. */
 void global_fence(void);
 
+/* ---- red.c ---- */
+
+void tickets_reset(void); /* before a launch */
+
 /* ---- cp_async.c ---- */
 
 void cp_async_reset(thread *t); /* before a block */

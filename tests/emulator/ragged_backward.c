@@ -206,6 +206,7 @@ typedef struct call {
   int zero_ahead;            /* as there: units that warps of bwd prepare come so many later */
   int is_later[LENGTHS_MAX]; /* of sequences: they prepare it */
   int64_t sum_blocks;        /* then: thread blocks that compute anything */
+  int in_turn;               /* these take their key blocks by turns */
   float scale;
   emulated_tensor given[GIVEN_MAX];
   int given_count;
@@ -806,6 +807,7 @@ static int launch_kernel(const call *c, const kernel *k, int64_t blocks, const v
   const emulated_launch l = {.module = k->module,
                              .blocks = (unsigned)blocks,
                              .threads = (unsigned)k->tile.threads,
+                             .in_turn = c->in_turn,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = args,
                              .call = typed_call,
@@ -953,8 +955,8 @@ static int launch(call *c, char *report) {
     return -1;
   c->sum_blocks = blocks;
   if (ap_can_take(&k->variant) && c->data[TAKEN] != NULL && blocks > 0) {
-    c->sum_blocks = 1; /* the first takes all */
     blocks = blocks < 2 ? blocks : 2;
+    c->sum_blocks = c->in_turn ? blocks : 1; /* else the first takes all */
     memset(c->data[TAKEN], 0, sizeof(uint32_t));
     if (c->zero_ahead > 0)
       spoil_later_sequences(c);
@@ -1267,10 +1269,13 @@ static void call_open(call *c, const kernel *k, const kernel *schedule, const ba
   if (c->own_sums)
     c->sum_tiles = (int)padded(c->ragged.max_seqlen_q, TILE_ROWS) / TILE_ROWS;
   const size_t heads = (size_t)a->q.shape[2], values = heads * (size_t)c->row_tiles * TILE_ROWS;
+  const uint64_t turn = seed / 1000;
+  c->in_turn = ap_can_chain(&k->variant) &&
+               (hash_of_name(k->stem) + turn + turn / 4) % 2 == 0; /* with any direct_keys */
   add_memory(c, LSE_LOG2, values * sizeof(float));
   add_memory(c, DELTA, values * sizeof(float));
   add_memory(c, DQ_SUM,
-             (size_t)(c->own_sums ? c->count : 1) * heads * (size_t)c->sum_tiles * TILE_ROWS *
+             (size_t)(c->own_sums ? c->count + 1 : 1) * heads * (size_t)c->sum_tiles * TILE_ROWS *
                  (size_t)a->q.shape[3] * sizeof(float));
   /* Thread blocks have a key block each, or take them, and then their warps may prepare others. */
   const int number = (int)(seed / 1000), is_delta = pass_of(k) == AP_ATTENTION_PASS_BWD_DELTA;

@@ -2,6 +2,8 @@
  * order, among themselves; and red.release, ld.acquire and atom.acq_rel.cas at a counter, which are an order. */
 #include "machine.h"
 
+static machine *const m = &the_machine;
+
 void emulated_red_add(float *global, float x) {
   global_reduction((uintptr_t)global, (int)sizeof *global, CALL_SITE());
   *global += x;
@@ -12,11 +14,48 @@ void emulated_red_max(uint32_t *global, uint32_t x) {
   *global = *global > x ? *global : x;
 }
 
+/* Tickets. Blocks run one after the other, so the first takes all but one of each other block, unless the
+ * launch says that each takes its turn: of n blocks, block b has the tickets b, b + n, b + 2n and so
+ * on, as if all were equally fast. */
+enum { COUNTERS_MAX = 8 };
+static struct {
+  const uint32_t *counter;
+  uint32_t first;         /* what it was when the launch began */
+  uint32_t block, taken;  /* so many by this block */
+} counters[COUNTERS_MAX]; /* of the launch */
+static int counter_count;
+
+void tickets_reset(void) {
+  counter_count = 0;
+}
+
+static uint32_t ticket_of(const uint32_t *counter, uint32_t value) {
+  if (!m->launch->in_turn)
+    return value;
+  int i = 0;
+  while (i < counter_count && counters[i].counter != counter)
+    ++i;
+  if (i == COUNTERS_MAX)
+    machine_fail("takes tickets of more than %d counters, at %s", COUNTERS_MAX,
+                 site_text(CALL_SITE()));
+  if (i == counter_count) {
+    counters[counter_count++].counter = counter;
+    counters[i].first = value;
+    counters[i].block = m->block;
+    counters[i].taken = 0;
+  }
+  if (counters[i].block != m->block) {
+    counters[i].block = m->block;
+    counters[i].taken = 0;
+  }
+  return counters[i].first + m->block + m->launch->blocks * counters[i].taken++;
+}
+
 uint32_t emulated_atomic_increment(uint32_t *global, uint32_t most) {
   const uint32_t before = *global;
   global_reduction((uintptr_t)global, (int)sizeof *global, CALL_SITE());
   *global = before >= most ? 0 : before + 1;
-  return before;
+  return ticket_of(global, before);
 }
 
 void emulated_release_increment(uint32_t *global, uint32_t most) {

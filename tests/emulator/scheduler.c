@@ -141,6 +141,7 @@ int emulated_run(const emulated_launch *launch, char *report) {
     }
   order_reset_launch();
   global_reset();
+  tickets_reset();
   const unsigned cluster = launch->cluster > 1 ? launch->cluster : 1;
   for (unsigned block = 0; block < launch->blocks && !m->failed; block += cluster)
     if (cluster > 1)
