@@ -21,7 +21,7 @@ from typing import Any
 from generator import FAMILIES_TOML, ROOT, GeneratorError, check_keys, load_toml
 from generator.targets import load_targets
 
-AXES_MAX, TILE_FIELDS_MAX, KEY_BITS = 21, 20, 64  # as in runtime/press/registry.h
+AXES_MAX, TILE_FIELDS_MAX, KEY_BITS = 22, 20, 64  # as in runtime/press/registry.h
 FAMILY_BITS = 6
 NUMBER_MAX = 999_999  # six digits, as the parsers read
 

@@ -49,7 +49,8 @@ def any_legal(features: dict[str, object]) -> bool:
 
 
 def featured(count: int) -> list[Variant]:
-    """`count` variants with features, at random, forward and of the kernels of dK and dV."""
+    """`count` variants with features, at random, forward and of the kernels of dK and dV, and the
+    few that append."""
     axes = [ATTENTION.axis(name) for name in ATTENTION.features]
     choices = [
         choice
@@ -64,6 +65,12 @@ def featured(count: int) -> list[Variant]:
             found[rng.choice(plain).replace(**rng.choice(choices))] = None
         except VariantError:  # some features do not go together, or with an architecture
             continue
+    for variant, place in itertools.product(plain, ("ragged", "paged")):
+        if variant.runs:
+            try:
+                found[variant.replace(sequences=place, append=True)] = None
+            except VariantError:
+                continue
     return list(found)
 
 

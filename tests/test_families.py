@@ -235,7 +235,7 @@ def test_the_runtime_knows_it(checkout: Path, tmp_path: Path) -> None:
         "|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window]"
         "[_softcap][_alibi]"
         "[_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad]"
-        "[_ragged|_paged][_ready][_decode][_shared][_few][_runs][_long]"
+        "[_ragged|_paged][_ready][_decode][_shared][_few][_runs][_append][_long]"
     )
     toy = "toy[_scale|_scale_add]_cols<N>[_quiet]_sm<80|90>"
     refused = {
@@ -328,7 +328,7 @@ def test_bad_family_toml(tmp_path: Path, old: str, new: str, sentence: str) -> N
 
 def test_too_many_axes_and_bits(tmp_path: Path) -> None:
     for count, kind, sentence in (
-        (18, 'kind = "flag"', "22 axes are more than 21"),
+        (19, 'kind = "flag"', "23 axes are more than 22"),
         (4, 'kind = "number"\nrange = [0, 999999, 1]', "a variant takes 102 bits, more than 64"),
     ):
         more = "".join(f'[[axis]]\nname = "more{n}"\n{kind}\n' for n in range(count))

@@ -23,6 +23,7 @@ static void check_round_trip(const ap_variant *variant) {
 static void without_features(ap_variant *variant) {
   for (int axis = AP_ATTENTION_SOFTCAP; axis <= AP_ATTENTION_READY; ++axis)
     variant->axis[axis] = 0;
+  variant->axis[AP_ATTENTION_APPEND] = 0;
 }
 
 /** Each legal variant without features: those of the rows of tiles, with whatever the rows leave

@@ -281,7 +281,7 @@ def test_axes_by_name() -> None:
     variant = make_any_variant(ATTENTION, hdim=64, mask="causal")
     assert (variant["hdim"], variant.hdim_v, variant.arch, variant["pass"]) == (64, 64, 80, "fwd")
     assert variant.replace(arch=86).stem == "flash_fwd_hdim64_bf16_causal_sm86"
-    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 80)
+    assert variant.codes == (0, 0, 64, 64, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 80)
     with pytest.raises(AttributeError):
         variant.stages  # noqa: B018
     with pytest.raises(VariantError, match="hdim is missing"):
@@ -365,7 +365,7 @@ def test_c_prints_what_python_allows_and_nothing_else(grammar_cli: Path) -> None
             *fields[:6],
             *random_features(random_),
             fields[6],
-            *(int(random_.random() < 0.1) for _ in range(4)),
+            *(int(random_.random() < 0.1) for _ in range(5)),
             fields[7],
         )
         for fields in itertools.product(

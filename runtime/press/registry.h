@@ -10,7 +10,7 @@
 #include "press/snippet.h"
 
 enum { AP_STEM_MAX = 128, AP_TILE_NAME_MAX = 64, AP_TARGET_MAX = 16 };
-enum { AP_AXES_MAX = 21, AP_TILE_FIELDS_MAX = 20 };
+enum { AP_AXES_MAX = 22, AP_TILE_FIELDS_MAX = 20 };
 enum { AP_ANY = -1 }; /* in a row of tiles: whatever the axis is, or the target */
 
 /** A variant: everything that a stem says. An axis that the family does not have is 0. */

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mutations import COMBINE, Mutation
 
+RING = "templates/attention/parts/key_ring.cu.j2"
+APPEND_KEY = "include/attnpress/device/append_key.cuh"
 RUNS = "templates/attention/flash_fwd_runs_sm80.cu.j2"
 
 KERNELS = [
@@ -12,9 +14,11 @@ KERNELS = [
     ("flash_fwd_split_hdim256_bf16_paged_decode_runs_sm80", ""),
     ("flash_fwd_split_hdim128_fp16_ragged_decode_runs_sm80", ""),
     ("flash_fwd_combine_hdim64_bf16_ragged_sm80", ""),
+    ("flash_fwd_split_hdim64_fp16_ragged_decode_runs_append_sm80", ""),
+    ("flash_fwd_split_hdim128_bf16_paged_decode_runs_append_sm80", ""),
 ]
 """Keys in pages, and in a row; rings that go on over the end of a sequence, and that do not; parts
-that the combine kernel adds up, and thread blocks."""
+that the combine kernel adds up, and thread blocks; new keys that are written on the way."""
 
 MUTATIONS = [
     Mutation(
@@ -193,5 +197,72 @@ MUTATIONS = [
         RUNS,
         "const bool there = m * 16 + half * 8 + lane / 4 < rows;",
         "const bool there = true;",
+    ),
+    Mutation(
+        "append: rows of Q that are not there",
+        RUNS,
+        "    ((uint32_t *)q_rows)[i] = 0;\n",
+        "    ((uint32_t *)q_rows)[0] = 0;\n",
+    ),
+    Mutation(
+        "append: the new key is nobody's",
+        RUNS,
+        "ends && 0 <= new_key && new_key < RING_KEYS ?",
+        "ends && new_key > RING_KEYS ?",
+    ),
+    Mutation(
+        "append: V goes where K does",
+        RING,
+        "const bool together = pipe->batch->ragged.page_table_v == 0;",
+        "const bool together = true;",
+    ),
+    Mutation(
+        "append: Q of the next part is not handed over",
+        RUNS,
+        "  // All threads arrive and wait: hands over Q.\n  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "append: Q stands a position behind",
+        RUNS,
+        "const Rotation rotation = rotation_at(&given->append, part->keys - 1);",
+        "const Rotation rotation = rotation_at(&given->append, part->keys);",
+    ),
+    Mutation(
+        "append: Q of the next part takes the place of what is read",
+        RUNS,
+        "  if (next->sequence >= 0)\n    load_query_words(words, all, next, first_head, heads);\n",
+        "  if (next->sequence >= 0) {\n    load_query_words(words, all, next, first_head, heads);\n"
+        "    store_query_words(words, all, next, heads);\n  }\n",
+    ),
+    Mutation(
+        "append: the key stands a position behind",
+        RUNS,
+        "rotation_at(append, key)",
+        "rotation_at(append, key + 1)",
+    ),
+    Mutation(
+        "append: a row goes to a page that is not there",
+        RUNS,
+        "if (works && (uint32_t)entry < (uint32_t)append->entries && row",
+        "if (works && row",
+    ),
+    Mutation(
+        "append: keys without a position are written",
+        RUNS,
+        "(append->num_positions == 0 || key < append->num_positions)) {",
+        "true) {",
+    ),
+    Mutation(
+        "append: neighbours are rotated the other way round",
+        APPEND_KEY,
+        "rotate_pairs(cos, sin, 1, 1, first, first + 1);",
+        "rotate_pairs(cos, sin, 1, 1, first + 1, first);",
+    ),
+    Mutation(
+        "append: neighbours are rotated in all columns",
+        APPEND_KEY,
+        "  if (number * 4 >= rotation->rotary_dim)\n    return;\n",
+        "",
     ),
 ]

@@ -12,6 +12,7 @@
 #include "attention/ready.h"
 #include "attention/score_args.h"
 #include "attention/attention.h"
+#include "attnpress/args/runs_append.h"
 #include "core/numbers.h"
 #include "memory.h"
 
@@ -74,6 +75,8 @@ typedef struct batch_row {
   key_order keys_order;    /* one of all, whatever the table says */
   ready_contents contents; /* these as well, in turns */
   int no_tickets;
+  int rotation; /* of new keys, which a kernel appends: as open_appending() has it */
+  int v_pages;  /* 1: V has pages of its own, where keys are KEYS_PAGED_USED */
 } batch_row;
 
 static const batch_row batch_rows[] = {
@@ -99,6 +102,8 @@ static const batch_row batch_rows[] = {
      0,
      KEYS_BSHD,
      READY_MADE,
+     0,
+     0,
      0},
     {4,
      {{0, 9}, {0, 1}, {0, 20}, {0, 2}},
@@ -119,6 +124,8 @@ static const batch_row batch_rows[] = {
      0,
      KEYS_BSHD,
      READY_MADE,
+     0,
+     0,
      0},
     {4,
      {{0, 5}, {1, -1}, {0, 4}, {0, 8}},
@@ -139,6 +146,8 @@ static const batch_row batch_rows[] = {
      0,
      KEYS_BSHD,
      READY_MADE,
+     0,
+     0,
      0},
     {6,
      {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
@@ -159,6 +168,8 @@ static const batch_row batch_rows[] = {
      0,
      KEYS_BSHD,
      READY_MADE,
+     0,
+     0,
      0},
     {5,
      {{0, 6}, {0, 12}, {0, 1}, {0, 9}, {0, 3}},
@@ -179,6 +190,8 @@ static const batch_row batch_rows[] = {
      0,
      KEYS_BSHD,
      READY_MADE,
+     0,
+     0,
      0},
     {2,
      {{1, 3}, {0, 1}},
@@ -199,6 +212,8 @@ static const batch_row batch_rows[] = {
      0,
      KEYS_BSHD,
      READY_MADE,
+     0,
+     0,
      0},
     {3,
      {{1, 5}, {0, 40}, {0, 9}},
@@ -219,6 +234,8 @@ static const batch_row batch_rows[] = {
      0,
      KEYS_BSHD,
      READY_MADE,
+     0,
+     0,
      0},
 };
 
@@ -253,6 +270,11 @@ enum {
   FIRST_UNIT,
   ORDER,
   READY,
+  K_NEW,
+  V_NEW,
+  Q_NEW,
+  COS,
+  SIN,
   TENSORS
 };
 
@@ -390,17 +412,24 @@ static void add_pages(call *c, const int *lengths, int pad, int picked, int page
   *pages = total;
 }
 
-/* Makes the table a flat one, and V's another, a page further on. */
-static void flatten_pages(call *c, int pages) {
-  const int stride = (int)c->ragged.page_table_stride, count = (int)(c->bytes[TABLE] / 4);
-  int32_t *table_v = add_array(c, TABLE_V, count), *indptr = add_array(c, INDPTR, c->count + 1);
+/* A table of V's pages, each the one behind that of K. */
+static int32_t *add_pages_of_v(call *c, int pages) {
+  const int count = (int)(c->bytes[TABLE] / 4);
+  int32_t *table_v = add_array(c, TABLE_V, count);
   for (int i = 0; i < count; ++i) {
     const int32_t page = c->ragged.page_table[i];
     table_v[i] = page >= 0 && page < pages ? (page + 1) % pages : page;
   }
+  return table_v;
+}
+
+/* Makes the table a flat one, and V's another, a page further on. */
+static void flatten_pages(call *c, int pages) {
+  const int stride = (int)c->ragged.page_table_stride, count = (int)(c->bytes[TABLE] / 4);
+  int32_t *indptr = add_array(c, INDPTR, c->count + 1);
   for (int i = 0; i <= c->count; ++i)
     indptr[i] = i * stride;
-  c->ragged.page_table_v = table_v;
+  c->ragged.page_table_v = add_pages_of_v(c, pages);
   c->ragged.page_indptr = indptr;
   c->ragged.page_table_rows = c->ragged.page_table_stride = 0;
   c->ragged.page_table_pages = count;
@@ -455,6 +484,8 @@ static void add_keys(call *c, const batch_row *row, const int *lengths) {
   }
   if (row->keys == KEYS_PAGED_FLAT)
     flatten_pages(c, (int)batch);
+  if (row->keys == KEYS_PAGED_USED && row->v_pages)
+    c->ragged.page_table_v = add_pages_of_v(c, (int)batch);
   append_keys(c, row->appended);
   add_k_and_v(c, batch, rows, row->heads_kv, row->keys_order);
 }
@@ -527,10 +558,11 @@ static void spoil(call *c, const batch_row *row) {
   }
   if (row->wrong == INDICES && pad)
     pad[2] = 1 << 20;
-  if (row->wrong == INDICES && table) {
+  if (row->wrong == INDICES && table && (index || c->count > 3)) {
     c->unspecified = 3;
-    table[index[3] * c->ragged.page_table_stride] = (int32_t)c->args.k.shape[0];
-    table[index[3] * c->ragged.page_table_stride + 1] = -1;
+    const int row_of_table = index ? index[3] : 3;
+    table[row_of_table * c->ragged.page_table_stride] = (int32_t)c->args.k.shape[0];
+    table[row_of_table * c->ragged.page_table_stride + 1] = -1;
   }
 }
 
@@ -578,7 +610,7 @@ static void give_keys(call *c, const char *name, const attnpress_tensor *t,
     count = rows->keys - row;
     if (c->ragged.page_table && count > t->shape[1] - in_page)
       count = t->shape[1] - in_page;
-    give(c, name, t, page, in_page, count, 0);
+    give(c, name, t, page, in_page, count, c->kernel->variant.axis[AP_ATTENTION_APPEND]);
   }
 }
 
@@ -687,9 +719,10 @@ static void give_all(call *c, int splits, role role) {
   }
   for (int64_t b = 0; c->whole && b < c->args.q.shape[0]; ++b)
     give(c, "q", &c->args.q, b, 0, c->args.q.shape[1], 0);
+  const int writes = c->kernel->variant.axis[AP_ATTENTION_APPEND];
   for (int64_t page = 0; whole && page < c->args.k.shape[0]; ++page) {
-    give(c, "k", &c->args.k, page, 0, c->args.k.shape[1], 0);
-    give(c, "v", &c->args.v, page, 0, c->args.v.shape[1], 0);
+    give(c, "k", &c->args.k, page, 0, c->args.k.shape[1], writes);
+    give(c, "v", &c->args.v, page, 0, c->args.v.shape[1], writes);
   }
 }
 
@@ -1089,6 +1122,163 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
                         report);
 }
 
+/* ---- New keys -------------------------------------------------------------------------------- */
+
+/* What a kernel that appends is given, beside a call whose cache has the new keys already: these are
+ * turned back by their rotation, and are NaN in the cache. All turns are quarters, which are exact. */
+typedef struct appending {
+  attnpress_fwd_runs_append_args args;
+  unsigned char *kept[2]; /* K and V as they were, and are to be again */
+} appending;
+
+static int quarters(int position, int pair) {
+  return (position * 5 + pair * 3) & 3;
+}
+
+/* The row that is `row` once it is rotated. */
+static void turn_back(const attnpress_append_write_args *a, int rotary_dim, int position,
+                      const uint16_t *row, int columns, uint16_t *to) {
+  memcpy(to, row, (size_t)columns * sizeof *to);
+  for (int pair = 0; pair < rotary_dim / 2; ++pair) {
+    const int x = a->interleaved ? 2 * pair : pair;
+    const int y = a->interleaved ? x + 1 : pair + rotary_dim / 2;
+    const int turn = quarters(position, pair), sign = 0x8000;
+    to[x] =
+        (uint16_t)(turn % 2 ? row[y] ^ (turn == 3 ? sign : 0) : row[x] ^ (turn == 2 ? sign : 0));
+    to[y] =
+        (uint16_t)(turn % 2 ? row[x] ^ (turn == 1 ? sign : 0) : row[y] ^ (turn == 2 ? sign : 0));
+  }
+}
+
+static void add_rotary(call *c, attnpress_append_write_args *a, int rotary_dim, int kind) {
+  static const int cos[] = {1, 0, -1, 0}, sin[] = {0, 1, 0, -1};
+  const int bf16 = c->kernel->variant.axis[AP_ATTENTION_DTYPE] == ATTNPRESS_BF16;
+  const int half = rotary_dim / 2, size = kind & 1 ? 4 : 2;
+  a->rotary_fp32 = kind & 1;
+  a->interleaved = kind >> 1 & 1;
+  a->rotary_stride = half + 2 * (kind & 4);
+  for (int which = 0; which < 2; ++which) {
+    unsigned char *table =
+        add_memory(c, COS + which, (size_t)(a->num_positions * a->rotary_stride) * (size_t)size);
+    for (int i = 0; i < a->num_positions * half; ++i) {
+      const int position = i / half, pair = i % half;
+      const float value = (float)(which ? sin : cos)[quarters(position, pair)];
+      const uint16_t one = bf16 ? 0x3f80 : 0x3c00;
+      const uint16_t bits = value == 0.0f ? 0 : (uint16_t)(value < 0.0f ? one | 0x8000 : one);
+      unsigned char *at = table + (position * a->rotary_stride + pair) * size;
+      memcpy(at, size == 4 ? (const void *)&value : (const void *)&bits, (size_t)size);
+    }
+  }
+  a->cos = c->data[COS];
+  a->sin = c->data[SIN];
+}
+
+/* The new row of a sequence in K or V, whose place in the cache becomes NaN; where there is none, it is
+ * made up. */
+static void take_new_row(call *c, appending *to, int b, int of_v, int position, int placed) {
+  const sequence_rows rows = sequence_rows_of(&c->args, b);
+  const attnpress_tensor *t = of_v ? &c->args.v : &c->args.k;
+  const attnpress_append_rows *fresh =
+      &to->args.append.rows[of_v ? ATTNPRESS_APPEND_V : ATTNPRESS_APPEND_K];
+  int64_t page, at;
+  sequence_key_place(&c->args, &rows, rows.k_begin + rows.keys - 1, of_v, &page, &at);
+  for (int64_t h = 0; h < t->shape[2] && page >= 0 && page < t->shape[0]; ++h) {
+    uint16_t *row =
+        (uint16_t *)t->data + page * t->stride[0] + at * t->stride[1] + h * t->stride[2];
+    uint16_t *out =
+        (uint16_t *)c->data[of_v ? V_NEW : K_NEW] + b * fresh->from_batch + h * fresh->from_head;
+    turn_back(&to->args.append, fresh->rotary_dim, position, row, (int)t->shape[3], out);
+    if (placed)
+      memset(row, 0xff, (size_t)t->shape[3] * sizeof *row);
+  }
+}
+
+/* `kind`: of rotations; -1: none. */
+static void open_appending(call *c, const attnpress_fwd_runs_args *runs, int kind, appending *to) {
+  const attnpress_tensor *q = &c->args.q, *k = &c->args.k, *v = &c->args.v;
+  const int64_t heads = k->shape[2], columns = k->shape[3], step = columns + 4;
+  attnpress_append_write_args *a = &to->args.append;
+  int longest_keys = 0;
+  *to = (appending){.args.runs = *runs};
+  for (int b = 0; b < c->count; ++b) {
+    const int keys = (int)sequence_rows_of(&c->args, b).keys;
+    longest_keys = keys > longest_keys ? keys : longest_keys;
+  }
+  /* Of one kind the longest sequence's new key has no rows of cos and sin. */
+  const int rotary_dim = kind < 0 ? 0 : kind & 2 && !(kind & 4) ? (int)columns / 4 : (int)columns;
+  a->num_positions = kind < 0 ? 0 : longest_keys - (kind == 5) > 0 ? longest_keys - (kind == 5) : 1;
+  a->entries = (int32_t)k->shape[0];
+  a->entry_rows = (int32_t)k->shape[1];
+  if (kind >= 0)
+    add_rotary(c, a, rotary_dim, kind);
+  for (int i = 0; i < 2; ++i) {
+    const attnpress_tensor *t = i ? v : k;
+    const size_t bytes = c->bytes[K + i];
+    add_memory(c, K_NEW + i, (size_t)(c->count * heads * step) * sizeof(uint16_t));
+    a->rows[ATTNPRESS_APPEND_K + i] = (attnpress_append_rows){.from = c->data[K_NEW + i],
+                                                              .to = t->data,
+                                                              .from_batch = heads * step,
+                                                              .from_head = step,
+                                                              .to_batch = t->stride[0],
+                                                              .to_row = t->stride[1],
+                                                              .to_head = t->stride[2],
+                                                              .head_dim = (int32_t)columns,
+                                                              .rotary_dim = i ? 0 : rotary_dim};
+    if (bytes > 0 && (to->kept[i] = malloc(bytes)) == NULL)
+      abort();
+    if (bytes > 0)
+      memcpy(to->kept[i], c->data[K + i], bytes);
+  }
+  add_memory(c, Q_NEW, c->bytes[Q]);
+  memcpy(c->data[Q_NEW], c->data[Q], c->bytes[Q]);
+  to->args.runs.batch.fwd.q = c->data[Q_NEW];
+  for (int b = 0; b < c->count; ++b) {
+    const int keys = (int)sequence_rows_of(&c->args, b).keys;
+    const int there = a->num_positions == 0 || keys <= a->num_positions;
+    if (keys == 0)
+      continue;
+    take_new_row(c, to, b, 0, keys - 1, there);
+    take_new_row(c, to, b, 1, keys - 1, there);
+    for (int64_t h = 0; h < q->shape[2] && there; ++h) {
+      const int64_t at = b * q->stride[0] + h * q->stride[2];
+      turn_back(a, rotary_dim, keys - 1, (uint16_t *)q->data + at, (int)columns,
+                (uint16_t *)c->data[Q_NEW] + at);
+    }
+  }
+}
+
+static void give_new(call *c, const appending *a) {
+  const attnpress_append_write_args *append = &a->args.append;
+  const int64_t size = append->rotary_fp32 ? 4 : 2;
+  for (int i = K_NEW; i <= SIN; ++i)
+    if (i != Q_NEW && c->bytes[i] > 0)
+      *next_given(c) = (emulated_tensor){i < Q_NEW ? "a new row" : "cos or sin",
+                                         c->data[i],
+                                         (int)(i < Q_NEW ? 2 : size),
+                                         0,
+                                         {1, 1, 1, (int64_t)c->bytes[i] / (i < Q_NEW ? 2 : size)},
+                                         {0, 0, 0, 1}};
+}
+
+/* `status`: of the launch; then that of all. */
+static int close_appending(call *c, appending *a, int status, char *report) {
+  for (int i = 0; i < 2; ++i) {
+    if (status == 0 && c->bytes[K + i] > 0 &&
+        memcmp(a->kept[i], c->data[K + i], c->bytes[K + i]) != 0) {
+      snprintf(report, EMULATED_REPORT_BYTES, "%s does not have the new rows, or has others",
+               i ? "v" : "k");
+      status = -1;
+    }
+    free(a->kept[i]);
+  }
+  return status;
+}
+
+static void call_appending(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_fwd_runs_append_args))function)(
+      *(const attnpress_fwd_runs_append_args *)args);
+}
+
 /* As many parts as the row's splits would be. Counts begin as anything, and are none afterwards. */
 static int launch_runs(const companions *others, call *c, const attnpress_fwd_ragged_args *batch,
                        const batch_row *row, char *report) {
@@ -1111,10 +1301,26 @@ static int launch_runs(const companions *others, call *c, const attnpress_fwd_ra
       .least_cost = least,
       .least_blocks = least,
   };
+  const int appends = c->kernel->variant.axis[AP_ATTENTION_APPEND];
+  static appending new_keys;
+  const attnpress_tensor q = c->args.q;
+  if (appends) {
+    open_appending(c, &args, row->rotation, &new_keys);
+    c->args.q.data = c->data[Q_NEW];
+  }
   give_all(c, c->splits, ATTENDS);
+  c->args.q = q;
   give_written(c, adds ? "counts" : "cuts", SPLITS, 1);
-  if (blocks == 0 || launch(c->kernel, (unsigned)blocks, &args, call_runs, c, report) != 0)
-    return blocks == 0 ? 0 : -1;
+  if (appends)
+    give_new(c, &new_keys);
+  int status = blocks == 0 ? 0
+                           : launch(c->kernel, (unsigned)blocks,
+                                    appends ? (const void *)&new_keys.args : (const void *)&args,
+                                    appends ? call_appending : call_runs, c, report);
+  if (appends)
+    status = close_appending(c, &new_keys, status, report);
+  if (blocks == 0 || status != 0)
+    return status;
   if (!adds)
     return launch_combine(&others->combine, c, fwd, &batch->ragged, NULL, &args, report);
   for (int i = 0; i < blocks; ++i)
@@ -1501,10 +1707,56 @@ static void run_long_runs(const kernel *k, const companions *others, const score
   }
 }
 
+/* One query and one new key a sequence, which the kernel writes: each rotation, place of the keys and
+ * number of runs; lengths that are not there, pages that are not, and keys without a position. */
+static void run_appending(const kernel *k, const companions *others, const score_shape *scores,
+                          verdict *v) {
+  enum { MANY = 38, ROTATIONS = 8 };
+  const int block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
+  const int long_keys[] = {5 * block_n - 2, 3 * block_n + 1, 2 * block_n, 1, block_n + 30};
+  int queries[MANY], keys[MANY];
+  for (int i = 0; i <= 2 * ROTATIONS && v->passed; ++i) {
+    const int many = i == ROTATIONS, count = many ? MANY : COUNT(long_keys);
+    for (int b = 0; b < count; ++b) {
+      queries[b] = 1;
+      keys[b] = many ? 1 + b * b % 50 : long_keys[b];
+    }
+    const batch_row row = {.count = count,
+                           .queries_packed = -1,
+                           .keys = paged ? KEYS_PAGED_USED : KEYS_CACHED,
+                           .page_size = i % 2 ? 3 : 16,
+                           .heads_kv = 2,
+                           .group = i % 3 == 2 ? 1 : 4,
+                           .packed = i % 3 != 2,
+                           .splits = 2 + i % 5,
+                           .split_blocks = i % 3,
+                           .appended = 1,
+                           .wrong = i == 5            ? LENGTHS
+                                    : i == 6 && paged ? INDICES
+                                                      : NOTHING,
+                           .keys_order = (key_order)(i % KEYS_JOINED),
+                           .contents = READY_NONE,
+                           .no_tickets = 1,
+                           .rotation = i % (ROTATIONS + 1) - 1,
+                           .v_pages = i % 4 == 3};
+    *v = (verdict){.passed = 1};
+    run_batch(k, others, &row, queries, keys, NULL, NULL, scores, 13, v);
+  }
+}
+
 int run_ragged_shapes(const kernel *k, const companions *others, const score_shape *scores,
                       FILE *out, int *shapes) {
   static verdict v;
   const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
+  if (k->variant.axis[AP_ATTENTION_APPEND]) {
+    v = (verdict){.passed = 1};
+    run_appending(k, others, &scores[0], &v);
+    ++*shapes;
+    if (!v.passed)
+      print_failure(out, k, 0, &v);
+    return !v.passed;
+  }
   for (int i = 0; i < COUNT(batch_rows); ++i, ++*shapes) {
     batch_row row = batch_rows[i];
     int queries[LENGTHS_MAX], keys[LENGTHS_MAX];

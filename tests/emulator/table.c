@@ -447,6 +447,8 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_fwd_split_hdim64_bf16_causal_paged_decode_runs_sm80",
       "flash_fwd_split_hdim128_fp16_ragged_decode_runs_sm80",
       "flash_fwd_split_hdim256_bf16_paged_decode_runs_sm80",
+      "flash_fwd_split_hdim64_fp16_ragged_decode_runs_append_sm80",
+      "flash_fwd_split_hdim128_bf16_paged_decode_runs_append_sm80",
       "flash_fwd_hdim96_fp16_dropout_paged_sm80",
       "flash_fwd_split_hdim192v128_bf16_causal_paged_sm80",
       "flash_fwd_hdim264_fp16_causal_paged_decode_sm86",
