@@ -117,6 +117,16 @@ ATTNPRESS_API attnpress_status attnpress_plan_append(attnpress_handle *handle,
                                                      const attnpress_plan_options *options,
                                                      attnpress_plan **plan);
 
+/** attnpress_append() and then attnpress_forward(), with what they say of their arguments and
+ * outputs; where there is a kernel for it, as one launch: of many short queries, one a sequence, with
+ * one new key each. Then q_out, which args->q names, is not written, and which of two rows is found
+ * is not said where a sequence names rows that another one of the call appends: else it is the new one.
+ * What attnpress_forward() says, and CAPTURING for either. */
+ATTNPRESS_API attnpress_status attnpress_append_forward(attnpress_handle *handle,
+                                                        const attnpress_append_args *append,
+                                                        const attnpress_forward_args *args,
+                                                        void *stream);
+
 #ifdef __cplusplus
 }
 #endif

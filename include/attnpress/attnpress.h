@@ -425,7 +425,8 @@ typedef struct attnpress_score_mod {
  *               lengths, cu_seqlens_k[b + 1] - cu_seqlens_k[b]. With page_indptr the table is flat:
  *               the sequence's pages are its entries page_indptr[b] to page_indptr[b + 1] - 1.
  *     appended  with seqlen_k_new or cu_seqlens_k_new, as many more keys after those that
- *               seqused_k counts: what attnpress_append() wrote there with the same seqused_k.
+ *               seqused_k counts: what attnpress_append() wrote there with the same seqused_k, or
+ *               attnpress_append_forward() writes.
  *
  * In masks, windows, ALiBi, bias, dropout and a score_mod, seqlen_q and seqlen_k are the sequence's
  * own, the batch is b, and queries and keys are counted from the sequence's first. Rows that belong

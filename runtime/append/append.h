@@ -25,8 +25,17 @@ static inline int ap_append_has(const attnpress_tensor *tensor) {
 attnpress_status ap_append_validate(const attnpress_append_args *args, ap_check how,
                                     ap_append_problem *problem);
 
+/* ---- operation.c ----------------------------------------------------------------------------- */
+
+/** The same of a caller's struct, of any version. */
+attnpress_status ap_append_check(const attnpress_append_args *args, ap_check how,
+                                 ap_append_problem *problem);
+
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
+/** The launch of a call, or of a range; *count: 0 where there is nothing to do, else 1. */
+attnpress_status ap_append_plan_launch(const ap_append_problem *problem, const ap_device *device,
+                                       int32_t range, ap_launch *launch, int *count);
 attnpress_status ap_append_plan_call(const ap_append_problem *problem, const ap_device *device,
                                      int32_t range, ap_launches *plan);
 /** Of the launch. */

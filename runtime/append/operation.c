@@ -22,11 +22,16 @@ static const ap_append_problem *problem_of(const ap_call *base) {
   return &((const append_call *)base)->problem;
 }
 
-static attnpress_status check(const void *args, ap_check how, ap_call *base) {
+attnpress_status ap_append_check(const attnpress_append_args *args, ap_check how,
+                                 ap_append_problem *problem) {
   attnpress_append_args a;
   FORWARD_IF(ap_copy_struct(args, &a, sizeof a, ARGS_FIRST_BYTES, "args"));
+  return ap_append_validate(&a, how, problem);
+}
+
+static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   *base = (ap_call){.workspace = NULL};
-  return ap_append_validate(&a, how, &((append_call *)base)->problem);
+  return ap_append_check(args, how, &((append_call *)base)->problem);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,

@@ -58,18 +58,16 @@ static int64_t token_threads_of(const ap_append_problem *p) {
   return threads;
 }
 
-attnpress_status ap_append_plan_call(const ap_append_problem *p, const ap_device *device,
-                                     int32_t range, ap_launches *plan) {
-  ap_launch *launch = &plan->launch[0];
+attnpress_status ap_append_plan_launch(const ap_append_problem *p, const ap_device *device,
+                                       int32_t range, ap_launch *launch, int *count) {
   int64_t threads;
-  plan->count = 0;
-  plan->workspace_bytes = 0;
+  *count = 0;
   FORWARD_IF(ap_check_capability(device->capability));
   const int overflows = __builtin_mul_overflow(token_threads_of(p), p->tokens, &threads);
   if (range == ATTNPRESS_ONE_CALL && !overflows && threads == 0)
     return ATTNPRESS_OK;
   FORWARD_IF(find_kernel(p, device, launch));
-  plan->count = 1;
+  *count = 1;
   if (range != ATTNPRESS_ONE_CALL)
     return ATTNPRESS_OK;
   RETURN_IF(overflows || threads > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
@@ -79,6 +77,12 @@ attnpress_status ap_append_plan_call(const ap_append_problem *p, const ap_device
             p->tokens, token_threads_of(p));
   launch->grid = (uint32_t)ceil_div(threads, launch->tile.threads);
   return ATTNPRESS_OK;
+}
+
+attnpress_status ap_append_plan_call(const ap_append_problem *p, const ap_device *device,
+                                     int32_t range, ap_launches *plan) {
+  plan->workspace_bytes = 0;
+  return ap_append_plan_launch(p, device, range, &plan->launch[0], &plan->count);
 }
 
 /* ---- The argument block ---------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ typedef struct ap_problem {
   unsigned char mod_key[AP_SNIPPET_KEY_BYTES]; /* of the snippet */
   int32_t sequences;  /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths are bounds */
   int32_t ready;      /* 1: the call has a schedule */
+  int32_t appends;    /* 1: ap_appends_on_the_way() */
   int64_t rows_q;     /* of these, the query rows of all sequences; else 0 */
   int64_t rows_k;     /* likewise of keys; 0 where they are in pages */
   int32_t dsinks;     /* 1: of a backward call, the gradient by the sinks is wanted */

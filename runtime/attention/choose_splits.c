@@ -1,6 +1,7 @@
 /* Into how many parts a forward call splits the keys, and which kernel runs for that. */
 #include <math.h>
 
+#include "attention/appending.h"
 #include "attention/choose_parts.h"
 #include "attention/schedule.h"
 
@@ -787,8 +788,10 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   ap_tile tile;
   int32_t count = problem->num_splits;
   int64_t least = 1; /* key blocks of a split of a sequence */
-  if (pays_in_runs(problem, device, plan))
-    return ap_take_runs(device, problem->heads_q, plan);
+  if (pays_in_runs(problem, device, plan)) {
+    FORWARD_IF(ap_take_runs(device, problem->heads_q, plan));
+    return problem->appends ? ap_take_appending(problem, plan) : ATTNPRESS_OK;
+  }
   const ap_tile four = plan->tile;
   const int narrow = has_four_consumers(plan);
   if (narrow) { /* until the number of splits is known */

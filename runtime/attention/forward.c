@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/appending.h"
 #include "attention/attention.h"
 #include "attention/choose_parts.h"
 #include "attention/cpu.h"
@@ -10,6 +11,7 @@
 #include "attention/ragged.h"
 #include "attention/score_args.h"
 #include "attention/score_mod.h"
+#include "attnpress/args/runs_append.h"
 
 /** A checked call. */
 typedef struct forward_call {
@@ -439,4 +441,131 @@ attnpress_status attnpress_plan_forward(attnpress_handle *handle,
                                         const attnpress_plan_options *options,
                                         attnpress_plan **plan) {
   return ap_plan_make(handle, &forward, args, options, plan);
+}
+
+/* ---- Behind an append ------------------------------------------------------------------------ */
+
+/** What attnpress_append_forward() is given. */
+typedef struct append_forward_args {
+  const attnpress_append_args *append;
+  const attnpress_forward_args *forward;
+  int apart; /* 1: by kernels of their own in any case */
+} append_forward_args;
+
+/** Such a call that is run. */
+typedef struct append_forward_run {
+  forward_run forward;
+  ap_append_problem append;
+  attnpress_append_write_args write;
+  attnpress_fwd_runs_append_args runs; /* of the kernel that does both */
+} append_forward_run;
+
+static attnpress_status check_both(const void *args, ap_check how, ap_call *base) {
+  const append_forward_args *both = args;
+  append_forward_run *run = (append_forward_run *)base;
+  FORWARD_IF(check(both->forward, how, base));
+  FORWARD_IF(ap_append_check(both->append, how, &run->append));
+  forward_call *call = &run->forward.call;
+  call->problem.appends = !both->apart && ap_appends_on_the_way(&run->append, &call->args);
+  return ATTNPRESS_OK;
+}
+
+static int has_append_kernel(const ap_launches *launches) {
+  return launches->count > 0 && launches->launch[0].variant.family == AP_FAMILY_APPEND;
+}
+
+static int appends_on_the_way(const ap_launches *launches) {
+  return launches->count > 0 && launches->launch[0].variant.family == AP_FAMILY_ATTENTION &&
+         launches->launch[0].variant.axis[AP_ATTENTION_APPEND];
+}
+
+/** Append's kernel comes before those of attention, where none of these does both. */
+
+static attnpress_status plan_both(const ap_call *base, const ap_device *device, int32_t range,
+                                  ap_launches *launches) {
+  const append_forward_run *run = (const append_forward_run *)base;
+  ap_launch write;
+  int writes;
+  FORWARD_IF(plan(base, device, range, launches));
+  if (appends_on_the_way(launches))
+    return ATTNPRESS_OK;
+  FORWARD_IF(ap_append_plan_launch(&run->append, device, range, &write, &writes));
+  if (!writes)
+    return ATTNPRESS_OK;
+  memmove(&launches->launch[1], &launches->launch[0],
+          (size_t)launches->count * sizeof launches->launch[0]);
+  launches->launch[0] = write;
+  ++launches->count;
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status arguments_of_both(const ap_driver *driver, ap_call *base,
+                                          const ap_launches *launches, int index, void **block) {
+  append_forward_run *run = (append_forward_run *)base;
+  const int first = has_append_kernel(launches);
+  if (first && index == 0) {
+    ap_append_fill_args(&run->append, &run->write);
+    *block = &run->write;
+    return ATTNPRESS_OK;
+  }
+  FORWARD_IF(arguments(driver, base, launches, index - first, block));
+  if (!appends_on_the_way(launches) || index > 0)
+    return ATTNPRESS_OK;
+  attnpress_fwd_args *fwd = &run->runs.runs.batch.fwd;
+  run->runs.runs = run->forward.runs;
+  ap_append_fill_args(&run->append, &run->runs.append);
+  if (ap_append_has(&run->append.args.q)) { /* it reads what the caller has, not what was rotated */
+    const attnpress_append_rows *q = &run->runs.append.rows[ATTNPRESS_APPEND_Q];
+    fwd->q = q->from;
+    fwd->q_batch_stride = q->from_batch;
+    fwd->q_row_stride = q->from_row;
+    fwd->q_head_stride = q->from_head;
+  }
+  *block = &run->runs;
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status inspect_both(const ap_call *base, struct ap_inspection *inspection) {
+  FORWARD_IF(ap_append_inspect(&((const append_forward_run *)base)->append, inspection));
+  return inspect(base, inspection);
+}
+
+static attnpress_status run_both_on_cpu(const ap_call *base, int32_t num_threads) {
+  FORWARD_IF(ap_append_cpu(&((const append_forward_run *)base)->append, num_threads));
+  return run_cpu(base, num_threads);
+}
+
+/** It has no plans. */
+static const ap_operation append_forward = {
+    .name = "attnpress_append_forward",
+    .call_bytes = sizeof(append_forward_run),
+    .plan_bytes = sizeof(forward_plan),
+    .check = check_both,
+    .snippet = snippet,
+    .plan = plan_both,
+    .arguments = arguments_of_both,
+    .inspect = inspect_both,
+    .run_cpu = run_both_on_cpu,
+};
+
+/** Whether a kernel was not there and may not be made now; nothing has been launched. */
+static int is_missing(attnpress_status status) {
+  return status == ATTNPRESS_NO_KERNEL || status == ATTNPRESS_NO_NVRTC ||
+         status == ATTNPRESS_CAPTURING;
+}
+
+attnpress_status attnpress_append_forward(attnpress_handle *handle,
+                                          const attnpress_append_args *append,
+                                          const attnpress_forward_args *args, void *stream) {
+  append_forward_run run;
+  forward_plan launches;
+  append_forward_args both = {append, args, 0};
+  run.forward.call.problem.appends = 0;
+  const attnpress_status status =
+      ap_call_run(handle, &append_forward, &both, stream, &run.forward.call.base, &launches.base);
+  if (!is_missing(status) || !run.forward.call.problem.appends)
+    return status;
+  both.apart = 1; /* whose kernels may be there */
+  return ap_call_run(handle, &append_forward, &both, stream, &run.forward.call.base,
+                     &launches.base);
 }
