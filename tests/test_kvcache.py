@@ -656,3 +656,60 @@ def test_signature_again_is_checked():
         interface.flash_attn_with_kvcache(q.clone().requires_grad_(), k, v, **options)
     with pytest.raises(ValueError, match=r"cache_seqlens|seqused_k"):
         interface.flash_attn_with_kvcache(q, k, v, cache_seqlens=int32([20, 20]))
+
+
+@pytest.mark.parametrize(
+    ("place", "interleaved", "rotary_dim", "heads", "heads_kv", "dim"),
+    [
+        ("dense", False, 128, 32, 8, 128),
+        ("pages of 16", False, 128, 8, 8, 128),
+        ("pages of 16", True, 64, 32, 8, 128),
+        ("pages of 5", True, 128, 16, 8, 128),
+        ("pages of 16", False, 64, 64, 8, 64),
+        ("pages of 16", False, 0, 32, 8, 128),
+        ("dense", False, 32, 32, 8, 128),
+    ],
+)
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=str)
+def test_many_sequences_decode(place, interleaved, rotary_dim, heads, heads_kv, dim, dtype) -> None:
+    """A query and a new key each, which one kernel writes on the way on a GPU: as by two calls. A
+    sequence without room, and one whose last page is not there, are left out."""
+    batch, most = (70, 1500) if DEVICE == "cuda" else (5, 60)
+    lengths = [(b * b * 37 + 1) % most for b in range(batch)]
+    rows = most + 36
+    lengths[3], lengths[4] = rows - 1, rows  # the last row, and no row
+    size = int(place.rsplit(maxsplit=1)[-1]) if place[-1].isdigit() else 0
+    shape = (batch, rows)
+    options = {"cache_seqlens": int32(lengths), "causal": True}
+    if size:
+        pages = -(-rows // size)
+        shape = (batch * pages, size)
+        numbers = torch.randperm(batch * pages, generator=torch.Generator().manual_seed(2))
+        table = numbers.reshape(batch, pages).int()
+        lengths[4] = pages * size
+        table[2, lengths[2] // size] = batch * pages
+        options |= {"cache_seqlens": int32(lengths), "block_table": table.to(DEVICE)}
+    torch.manual_seed(5)
+    cache = [torch.randn(*shape, heads_kv, dim, dtype=dtype, device=DEVICE) for _ in "kv"]
+    q = normal(batch, 1, heads, dim, dtype=dtype, seed=1)
+    k, v = (normal(batch, 1, heads_kv, dim, dtype=dtype, seed=n) for n in (2, 3))
+    rotary, other = {}, [x.clone() for x in cache]
+    if rotary_dim:
+        cos, sin = tables(rotary_dim, torch.float32 if dim == 64 else dtype, rows + 2 * 16)
+        rotary = {"cos": cos, "sin": sin, "interleaved": interleaved}
+    places = {"seqused_k": options["cache_seqlens"], "page_table": options.get("block_table")}
+    rotated_q = torch.empty_like(q) if rotary else q
+    if rotary:
+        places |= {"q": q, "q_out": rotated_q}
+    attnpress.append(k, v, *other, **places, **rotary)
+    options["cache_seqlens"] = options["cache_seqlens"] + 1
+    want = attnpress.flash_attn_with_kvcache(rotated_q, *other, **options)
+    options["cache_seqlens"] = int32(lengths)
+    options |= {f"rotary_{name}": value for name, value in rotary.items()}
+    got = attnpress.flash_attn_with_kvcache(q, *cache, k, v, **options)
+    for a, b in zip(cache, other):
+        assert torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+    kept = [b for b in range(batch) if not (size and b == 2)]
+    assert (got[4] == 0).all()
+    error = (got[kept].double() - want[kept].double()).abs().max()
+    assert error <= 2 * EPSILON[dtype]

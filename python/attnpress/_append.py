@@ -5,7 +5,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, Structure, c_int32, c_int64, c_size_t, c_void_p, pointer, sizeof
+from ctypes import (
+    POINTER,
+    Structure,
+    byref,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_void_p,
+    pointer,
+    sizeof,
+)
 from typing import Any, TypeVar
 
 from . import _library as c
@@ -68,6 +78,11 @@ def _function() -> Callable[..., int]:
     return declared("attnpress_append")
 
 
+@functools.cache
+def _function_with_forward() -> Callable[..., int]:
+    return declared("attnpress_append_forward", [c_void_p, c_void_p])
+
+
 def append(
     k: Array | None,
     v: Array | None,
@@ -122,6 +137,24 @@ def append(
     that are not allowed, attnpress.Error for a call that failed, NotImplementedError where
     gradients would be recorded.
     """
+    given, args = prepared(
+        k, v, k_cache, v_cache, q=q, q_out=q_out, seqused_k=seqused_k, cu_seqlens=cu_seqlens,
+        kv_batch_idx=kv_batch_idx, page_table=page_table, page_table_v=page_table_v,
+        page_indptr=page_indptr, slot_mapping=slot_mapping, cos=cos, sin=sin, positions=positions,
+        first_positions=first_positions, q_at_first=q_at_first, interleaved=interleaved,
+    )  # fmt: skip
+    given.library.run(_function(), args, given.first)
+    return q if q_out is None else q_out
+
+
+def prepared(
+    k: Any, v: Any, k_cache: Any, v_cache: Any, *, q: Any = None, q_out: Any = None,
+    seqused_k: Any = None, cu_seqlens: Any = None, kv_batch_idx: Any = None,
+    page_table: Any = None, page_table_v: Any = None, page_indptr: Any = None,
+    slot_mapping: Any = None, cos: Any = None, sin: Any = None, positions: Any = None,
+    first_positions: Any = None, q_at_first: bool = False, interleaved: bool = False,
+) -> tuple[Arguments, AppendArgs]:  # fmt: skip
+    """The argument struct of such a call, and what has to be alive as long."""
     name: str
     first: Any
     name, first = next(
@@ -156,8 +189,18 @@ def append(
         args.rotary = pointer(rotary)
     elif first_positions is not None:
         raise ValueError("first_positions is given and cos and sin are not")
-    given.library.run(_function(), args, first)
-    return q if q_out is None else q_out
+    return given, args
+
+
+def before_forward(*tensors: Any, **rest: Any) -> Callable[[int, bytes, int | None], int]:
+    """What makes such a call and then one of attention, as one: given a handle, the latter's struct
+    and a stream, it returns the status."""
+    given, args = prepared(*tensors, **rest)
+
+    def run(handle: int, forward: bytes, stream: int | None, _kept: Arguments = given) -> int:
+        return _function_with_forward()(handle, byref(args), forward, stream)
+
+    return run
 
 
 def _give_q(given: Arguments, args: AppendArgs, q: Any, q_out: Any, ragged: bool) -> None:

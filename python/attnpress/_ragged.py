@@ -26,6 +26,8 @@ class Ragged:
     """What the caller calls the arrays, where that is another name."""
     before: Callable[[], Any] | None = None
     """What is done when the call has been checked, and before it: it writes to k and v."""
+    appended: Callable[[], Callable[[int, bytes, int | None], int]] | None = None
+    """Where that is one call of append(): what makes it and the call's own as one."""
     key: tuple[Any, ...] | None = None
     """All that a call depends on but addresses, where its adapter is to know it again."""
     is_plain: bool = False
@@ -188,6 +190,8 @@ class Call:
             tensor.stride[:] = stride
         self.ragged = struct_of(ragged, arrays)
         args.ragged = addressof(self.ragged)
+        self.appended: Callable[[int, bytes, int | None], int] | None = None
+        """What runs it, where it appends as well."""
 
     def workspace_bytes(self) -> int:
         """Checks the call, too."""
@@ -199,5 +203,7 @@ class Call:
         """The status."""
         self.struct.workspace = workspace or None
         self.struct.workspace_bytes = workspace_bytes
+        if self.appended is not None:
+            return self.appended(self.handle, bytes(self.struct), stream)
         status: int = c.library.attnpress_forward(self.handle, bytes(self.struct), stream)
         return status

@@ -741,7 +741,9 @@ def ragged(
     size = 0
     if request.before is not None or on_gpu:
         size = call.workspace_bytes()
-    if request.before is not None:
+    if request.appended is not None and on_gpu:
+        call.appended = request.appended()
+    elif request.before is not None:
         request.before()
     # Freed when this function returns; the allocator gives it to later work of this stream.
     workspace = _empty(size, dtype=torch.uint8, device=q.device)

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from typing import Any, TypeVar
 
-from ._append import append
+from ._append import append, before_forward
 from ._attention import (
     _adapter_of,
     _adapters,
@@ -641,6 +641,7 @@ def _append_before(
         if first_positions is not None:
             raise ValueError("rotary_seqlens is given and rotary_cos is None; it goes with rotary")
         ragged.before = functools.partial(append, k, v, k_cache, v_cache, **places)
+        ragged.appended = functools.partial(before_forward, k, v, k_cache, v_cache, **places)
         return q
     rotary = {
         "cos": cos,
@@ -662,4 +663,8 @@ def _append_before(
         append(None, None, None, None, q=q, q_out=rotated, **queries, **rotary)
 
     ragged.before = before
+    if same_tokens:
+        ragged.appended = functools.partial(
+            before_forward, k, v, k_cache, v_cache, q=q, q_out=rotated, **places, **rotary
+        )
     return rotated
