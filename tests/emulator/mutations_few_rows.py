@@ -62,20 +62,20 @@ MUTATIONS = [
     Mutation(
         "few rows: of one sequence a place is taken before it is free",
         PRODUCER,
-        "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n    Unit",
-        "    Unit",
+        "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n    if (!write",
+        "    if (!write",
     ),
     Mutation(
         "few rows: of one sequence the last split is left out",
         PRODUCER,
-        "next.split > 0 && next.split * split_keys >= keys.count",
-        "next.split > 0 && (next.split + 1) * split_keys >= keys.count",
+        "of.split > 0 && of.split * fixed * BLOCK_N >= seqlen_k",
+        "of.split > 0 && (of.split + 1) * fixed * BLOCK_N >= seqlen_k",
     ),
     Mutation(
         "few rows: of one sequence a split too many is counted",
         PRODUCER,
-        "max(ceil_div(keys.count, split_keys), 1);",
-        "ceil_div(keys.count, split_keys) + 1;",
+        "max(ceil_div(seqlen_k, split_keys), 1);",
+        "ceil_div(seqlen_k, split_keys) + 1;",
     ),
     Mutation(
         "few rows: of one sequence the heads of a split are those of another",

@@ -104,4 +104,16 @@ MUTATIONS = [
         "  of = rows_of_sequence(fwd, ragged, place.sequence);\n"
         "  if (false) {\n    of = rows_of_sequence",
     ),
+    Mutation(
+        "shared splits: the length is what it was guessed to be",
+        SHARED,
+        "    if (of.keys.count == copied)\n      break;\n",
+        "    break;\n",
+    ),
+    Mutation(
+        "shared splits: keys are copied again while the first copies are under way",
+        SHARED,
+        "      break;\n    cp_async_wait(0);\n",
+        "      break;\n",
+    ),
 ]

@@ -81,17 +81,20 @@ uint32_t emulated_load_acquire(const uint32_t *global) {
   return value;
 }
 
-/* ld.relaxed: what is to be written, or what was there before: in one block of four always, in one the
- * first few times. */
+/* ld.relaxed: what is to be written, or what was there before: in one block of four always, or from its
+ * second read by a warp on, in one the first few times. */
 uint32_t emulated_guess(uint32_t value) {
   enum { FEW = 3 };
-  static uint32_t asked, of_block, last_block = UINT32_MAX;
+  static uint32_t asked, blocks, of_block, last_block = UINT32_MAX;
   const uint32_t before[] = {0, value + 1, value / 2, UINT32_MAX, value, 3 * value};
   const uint32_t block = the_machine.block;
   of_block = block == last_block ? of_block + 1 : 0;
+  blocks += block != last_block;
   last_block = block;
   if (block % 4 == 3 && of_block < FEW)
     return value / 2 + 1;
+  if (blocks / 4 % 2 && of_block < WARP_LANES)
+    return value;
   return block % 4 == 1 ? before[asked++ % 6] : value;
 }
 
