@@ -195,7 +195,10 @@ static void test_tiles_fit(void **state) {
       limit_bytes = ap_find_target(row.target)->smem_per_block_bytes;
     assert_true(row.tile.smem_bytes <= limit_bytes);
     if (row.variant.axis[AP_ATTENTION_DECODE])
-      assert_int_equal(row.tile.field[AP_ATTENTION_TILE_BLOCK_M], arch == 90 ? 8 : 16);
+      assert_int_equal(row.tile.field[AP_ATTENTION_TILE_BLOCK_M],
+                       arch == 80 || arch == 86              ? 16
+                       : row.variant.axis[AP_ATTENTION_RUNS] ? 16 * AP_ATTENTION_RUNS_HEADS
+                                                             : 8);
   }
 }
 
@@ -1697,7 +1700,7 @@ static void test_splits_of_sequences(void **state) {
     problem.heads_q = 32;
     problem.batch = 64;
   }
-  problem = make_problem(256, 64, 8, 1, 4096, 64); /* so many row blocks at head dim 64 */
+  problem = make_problem(256, 56, 7, 1, 4096, 64); /* so many row blocks at head dim 64 */
   problem.hdim_v = 64;
   problem.sequences = AP_ATTENTION_SEQUENCES_PAGED;
   assert_ok(ap_choose(&problem, &h200, &plan));
@@ -1706,6 +1709,46 @@ static void test_splits_of_sequences(void **state) {
   problem.sequences = AP_ATTENTION_SEQUENCES_RAGGED;
   assert_ok(ap_choose(&problem, &h200, &plan));
   assert_int_equal(plan.runs, 0);
+}
+
+/** At head dim 64 a thread block of Hopper's has eight key heads over its run, where there are as many, of
+ * few rows, and where sequences are many or long. */
+static void test_shared_keys(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, seqlen_k, arch; /* 0: no runs */
+  } rows[] = {
+      {256, 64, 8, 4096, 90},  {64, 64, 8, 16384, 90}, {64, 8, 8, 16384, 90},
+      {256, 64, 16, 4096, 90}, {64, 64, 8, 4096, 80},  {256, 56, 7, 4096, 80},
+      {256, 96, 8, 4096, 80},  {16, 64, 8, 16384, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
+    for (int sequences = AP_ATTENTION_SEQUENCES_RAGGED; sequences <= AP_ATTENTION_SEQUENCES_PAGED;
+         ++sequences) {
+      ap_problem problem =
+          make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv, 1, rows[i].seqlen_k, 64);
+      ap_plan plan;
+      problem.hdim_v = 64;
+      problem.sequences = sequences;
+      assert_ok(ap_choose(&problem, &h200, &plan));
+      if (rows[i].arch == 90 || sequences == AP_ATTENTION_SEQUENCES_PAGED)
+        assert_int_equal(plan.runs > 0 ? plan.variant.axis[AP_ATTENTION_ARCH] : 0, rows[i].arch);
+      if (rows[i].arch != 90)
+        continue;
+      const int heads = rows[i].heads_kv, groups = heads / AP_ATTENTION_RUNS_HEADS;
+      assert_int_equal(plan.runs, h200.sm_count / groups);
+      assert_int_equal(plan.grid, plan.runs * groups);
+      assert_int_equal(ap_needs_combine(&plan), 0);
+      assert_int_equal(ap_is_scheduled(&plan), 0);
+      const size_t part_rows = 2 * (size_t)(plan.runs * heads) * AP_ATTENTION_FEW_ROWS;
+      assert_true(plan.lse_partial_offset_bytes >= part_rows * 64 * sizeof(float));
+      assert_true(plan.cuts_offset_bytes >= plan.lse_partial_offset_bytes + part_rows * 4);
+      assert_true(plan.cuts_offset_bytes + (size_t)(plan.runs * heads) * 8 <= plan.workspace_bytes);
+      ap_device other = h200;
+      other.arch_max = 80;
+      assert_ok(ap_choose(&problem, &other, &plan));
+      assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 80);
+    }
 }
 
 /** A split of many wide sequences has twice as much to read, as its part is as wide; but not where its
@@ -1889,6 +1932,7 @@ int main(void) {
       cmocka_unit_test(test_wide),
       cmocka_unit_test(test_too_large_for_a_target),
       cmocka_unit_test(test_tiles_fit),
+      cmocka_unit_test(test_shared_keys),
       cmocka_unit_test(test_key_blocks_of_few_rows),
       cmocka_unit_test(test_rows),
       cmocka_unit_test(test_many_heads),

@@ -497,16 +497,20 @@ static void test_runs(void) {
       {8, 8, 128, 128, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, NULL, HEADS_FIRST},
       {6, 6, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 1, 0, 0, 0, NULL, GAPS},
       {16, 8, 256, 256, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 16, NULL, TOGETHER},
+      /* Of more sequences, for thread blocks with several key heads each where there are such. */
+      {64, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 16, NULL, TOGETHER},
+      {64, 16, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 0, 0, 1, NULL, GAPS},
+      {8, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 1, 0, 0, 0, NULL, HEADS_FIRST},
   };
-  enum { SHAPES = sizeof decoded / sizeof *decoded, COUNT = 40, MORE = 900, DRAWS = 6 };
-  int lengths[COUNT];
-  for (int i = 0; i < COUNT; ++i)
+  enum { SHAPES = sizeof decoded / sizeof *decoded, FEW = 40, MANY = 100, MORE = 900, DRAWS = 6 };
+  int lengths[MANY];
+  for (int i = 0; i < MANY; ++i)
     lengths[i] = 1;
   for (int i = 0; i < SHAPES; ++i) {
     attnpress_plan *plan = NULL;
     attnpress_info info = ATTNPRESS_INFO_INIT;
     call c;
-    open_call(&c, &decoded[i], lengths, COUNT, MORE);
+    open_call(&c, &decoded[i], lengths, i < SHAPES - 3 ? FEW : MANY, MORE);
     CHECK_OK(attnpress_plan_forward(handle, &c.args[1], NULL, &plan));
     CHECK_OK(attnpress_plan_launch(plan, 0, &info));
     CHECK(strstr(info.stem, "_runs_") != NULL);

@@ -144,6 +144,7 @@ def test_every_variant_is_there_once() -> None:
     for most in (256, 192):
         forward += (most // 8 + sum(max(pair) <= most for pair in PAIRS)) * 2 * 3
     forward += 3 * 2 * 2  # runs over all sequences: head dims, dtypes and masks
+    forward += 2  # and of all heads of a key, on sm90: dtypes
     # dtypes and masks; bwd up to 256, bwd_dkv and bwd_dq up to 512, on sm80 and sm86; on sm90 all
     # three up to 256, bwd and bwd_dkv where K is as wide as V if V is wide; bwd_delta and
     # bwd_convert have no mask, and bwd_sinks is one, as are fwd_map and fwd_schedule; bwd_dbias has

@@ -38,6 +38,7 @@ FRAGMENT_SOFTCAP_ROOM = 20  # and a softcap, without such warps
 CONSUMER_OTHER_REGISTERS = 32  # all but S, P and O
 NUMBER_ATOM_BYTES = 1024  # of the numbers of 64 keys, of sm90's kernels with ALiBi: likewise
 DROPOUT_KEY_BYTES = 4  # of a key in a stage, of sm90's kernels with dropout: likewise
+RUNS_SEQUENCES = 1024  # ATTNPRESS_RUNS_SEQUENCES_MAX
 FOUND_UNIT_BYTES = 1024  # of sm90's kernels that write units down: static shared memory, at most
 GATHERING_WARPGROUPS = 2  # of sm90's kernels of few rows whose keys are in pages
 ENTRY_PLACES = 4  # key blocks whose entries of the page table they ask for ahead
@@ -145,7 +146,7 @@ def producer_tile(
         warps_m = COLUMN_CONSUMERS * CONSUMER_ROWS // 16
     if is_wide(variant):
         warps_m, warps_n = CONSUMER_ROWS // 16, 2
-    if variant.decode and not variant.shared and variant.sequences == "paged":
+    if variant.decode and variant.sequences == "paged" and not variant.shared and not variant.runs:
         warps_n = 1 + GATHERING_WARPGROUPS
     tile = make_tile(
         block_m, block_n, warps_m, warps_n, stages, variant.hdim, block_n, producer=1,
@@ -219,6 +220,9 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
         return _wide_smem_bytes(variant, tile)
     if variant.shared:
         return _shared_smem_bytes(variant, tile)
+    if variant.runs and tile.producer:  # rings of K and V, of 16 rows' warps a key head
+        row_bytes_ = 2 * (variant.hdim + variant.hdim_v)
+        return tile.block_m // 16 * tile.stages * tile.block_n * row_bytes_
     if tile.producer:
         return _producer_smem_bytes(variant, tile)
     q_bytes = tile.block_m * row_bytes(variant.hdim)
@@ -282,6 +286,8 @@ def _shared_smem_bytes(variant: Variant, tile: Tile) -> int:
 def _producer_smem_limit(variant: Variant, tile: Tile) -> int:
     """What static shared memory leaves."""
     limit = limits(variant).block_smem_bytes
+    if variant.runs:  # and the lengths, barriers
+        return limit - RUNS_SEQUENCES * 4 - 4 * 8 * tile.stages
     if variant.decode:  # and entries of K and V, with two barriers a place
         return limit - FOUND_UNIT_BYTES - ENTRY_PLACES * (2 * 4 * tile.block_n + 2 * 8)
     if variant.sequences != "dense" or variant.mod_mask:
@@ -597,7 +603,9 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     wide = is_wide(variant)
     if wide and tile.block_m != CONSUMER_ROWS:
         return [f"block_m is {tile.block_m}, not 64: two consumers share the rows of one"]
-    if variant.decode and tile.block_m != FEW_ROWS:
+    if variant.runs and (tile.block_m, tile.block_n) != RUNS_SHAPE[:2]:
+        return [f"a tile of runs is m{RUNS_SHAPE[0]}n{RUNS_SHAPE[1]} on sm90"]
+    if variant.decode and not variant.runs and tile.block_m != FEW_ROWS:
         return [f"block_m is {tile.block_m}, not {FEW_ROWS}: the first rows of a consumer"]
     if not variant.decode and tile.block_m not in (
         CONSUMER_ROWS * count for count in CONSUMER_REGISTERS
@@ -608,6 +616,8 @@ def _producer_problems(variant: Variant, tile: Tile) -> list[str]:
     )
     limit = _producer_smem_limit(variant, tile)
     needed, budget = registers(variant, tile), register_budget(tile)
+    if variant.runs:
+        needed = 0  # far fewer than a consumer's of 64 rows
     checks = (
         (
             tile.block_n in range(16, 257, 16),
@@ -875,6 +885,7 @@ PRODUCER_SHAPES = (
     ProducerShape(240, 128, 80),
     ProducerShape(256, 128, 64),
 )
+RUNS_SHAPE = (128, 32, 3)  # of sm90: 16 rows a key head, keys of a copy, stages
 PRODUCER_STAGES = (3, 2)  # as many as shared memory holds
 FEW_ROWS_STAGES = (6, 5, 4, 3, 2)
 # (columns of V up to, keys, stages of V) of wide tiles, best first; where K has few columns, V may
@@ -1014,6 +1025,8 @@ def _producer_fill(variant: Variant) -> Tile:
             if variant.hdim_v <= columns
         ]
         return next(tile for tile in tiles if not problems(variant, tile))
+    if variant.runs:
+        return producer_tile(variant, *RUNS_SHAPE)
     if variant.shared:  # all key blocks of a split
         keys = tile_of(variant.replace(shared=False)).block_n
         return producer_tile(variant, FEW_ROWS, keys, _ceil_div(SHORT_SPLIT_KEYS, keys))

@@ -284,7 +284,7 @@ ap_variant ap_schedule_variant(void);
 uint32_t ap_schedule_parts(int32_t batch);
 /** 1 where the schedule kernel runs before the forward kernel, or did for a schedule that is ready. */
 static inline int ap_is_scheduled(const ap_plan *plan) {
-  return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
+  return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && plan->runs == 0 &&
          plan->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
 }
 /** 1 where each unit of scheduled work is one split at a fixed place; else its thread block adds up all
@@ -302,12 +302,22 @@ static inline uint32_t ap_shared_cluster(const ap_plan *plan) {
              ? AP_ATTENTION_SHARED_BLOCKS * (uint32_t)plan->num_splits
              : 0;
 }
+/** 1 where thread blocks that have runs have AP_ATTENTION_RUNS_HEADS key heads each: sm90's. */
+static inline int ap_runs_share_keys(const ap_plan *plan) {
+  return plan->runs > 0 && plan->variant.axis[AP_ATTENTION_ARCH] == 90;
+}
+/** Thread blocks of a run. */
+static inline int32_t ap_run_blocks(const ap_plan *plan, int32_t heads_q) {
+  const int32_t heads = heads_q / plan->heads_per_tile;
+  return ap_runs_share_keys(plan) ? heads / AP_ATTENTION_RUNS_HEADS : heads;
+}
 /** 1 where thread blocks that have runs add up the parts of sequences themselves: from that head dim on
- * (`adds` in templates/attention/flash_fwd_runs_sm80.cu.j2). */
+ * (`adds` in templates/attention/flash_fwd_runs_sm80.cu.j2), and those that share keys. */
 enum { AP_ATTENTION_RUNS_ADDING_COLUMNS = 128 };
 static inline int ap_runs_add_up(const ap_plan *plan) {
   return plan->runs > 0 &&
-         plan->variant.axis[AP_ATTENTION_HDIM] >= AP_ATTENTION_RUNS_ADDING_COLUMNS;
+         (plan->variant.axis[AP_ATTENTION_HDIM] >= AP_ATTENTION_RUNS_ADDING_COLUMNS ||
+          ap_runs_share_keys(plan));
 }
 /** 1 where the combine kernel runs after the forward kernel. */
 static inline int ap_needs_combine(const ap_plan *plan) {

@@ -29,12 +29,15 @@ static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
   if (plan->variant.axis[AP_ATTENTION_SHARED])
     return ATTNPRESS_OK;
   if (plan->runs > 0) { /* at most two a run */
-    const size_t run_rows = (size_t)problem->heads_q * (size_t)problem->seqlen_q;
+    const size_t run_rows = ap_runs_share_keys(plan)
+                                ? (size_t)problem->heads_kv * AP_ATTENTION_FEW_ROWS
+                                : (size_t)problem->heads_q * (size_t)problem->seqlen_q;
     RETURN_IF(!ap_partial_bytes(2 * run_rows * (size_t)plan->runs, (size_t)problem->hdim_v,
                                 &plan->lse_partial_offset_bytes, &plan->workspace_bytes),
               ATTNPRESS_INVALID_ARGUMENT, "the workspace passes 2^64 bytes");
     plan->cuts_offset_bytes = ap_align_workspace(plan->workspace_bytes);
-    plan->workspace_bytes += ap_cuts_bytes(plan->grid);
+    plan->workspace_bytes += ap_cuts_bytes(
+        (size_t)plan->grid * (ap_runs_share_keys(plan) ? AP_ATTENTION_RUNS_HEADS : 1));
     return ATTNPRESS_OK;
   }
   if (ap_is_scheduled(plan) && !ap_schedules_splits(plan)) {
@@ -218,11 +221,11 @@ static attnpress_status plan_schedule(const ap_problem *problem, const ap_device
 static attnpress_status plan_grid(const ap_problem *problem, const ap_device *device, ap_plan *plan,
                                   int64_t *units) {
   /* Kernels whose thread blocks stay count past the end of a section. */
-  const int persistent = plan->tile.field[AP_ATTENTION_TILE_PRODUCER];
+  const int persistent = plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && plan->runs == 0;
   const int64_t most = persistent ? INT64_C(1) << 29 : INT32_MAX;
   *units = ap_count_tiles(problem, plan, &plan->tile);
   if (plan->runs > 0)
-    *units = problem->heads_q / plan->heads_per_tile;
+    *units = ap_run_blocks(plan, problem->heads_q);
   RETURN_IF(__builtin_mul_overflow(*units, plan->num_splits, units) || *units > most,
             ATTNPRESS_NOT_SUPPORTED,
             "batch %d x %d heads x seqlen_q %d in %d splits needs more than %s thread blocks; "
@@ -276,13 +279,13 @@ static attnpress_status choose(const ap_problem *problem, const ap_device *devic
     plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
     return ap_needs_combine(plan) ? plan_combine(problem, device, plan) : ATTNPRESS_OK;
   }
-  if (plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && units > 0)
+  if (plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && plan->runs == 0 && units > 0)
     ap_schedule(problem, device->memo, (int32_t)units, plan);
   /* Those kernels wait themselves, where the device can (include/attnpress/device/
    * ptx_griddepcontrol.cuh). They are short, and often run back to back. */
   plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
   plan->overlaps =
-      (plan->tile.field[AP_ATTENTION_TILE_PRODUCER]
+      (plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && plan->runs == 0
            ? ap_has_map(problem)
            : plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
       device->capability >= OVERLAP_CAPABILITY_MIN;

@@ -91,11 +91,15 @@ int64_t ap_least_key_blocks(const ap_tile *tile);
 /* Runs. What a sequence costs beside its key blocks and what a run costs at least, in units of cost;
  * what a part has at least, in key blocks, or half as many where a block costs two units. */
 enum { AP_RUNS_SEQUENCE_COST = 1, AP_RUNS_COST_MIN = 8, AP_RUNS_PART_BLOCKS_MIN = 2 };
+enum { AP_RUNS_SHARED_COST_MIN = 4, AP_RUNS_SHARED_PART_BLOCKS_MIN = 4 };
 /** 1 where the kernel of a variant that decodes splits has one beside it whose thread blocks have runs over
  * all sequences. */
 int ap_may_have_runs(const ap_variant *variant);
 /** The plan with that one, for so many query heads, without grid. */
-attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, ap_plan *plan);
+attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, int shares_keys,
+                              ap_plan *plan);
+/** 1 where its thread blocks may have several key heads each, as sm90's do. */
+int ap_may_share_keys(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
 
 /** Rows and splits. Kernels of sm90 have no splits of ragged sequences: where splitting pays, other
  * kernels run. */

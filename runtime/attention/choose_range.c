@@ -109,18 +109,30 @@ static attnpress_status add_shared(ap_plan *plan, ap_launches *range) {
   return ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile);
 }
 
-/** Adds the kernel of runs over all sequences beside a kernel that decodes splits, where there is one. */
+/** Adds a kernel of runs over all sequences. */
+static attnpress_status add_runs_of(const ap_plan *plan, const ap_problem *maxima, int shares_keys,
+                                    const ap_device *device, ap_launches *range) {
+  ap_plan other = *plan;
+  FORWARD_IF(ap_take_runs(device, maxima->heads_q, shares_keys, &other));
+  FORWARD_IF(add_launch(&other.variant, other.variant_key, &other.tile, other.target, 0, range));
+  /* A key head, or a thread block, has at most so many rows. */
+  const size_t blocks = (size_t)other.runs * (size_t)(maxima->heads_q / other.heads_per_tile);
+  const size_t rows =
+      2 * blocks *
+      (size_t)(shares_keys ? AP_ATTENTION_FEW_ROWS : other.tile.field[AP_ATTENTION_TILE_BLOCK_M]);
+  return add_workspace(maxima, rows, ap_cuts_bytes(blocks), range);
+}
+
+/** Adds those beside a kernel that decodes splits, where there are any. */
 static attnpress_status add_runs(const ap_plan *plan, const ap_problem *maxima,
                                  const ap_device *device, ap_launches *range) {
-  ap_plan other = *plan;
   if (maxima->num_splits != 0 || !ap_may_have_runs(&plan->variant))
     return ATTNPRESS_OK;
-  FORWARD_IF(ap_take_runs(device, maxima->heads_q, &other));
-  FORWARD_IF(add_launch(&other.variant, other.variant_key, &other.tile, other.target, 0, range));
-  /* A thread block has at most block_m rows. */
-  const size_t blocks = (size_t)other.runs * (size_t)(maxima->heads_q / other.heads_per_tile);
-  const size_t rows = 2 * blocks * (size_t)other.tile.field[AP_ATTENTION_TILE_BLOCK_M];
-  return add_workspace(maxima, rows, ap_cuts_bytes(blocks), range);
+  FORWARD_IF(add_runs_of(plan, maxima, 0, device, range));
+  ap_problem least = *maxima; /* of all that a call may have */
+  least.seqlen_q = 1;
+  return ap_may_share_keys(&least, device, plan) ? add_runs_of(plan, maxima, 1, device, range)
+                                                 : ATTNPRESS_OK;
 }
 
 /** Adds what one problem launches. */

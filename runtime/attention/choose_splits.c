@@ -36,7 +36,8 @@ enum {
   RUNS_UNEVEN_COLUMNS = 128,      /* likewise where the bound is of so many key blocks */
   RUNS_UNEVEN_PAGED_COLUMNS = 64, /* of keys in pages */
   RUNS_UNEVEN_KEY_BLOCKS = 24,
-  RUNS_ROUNDS_MAX = 8, /* of all slots */
+  RUNS_ROUNDS_MAX = 8,         /* of all slots */
+  RUNS_SHARED_KEYS_MIN = 3072, /* likewise by bounds of the keys, of an SM */
   /* Of batch-invariant calls: keys of a split, and, of few rows, thread blocks as SPLIT_WAVES_MAX. */
   FIXED_SPLIT_KEYS = 512,
   FIXED_SPLIT_WAVES_MAX = 128,
@@ -51,8 +52,10 @@ enum {
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
 #define RUNS_FILL        1.5  /* likewise, which runs over all sequences share out */
-#define RUNS_ROUND_FILL  0.96 /* of the slots, in each round */
-#define SEQUENCE_FILL    0.75 /* of the slots: row blocks that ask for all that the memory gives */
+#define RUNS_SHARED_FILL                                                                           \
+  0.7 /* sequences, of the SMs, from which thread blocks have several key heads */
+#define RUNS_ROUND_FILL 0.96 /* of the slots, in each round */
+#define SEQUENCE_FILL   0.75 /* of the slots: row blocks that ask for all that the memory gives */
 
 int64_t ap_least_key_blocks(const ap_tile *tile) {
   return tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? DECODE_KEY_BLOCKS_MIN : ROUNDS_KEY_BLOCKS_MIN;
@@ -752,16 +755,44 @@ static int32_t count_runs(int64_t slots, int32_t heads) {
   return (int32_t)best;
 }
 
-attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, ap_plan *plan) {
+int ap_may_share_keys(const ap_problem *problem, const ap_device *device, const ap_plan *plan) {
+  ap_variant shared = plan->variant;
+  shared.axis[AP_ATTENTION_SPLIT] = 1;
+  shared.axis[AP_ATTENTION_RUNS] = 1;
+  shared.axis[AP_ATTENTION_ARCH] = 90;
+  const int32_t group = ap_group_of(problem);
+  return device->capability == 90 && (device->arch_max == 0 || device->arch_max >= 90) &&
+         problem->heads_kv % AP_ATTENTION_RUNS_HEADS == 0 && group == plan->heads_per_tile &&
+         (int64_t)problem->seqlen_q * group <= AP_ATTENTION_FEW_ROWS &&
+         ap_variant_is_legal(&shared);
+}
+
+attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, int shares_keys,
+                              ap_plan *plan) {
   plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
   plan->variant.axis[AP_ATTENTION_RUNS] = 1;
+  if (shares_keys) {
+    plan->variant.axis[AP_ATTENTION_ARCH] = 90;
+    plan->target = ap_target_for(&plan->variant, device->capability);
+  }
   plan->variant_key = ap_variant_key(&plan->variant);
   FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
-  const int32_t heads = heads_q / plan->heads_per_tile;
-  plan->runs = count_runs((int64_t)device->sm_count * ap_blocks_per_sm(&plan->tile, device), heads);
+  plan->runs = 1;
+  plan->runs = count_runs((int64_t)device->sm_count * ap_blocks_per_sm(&plan->tile, device),
+                          ap_run_blocks(plan, heads_q));
   plan->num_splits = plan->runs;
   plan->key_blocks_per_split = 1; /* it means nothing there */
   return ATTNPRESS_OK;
+}
+
+/** 1 where thread blocks that have several key heads each take less time than others: where there is
+ * much to read, and sequences are not cut into many parts. */
+static int pays_to_share_keys(const ap_problem *problem, const ap_device *device,
+                              const ap_plan *plan) {
+  const int64_t keys = (int64_t)problem->batch * problem->seqlen_k;
+  return ap_may_share_keys(problem, device, plan) &&
+         ((double)problem->batch >= RUNS_SHARED_FILL * (double)device->sm_count ||
+          keys >= RUNS_SHARED_KEYS_MIN * (int64_t)device->sm_count);
 }
 
 /** 1 where runs over all sequences take less time than splits of each: where there is much to do, of
@@ -773,6 +804,7 @@ static int pays_in_runs(const ap_problem *problem, const ap_device *device, cons
                              ? RUNS_UNEVEN_PAGED_COLUMNS
                              : RUNS_UNEVEN_COLUMNS;
   const int wide = problem->hdim_v >= RUNS_WIDE_COLUMNS ||
+                   pays_to_share_keys(problem, device, plan) ||
                    (problem->hdim_v >= uneven && key_blocks >= RUNS_UNEVEN_KEY_BLOCKS);
   const int64_t most = wide ? INT64_MAX : SEQUENCE_WAVES_WHOLE * (int64_t)device->sm_count;
   return problem->num_splits == 0 && tiles < most && ap_may_have_runs(&plan->variant) &&
@@ -789,7 +821,8 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   int32_t count = problem->num_splits;
   int64_t least = 1; /* key blocks of a split of a sequence */
   if (pays_in_runs(problem, device, plan)) {
-    FORWARD_IF(ap_take_runs(device, problem->heads_q, plan));
+    const int shares = pays_to_share_keys(problem, device, plan);
+    FORWARD_IF(ap_take_runs(device, problem->heads_q, shares, plan));
     return problem->appends ? ap_take_appending(problem, plan) : ATTNPRESS_OK;
   }
   const ap_tile four = plan->tile;

@@ -350,15 +350,18 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
       ap_score_mod_fill(&run->call.args, NULL, &run->ragged.mod);
     *block = &run->ragged;
     if (how->runs > 0) {
-      const int half = how->tile.field[AP_ATTENTION_TILE_BLOCK_N] > ATTNPRESS_RUNS_UNIT_KEYS;
+      const int32_t block_n = how->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+      const int half = block_n > ATTNPRESS_RUNS_UNIT_KEYS, shares_keys = ap_runs_share_keys(how);
       run->runs = (attnpress_fwd_runs_args){
           .batch = run->ragged.batch,
           .cuts = (int32_t *)((char *)run->call.args.workspace + how->cuts_offset_bytes),
           .counts = (uint64_t *)((char *)run->call.args.workspace + how->cuts_offset_bytes),
           .runs = how->runs,
           .sequence_cost = AP_RUNS_SEQUENCE_COST,
-          .least_cost = AP_RUNS_COST_MIN,
-          .least_blocks = half ? AP_RUNS_PART_BLOCKS_MIN / 2 : AP_RUNS_PART_BLOCKS_MIN,
+          .least_cost = shares_keys ? AP_RUNS_SHARED_COST_MIN : AP_RUNS_COST_MIN,
+          .least_blocks = shares_keys ? AP_RUNS_SHARED_PART_BLOCKS_MIN
+                          : half      ? AP_RUNS_PART_BLOCKS_MIN / 2
+                                      : AP_RUNS_PART_BLOCKS_MIN,
       };
       *block = &run->runs;
     }

@@ -48,6 +48,7 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
       field[AP_ATTENTION_TILE_WARPS_N] = 2; /* consumers that share the columns */
     }
     if (variant->axis[AP_ATTENTION_DECODE] && !variant->axis[AP_ATTENTION_SHARED] &&
+        !variant->axis[AP_ATTENTION_RUNS] &&
         variant->axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED)
       field[AP_ATTENTION_TILE_WARPS_N] = 3; /* warpgroups that gather */
   } else {
@@ -296,8 +297,8 @@ static int open_split(kernel *split, const kernel *combine, int decode, int runs
 }
 
 /* Head dims of which there are kernels of runs. */
-static int has_runs(int hdim) {
-  return hdim == 64 || hdim == 128 || hdim == 256;
+static int has_runs(int hdim, int arch) {
+  return hdim == 64 || (arch == 80 && (hdim == 128 || hdim == 256));
 }
 
 /* Of sequences of their own lengths. A combine kernel runs behind a split one. */
@@ -311,12 +312,12 @@ static int run_ragged(const kernel *k, const companions *others, FILE *out, int 
     return run_ragged_shapes(k, others, scores, out, shapes);
   const struct {
     int decode, runs, arch;
-  } splits[] = {{1, 0, 80}, {1, 1, 80}, {0, 0, 80}, {0, 0, 90}};
+  } splits[] = {{1, 0, 80}, {1, 1, 80}, {1, 1, 90}, {0, 0, 80}, {0, 0, 90}};
   for (int i = 0, failed; i < COUNT(splits); ++i) {
     companions others = {0};
     if (splits[i].arch == 90 && k->variant.axis[AP_ATTENTION_HDIM] > AP_ATTENTION_SM90_HDIM_MAX)
       continue;
-    if (splits[i].runs && !has_runs(k->variant.axis[AP_ATTENTION_HDIM]))
+    if (splits[i].runs && !has_runs(k->variant.axis[AP_ATTENTION_HDIM], splits[i].arch))
       continue;
     failed = open_split(&split, k, splits[i].decode, splits[i].runs, splits[i].arch, report) != 0 ||
              (needs_schedule(&split.variant) &&
@@ -326,7 +327,8 @@ static int run_ragged(const kernel *k, const companions *others, FILE *out, int 
       fprintf(out, "FAILED %s\n  %s\n", k->stem, report);
     else
       failed = run_ragged_shapes(&split, &adds, scores, out, shapes) ||
-               (splits[i].arch == 90 && run_many_splits(&split, &adds, scores, out, shapes));
+               (splits[i].arch == 90 && !splits[i].runs &&
+                run_many_splits(&split, &adds, scores, out, shapes));
     kernel_close(&split);
     companions_close(&others);
     if (failed)
@@ -373,7 +375,8 @@ int needs_map(const ap_variant *v) {
 
 int needs_schedule(const ap_variant *v) {
   return v->axis[AP_ATTENTION_ARCH] == 90 &&
-         v->axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
+         v->axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE &&
+         !v->axis[AP_ATTENTION_RUNS];
 }
 
 int combine_stem(const ap_variant *split, char stem[AP_STEM_MAX]) {

@@ -7,6 +7,7 @@ from mutations import COMBINE, Mutation
 RING = "templates/attention/parts/key_ring.cu.j2"
 APPEND_KEY = "include/attnpress/device/append_key.cuh"
 RUNS = "templates/attention/flash_fwd_runs_sm80.cu.j2"
+PARTS = "templates/attention/parts/runs.cu.j2"
 
 KERNELS = [
     ("flash_fwd_split_hdim64_bf16_causal_paged_decode_runs_sm80", ""),
@@ -23,19 +24,19 @@ that the combine kernel adds up, and thread blocks; new keys that are written on
 MUTATIONS = [
     Mutation(
         "runs: lengths are not handed over",
-        RUNS,
+        PARTS,
         "  // All threads arrive and wait: hands over key_counts.\n  __syncthreads();\n",
         "",
     ),
     Mutation(
         "runs: what is left over is nobody's",
-        RUNS,
+        PARTS,
         "run * shares.each + min(run, shares.longer)",
         "run * shares.each",
     ),
     Mutation(
         "runs: sequences without keys are passed by",
-        RUNS,
+        PARTS,
         "begin < end || (blocks == 0 && begins)",
         "begin < end",
     ),
@@ -103,25 +104,25 @@ MUTATIONS = [
     ),
     Mutation(
         "runs: a sequence is added up before all of it is there",
-        RUNS,
+        PARTS,
         "return expected == last;",
         "return true;",
     ),
     Mutation(
         "runs: nobody adds a sequence up",
-        RUNS,
+        PARTS,
         "return expected == last;",
         "return false;",
     ),
     Mutation(
         "runs: a count is left",
-        RUNS,
+        PARTS,
         "      next = 0;",
         "      next = expected + 1;",
     ),
     Mutation(
         "runs: whatever is there is a count",
-        RUNS,
+        PARTS,
         "expected - ATTNPRESS_RUNS_COUNT < (uint64_t)parts",
         "expected > 0",
     ),
@@ -140,9 +141,10 @@ MUTATIONS = [
     ),
     Mutation(
         "runs: a sequence begins a run early",
-        RUNS,
+        PARTS,
         "begin_of_run(shares, first + 1) - before, blocks) == 0)",
         "begin_of_run(shares, first + 1) - before, blocks) < 0)",
+        place=2,
     ),
     Mutation(
         "runs: all parts are sought where first ones lie",
@@ -176,7 +178,7 @@ MUTATIONS = [
     ),
     Mutation(
         "runs: the last of a lane's lengths is held to the guess alone",
-        RUNS,
+        PARTS,
         "holds &= key_counts[b]",
         "holds = key_counts[b]",
     ),
@@ -188,7 +190,7 @@ MUTATIONS = [
     ),
     Mutation(
         "runs: a guess without the new keys",
-        RUNS,
+        PARTS,
         "used, ragged->seqlen_k_new).count",
         "used, 0).count",
     ),

@@ -669,15 +669,26 @@ static int lse_copies(const call *c) {
 /* Kernels by what they do to an output in parts. */
 typedef enum role { ATTENDS, COMBINES } role;
 
+/* A kernel of runs whose thread blocks have several key heads, of few rows each. */
+static int shares_keys(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_RUNS] && k->tile.field[AP_ATTENTION_TILE_PRODUCER];
+}
+
+/* Rows of the parts of so many splits. */
+static int64_t rows_of_parts(const call *c, int splits) {
+  const int64_t rows = shares_keys(c->kernel) ? c->args.k.shape[2] * AP_ATTENTION_FEW_ROWS
+                                              : c->args.q.shape[2] * ap_ragged_queries(&c->args);
+  return (int64_t)splits * c->count * rows;
+}
+
 /* What a kernel may touch. */
 static void give_all(call *c, int splits, role role) {
   const int combines = role == COMBINES;
   const int stores = splits == 0 || combines || c->kernel->variant.axis[AP_ATTENTION_RUNS];
-  const int64_t heads = c->args.q.shape[2];
   const int whole =
       c->whole || c->unspecified >= 0 || (c->ragged.page_table && c->args.k.shape[1] < 8);
   c->given_count = 0;
-  const int64_t partial_rows = (int64_t)splits * c->count * heads * ap_ragged_queries(&c->args);
+  const int64_t partial_rows = rows_of_parts(c, splits);
   if (splits > 0) {
     const attnpress_tensor *out = &c->args.out;
     *next_given(c) = (emulated_tensor){"out_partial",
@@ -700,7 +711,7 @@ static void give_all(call *c, int splits, role role) {
                                          c->args.lse + first,
                                          sizeof(float),
                                          1,
-                                         {1, rows.queries, heads, 1},
+                                         {1, rows.queries, c->args.q.shape[2], 1},
                                          {0, sequence_lse_at(&c->args, &rows, b, 0, 1) - first,
                                           sequence_lse_at(&c->args, &rows, b, 1, 0) - first, 1}};
     }
@@ -808,7 +819,7 @@ static attnpress_fwd_ragged_args fwd_args(const call *c, const batch_row *row) {
                                      c->kernel->tile.field[AP_ATTENTION_TILE_BLOCK_M]),
               .num_splits = c->splits > 0 ? c->splits : 1,
               .key_blocks_per_split = c->split_blocks > 0 ? c->split_blocks : 1,
-              .scale = (float)(1.0 / sqrt((double)a->q.shape[3])),
+              .scale = (float)ap_scale(a),
               .scale_log2 = ap_scale_log2(a),
           },
       .ragged = ap_fill_ragged_args(a),
@@ -1290,13 +1301,15 @@ static void call_appending(void (*function)(void), const void *args) {
 /* As many parts as the row's splits would be. Counts begin as anything, and are none afterwards. */
 static int launch_runs(const companions *others, call *c, const attnpress_fwd_ragged_args *batch,
                        const batch_row *row, char *report) {
-  const int adds = c->args.q.shape[3] >= AP_ATTENTION_RUNS_ADDING_COLUMNS;
+  const int shares = shares_keys(c->kernel);
+  const int adds = shares || c->args.q.shape[3] >= AP_ATTENTION_RUNS_ADDING_COLUMNS;
   const int most = c->splits * c->count / 2, runs = c->splits == 2 && most > 2 ? 2 : most;
   const int least = row->split_blocks > 0 ? row->split_blocks : 1;
   const attnpress_fwd_args *fwd = &batch->fwd;
-  const int blocks = fwd->row_blocks * (fwd->heads_q / fwd->heads_per_tile) * runs;
-  uint64_t *counts = add_memory(c, SPLITS, (size_t)blocks * sizeof *counts);
-  for (int i = 0; i < blocks && adds; ++i) /* as they were, none, and nearly one */
+  const int parts = fwd->row_blocks * (fwd->heads_q / fwd->heads_per_tile) * runs;
+  const int blocks = shares ? parts / AP_ATTENTION_RUNS_HEADS : parts;
+  uint64_t *counts = add_memory(c, SPLITS, (size_t)parts * sizeof *counts);
+  for (int i = 0; i < parts && adds; ++i) /* as they were, none, and nearly one */
     counts[i] = i % 3 == 0   ? UINT64_MAX
                 : i % 3 == 1 ? 0
                              : ATTNPRESS_RUNS_COUNT - (UINT64_C(1) << 12) + 1;
@@ -1331,7 +1344,7 @@ static int launch_runs(const companions *others, call *c, const attnpress_fwd_ra
     return status;
   if (!adds)
     return launch_combine(&others->combine, c, fwd, &batch->ragged, NULL, &args, report);
-  for (int i = 0; i < blocks; ++i)
+  for (int i = 0; i < parts; ++i)
     if (counts[i] >> 12 == ATTNPRESS_RUNS_COUNT >> 12) {
       snprintf(report, EMULATED_REPORT_BYTES, "count %d is left", i);
       return -1;
@@ -1340,7 +1353,7 @@ static int launch_runs(const companions *others, call *c, const attnpress_fwd_ra
 }
 
 static int launch_all(const companions *others, call *c, const batch_row *row, char *report) {
-  if (c->kernel->tile.field[AP_ATTENTION_TILE_PRODUCER])
+  if (c->kernel->tile.field[AP_ATTENTION_TILE_PRODUCER] && !shares_keys(c->kernel))
     return launch_sm90(others, c, row, report);
   attnpress_fwd_ragged_mod_args args = {.batch = fwd_args(c, row)};
   const attnpress_fwd_args *fwd = &args.batch.fwd;
@@ -1468,6 +1481,8 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   c.args.mask = k->variant.axis[AP_ATTENTION_MASK];
+  if (shares_keys(k) && row->split_blocks == 3) /* some whose references move */
+    c.args.scale = 1.0f;
   c.ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
   c.ragged.batch = row->count;
   c.ragged.max_seqlen_q = longest(queries, row->count) + (row->count % 2 ? 19 : 0);
@@ -1486,8 +1501,7 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
   if (parts && k->tile.field[AP_ATTENTION_TILE_PRODUCER] && c.splits == 1) {
     add_memory(&c, OUT_PARTIAL, kept_bytes(k, row));
   } else if (parts) {
-    const size_t rows =
-        (size_t)(c.splits * c.count) * (size_t)(c.args.q.shape[2] * ap_ragged_queries(&c.args));
+    const size_t rows = (size_t)rows_of_parts(&c, c.splits);
     add_memory(&c, OUT_PARTIAL, rows * (size_t)c.args.out.shape[3] * sizeof(float));
     add_memory(&c, LSE_PARTIAL, rows * sizeof(float) * (size_t)lse_copies(&c));
   }
@@ -1519,12 +1533,14 @@ static void print_failure(FILE *out, const kernel *k, int i, const verdict *v) {
 
 static int may_fix_splits(const kernel *k) {
   return k->variant.axis[AP_ATTENTION_SPLIT] &&
-         (!k->variant.axis[AP_ATTENTION_DECODE] || k->tile.field[AP_ATTENTION_TILE_PRODUCER]);
+         (!k->variant.axis[AP_ATTENTION_DECODE] || k->tile.field[AP_ATTENTION_TILE_PRODUCER]) &&
+         !shares_keys(k);
 }
 
 /* Kernels whose splits lie at fixed places alone. */
 static int has_fixed_splits_alone(const kernel *k) {
-  return k->variant.axis[AP_ATTENTION_SPLIT] && k->tile.field[AP_ATTENTION_TILE_PRODUCER];
+  return k->variant.axis[AP_ATTENTION_SPLIT] && k->tile.field[AP_ATTENTION_TILE_PRODUCER] &&
+         !shares_keys(k);
 }
 
 /* Splits at fixed places: the same bits, whether thread blocks compute one each or all of their rows,
@@ -1658,7 +1674,9 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
                {1, 1, {4 * block_n + 9}},
                {1, 1, {5}}};
   for (int i = 0; i < COUNT(calls); ++i) {
-    const int queries[3] = {calls[i].queries, calls[i].queries, calls[i].queries};
+    const int most = shares_keys(k) ? AP_ATTENTION_FEW_ROWS / 4 : INT_MAX; /* of 4 heads */
+    const int of_each = calls[i].queries < most ? calls[i].queries : most;
+    const int queries[3] = {of_each, of_each, of_each};
     int keys[3];
     for (int b = 0; b < calls[i].count; ++b)
       keys[b] = calls[i].keys[b] < keys_at_most(k) ? calls[i].keys[b] : keys_at_most(k);
@@ -1666,7 +1684,7 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
                            .queries_packed = -1,
                            .keys = paged ? KEYS_PAGED_USED : KEYS_CACHED,
                            .page_size = i % 2 && k->variant.axis[AP_ATTENTION_ARCH] == 90 ? 5 : 16,
-                           .heads_kv = 2,
+                           .heads_kv = shares_keys(k) ? 2 * AP_ATTENTION_RUNS_HEADS : 2,
                            .group = 4,
                            .packed = may_pack(k, 4),
                            .splits = k->variant.axis[AP_ATTENTION_SPLIT] ? 3 : 1,
@@ -1705,7 +1723,7 @@ static void run_long_runs(const kernel *k, const companions *others, const score
                            .queries_packed = -1,
                            .keys = paged ? KEYS_PAGED_USED : KEYS_CACHED,
                            .page_size = 16,
-                           .heads_kv = 3,
+                           .heads_kv = shares_keys(k) ? AP_ATTENTION_RUNS_HEADS : 3,
                            .group = 4,
                            .packed = may_pack(k, 4),
                            .splits = calls[i].splits,
@@ -1781,8 +1799,14 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
     row.packed = row.packed && may_pack(k, row.group);
     row.contents = (ready_contents)(i % READY_CONTENTS);
     row.no_tickets = i % 2;
+    if (shares_keys(k)) {
+      row.heads_kv = (1 + i % 2) * AP_ATTENTION_RUNS_HEADS;
+      row.packed = 1;
+    }
     for (int b = 0; b < row.count; ++b) {
       queries[b] = row.q[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_M] + row.q[b].more;
+      if (shares_keys(k))
+        queries[b] = (row.q[b].more & 15) % (AP_ATTENTION_FEW_ROWS / row.group + 1);
       keys[b] = row.k[b].tiles * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + row.k[b].more;
     }
     v = (verdict){0};

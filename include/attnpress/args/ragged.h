@@ -51,13 +51,15 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 520,
                         "layout of attnpress_fwd_ragged_args");
 
 /* The arguments of the kernels that have `runs` in their names. The grid is row block (fastest), tile
- * head, run. A sequence costs its key blocks and some more; a run is a range of the cost of all
+ * head, run; where thread blocks have several key heads, these heads take the tile heads' place. A
+ * sequence costs its key blocks and some more; a run is a range of the cost of all
  * sequences, one after the other, the same of all heads. */
 typedef struct attnpress_fwd_runs_args {
   attnpress_fwd_ragged_args batch; /* fwd.num_splits and fwd.key_blocks_per_split mean nothing;
                                       out_partial and lse_partial have (2, runs, heads_q, seqlen_q)
                                       rows: the first of a sequence of several parts is at (1, its
-                                      run), the others are at (0, theirs) */
+                                      run), the others are at (0, theirs). Where thread blocks have
+                                      several key heads, (2, runs, heads_kv, 8) */
   int32_t *cuts; /* (runs, 2): the sequence that begins in a run and goes on in others, and the last
                     of these; -1: there is none. Of kernels whose parts the combine kernel adds up */
   uint64_t *counts; /* (runs, tile heads, row blocks), of the others: parts that are there of the
