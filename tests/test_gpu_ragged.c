@@ -593,6 +593,30 @@ static void test_many(void) {
   free(lengths);
 }
 
+/* Units of short sequences, many of each thread block: heads that share tiles and those that do not. */
+static void test_units(void) {
+  static const shape rows[] = {
+      {8, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, NULL, TOGETHER},
+      {8, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0, NULL, TOGETHER},
+      {32, 8, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, NULL, TOGETHER},
+      {8, 8, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, NULL, TOGETHER},
+      {8, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, NULL, TOGETHER},
+      {8, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 0, NULL, TOGETHER},
+      {32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, NULL, TOGETHER},
+  };
+  enum { COUNT = 150 };
+  int lengths[COUNT];
+  for (int i = 0; i < COUNT; ++i)
+    lengths[i] = i % 3 == 0 ? 65 : 1 + i * 89 % 277;
+  for (int i = 0; i < (int)(sizeof rows / sizeof *rows); ++i) {
+    call c;
+    open_call(&c, &rows[i], lengths, COUNT, 0);
+    run(&c);
+    check_result(&c, &rows[i], i);
+    close_call(&c);
+  }
+}
+
 /* With a schedule, whatever is in it, a call gives the bits that it gives without. */
 static void test_ready(void) {
   static const int some[] = {1, 3, 7, 12, 14, 16};
@@ -792,6 +816,7 @@ static void tests(void) {
   run_part("graph", test_graph);
   run_part("runs", test_runs);
   run_part("many", test_many);
+  run_part("units", test_units);
   run_part("ready", test_ready);
   run_part("ready_graph", test_ready_graph);
 }

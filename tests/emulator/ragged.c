@@ -78,6 +78,7 @@ typedef struct batch_row {
   int rotation; /* of new keys, which a kernel appends: as open_appending() has it */
   int v_pages;  /* 1: V has pages of its own, where keys are KEYS_PAGED_USED */
   int blocks; /* thread blocks of a grid that a schedule runs before; 0: few */
+  float scale; /* 0: the default */
 } batch_row;
 
 static const batch_row batch_rows[] = {
@@ -106,7 +107,8 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0,
-     0},
+     0,
+     0.0f},
     {4,
      {{0, 9}, {0, 1}, {0, 20}, {0, 2}},
      {{0, 31}, {3, 1}, {0, 9}, {1, 0}},
@@ -129,7 +131,8 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0,
-     0},
+     0,
+     0.0f},
     {4,
      {{0, 5}, {1, -1}, {0, 4}, {0, 8}},
      {{1, -1}, {0, 0}, {0, 40}, {2, 3}},
@@ -152,7 +155,8 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0,
-     0},
+     0,
+     0.0f},
     {6,
      {{0, 7}, {0, 3}, {0, 9}, {0, 5}, {0, 4}, {0, 6}},
      {{0, 33}, {1, 2}, {0, 19}, {1, 0}, {0, 25}, {0, 8}},
@@ -175,7 +179,8 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0,
-     0},
+     0,
+     0.0f},
     {5,
      {{0, 6}, {0, 12}, {0, 1}, {0, 9}, {0, 3}},
      {{0, 21}, {1, 7}, {0, 50}, {0, 13}, {1, 1}},
@@ -198,7 +203,8 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0,
-     0},
+     0,
+     0.0f},
     {2,
      {{1, 3}, {0, 1}},
      {{0, 2}, {4, 9}},
@@ -221,7 +227,8 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0,
-     0},
+     0,
+     0.0f},
     {3,
      {{1, 5}, {0, 40}, {0, 9}},
      {{0, 50}, {1, 20}, {0, 7}},
@@ -244,13 +251,40 @@ static const batch_row batch_rows[] = {
      0,
      0,
      0,
-     0},
+     0,
+     0.0f},
+    /* Heads that share no tile, of which a consumer's rows see fewer key blocks than the unit has; and
+     * scores of which rows have to follow many. */
+    {2,
+     {{0, 65}, {0, 130}},
+     {{0, 65}, {0, 130}},
+     1,
+     KEYS_PACKED,
+     40,
+     4,
+     1,
+     0,
+     2,
+     LSE_HEADS_FIRST,
+     0,
+     0,
+     NOTHING,
+     0,
+     0,
+     0,
+     KEYS_BSHD,
+     READY_MADE,
+     0,
+     0,
+     0,
+     0,
+     16.0f},
 };
 
 /* Page sizes of these batches where pages are copied in boxes. */
-static const int box_pages[] = {16, 8, 64, 256, 1000, 24, 128};
+static const int box_pages[] = {16, 8, 64, 256, 1000, 24, 128, 40};
 /* And where they may be gathered as well. */
-static const int gathered_pages[] = {1, 3, 1, 20, 1001, 1, 6};
+static const int gathered_pages[] = {1, 3, 1, 20, 1001, 1, 6, 33};
 _Static_assert(COUNT(box_pages) == COUNT(batch_rows), "a size for each batch");
 _Static_assert(COUNT(gathered_pages) == COUNT(batch_rows), "a size for each batch");
 
@@ -1481,6 +1515,7 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
   c.args.mask = k->variant.axis[AP_ATTENTION_MASK];
+  c.args.scale = row->scale;
   if (shares_keys(k) && row->split_blocks == 3) /* some whose references move */
     c.args.scale = 1.0f;
   c.ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
