@@ -4,8 +4,9 @@ Each line is a set of lengths and a mask, with a column for each shape of heads:
 they are of FlashAttention-3's in this process where flash_attn_interface can be imported ("x"), or
 else of those in the table below ("t"). Operations are those of the lengths themselves, 4 H D sum
 S^2, half if causal. Of short sequences "c" is the share of a copy's bandwidth that the call's own
-bytes have, q, k, v and out once. Device events time rounds of calls, medians count, and sampled
-rows are held to float64 first."""
+bytes have, q, k, v and out once, and "b" what a call would be of FlashAttention-3's in this process
+whose bytes had BYTES_BAR of it. Device events time rounds of calls, medians count, and sampled rows
+are held to float64 first."""
 
 from __future__ import annotations
 
@@ -50,6 +51,7 @@ SETS = {
     "packed docs 2K": lognormal(16, 2000, 64, 16384, 2),
 }
 SHORT = ("512x128", "256xmean200")  # sets whose bytes may take as long as their products
+BYTES_BAR = 0.85  # of a copy's bandwidth: what is asked of a call that nothing else bounds
 EQUAL = re.compile(r"(\d+)x(\d+)")  # any other set: so many sequences of that length
 # flash_attn_varlen_func of FlashAttention-3 on one H200 (bf16, 2026-11-21, lengths of the same
 # kind): TFLOP/s by heads, full and causal.
@@ -213,7 +215,7 @@ def main() -> None:
         time_schedules(options.rounds)
         return
     copy = copy_rate() if set(sets) & set(SHORT) else math.nan
-    print(f"{'set':16}{'mask':8}" + "".join(f"{f'{q}/{kv} D {d}':>26}" for q, kv, d in HEADS))
+    print(f"{'set':16}{'mask':8}" + "".join(f"{f'{q}/{kv} D {d}':>30}" for q, kv, d in HEADS))
     ratios, of_dense = [], []
     for name, lengths in sets.items():
         for mask in options.masks:
@@ -233,9 +235,12 @@ def main() -> None:
                     of_dense.append(rates["ragged"] / rates["dense"])
                     cell += f" {of_dense[-1]:.3f}d"
                 if name in SHORT:
-                    seconds = operations_of(batch, causal) / rates["ragged"] * 1e-12
-                    cell += f" {batch.moved_bytes() / seconds * 1e-12 / copy:.2f}c"
-                cells += f"{cell if error <= 1 else f'WRONG {error:.1f}':>26}"
+                    bytes_per_operation = batch.moved_bytes() / operations_of(batch, causal)
+                    cell += f" {rates['ragged'] * bytes_per_operation / copy:.2f}c"
+                    if "flash3" in rates:
+                        of_copy = rates["flash3"] * bytes_per_operation / copy
+                        cell += f" {BYTES_BAR / of_copy:.2f}b"
+                cells += f"{cell if error <= 1 else f'WRONG {error:.1f}':>30}"
             print(f"{name:16}{mask:8}{cells}", flush=True)
     if ratios:
         mean = statistics.geometric_mean(ratios)
