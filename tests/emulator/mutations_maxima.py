@@ -8,7 +8,7 @@ from mutations import Mutation
 SOFTMAX = "include/attnpress/device/softmax.cuh"
 
 KERNELS = [
-    ("flash_fwd_hdim64_bf16_causal_sm90", "m128n64s2"),
+    ("flash_fwd_hdim64_bf16_sm90", "m128n64s2"),
     ("flash_fwd_hdim72_fp16_sm90", "m192n48s3q"),
 ]
 """Least numbers far from 1, and near it."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from mutations import FWD_OUTPUT, FWD_PRODUCTS, FWD_SM90, FWD_WALK, SOFTMAX, Mutation
 
 FIRST = "include/attnpress/device/softmax_first.cuh"
+LIMITS = "include/attnpress/device/softmax_limits.cuh"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 SCORES = "templates/attention/parts/fwd_scores_sm90.cu.j2"
 UNITS = "templates/attention/parts/ragged_units.cu.j2"
@@ -223,5 +224,73 @@ MUTATIONS = [
         FWD_SM90,
         "(row - position * args.fwd.heads_per_tile) * args.fwd.out_head_stride;",
         "0 * row;",
+    ),
+    Mutation(
+        "long ragged, limits: no row is followed",
+        LIMITS,
+        "__builtin_bit_cast(uint32_t, limit) : 0;",
+        "0xffffffffu : 0xffffffffu;",
+    ),
+    Mutation(
+        "long ragged, limits: the vote is of the second rows alone",
+        LIMITS,
+        "follows |= (uint32_t)bits",
+        "follows = (uint32_t)bits",
+    ),
+    Mutation(
+        "long ragged, limits: negative references have some, too",
+        LIMITS,
+        "reference[half] >= 0.0f ?",
+        "reference[half] >= -INF ?",
+    ),
+    Mutation(
+        "long ragged, limits: they stay those of the first reference",
+        LIMITS,
+        "    find_limits(limits, reference, scale_log2);\n    row_sum",
+        "    row_sum",
+    ),
+    Mutation(
+        "long ragged, limits: what is taken off is not scaled",
+        LIMITS,
+        "finite_base(reference[half]) * scale_log2;",
+        "finite_base(reference[half]);",
+    ),
+    Mutation(
+        "long ragged, limits: a sum stays what it was when its row is followed",
+        LIMITS,
+        "    row_sum[1] *= rescale[1];\n",
+        "",
+    ),
+    Mutation(
+        "long ragged, limits: O stays what it was when rows are followed",
+        LIMITS,
+        "if (!limits->followed)",
+        "if (limits->followed || !limits->followed)",
+    ),
+    Mutation(
+        "long ragged, limits: the second key block's P V overwrites the first's",
+        FWD_SM90,
+        "const int second = walk.n - 1;",
+        "const int second = walk.n - 2;",
+    ),
+    Mutation(
+        "long ragged: Q of a unit of several key blocks is not handed back",
+        FWD_SM90,
+        "      if (!begins)\n        arrive_once(q_empty(shared, q_turn % Q_PLACES));\n",
+        "",
+    ),
+    Mutation(
+        "long ragged: Q of a unit of one key block is handed back twice",
+        FWD_SM90,
+        "      if (!begins)\n        arrive_once(q_empty(shared, q_turn % Q_PLACES));\n",
+        "      arrive_once(q_empty(shared, q_turn % Q_PLACES));\n",
+    ),
+    Mutation(
+        "long ragged: Q is handed back by rows that see all of a unit's key blocks alone",
+        FWD_SM90,
+        "    finish_scores(score, 0, shared, q_turn % Q_PLACES, stage.index,\n"
+        '                  walk.n == ${ "walk.block_begin" if ends_apart else',
+        "    finish_scores(score, 0, shared, q_turn % Q_PLACES, stage.index,\n"
+        '                  walk.n == ${ "walk.unit.blocks.begin" if ends_apart else',
     ),
 ]

@@ -7,7 +7,6 @@ from mutations import (
     COMBINE,
     DENSE_PRODUCER,
     EPILOGUE,
-    FIRST_BLOCK,
     FWD,
     FWD_ALIBI,
     FWD_PRODUCTS,
@@ -276,11 +275,9 @@ MUTATIONS = [
     Mutation(
         "Q is given back a block late",
         FWD_SM90,
-        FIRST_BLOCK
-        + ' }${ " && walk.unit.ends & LAST_SPLIT" if fixed_splits else "" }'
-        + '${ ", begins" if overwrites else "" });\n//% endif\n//% if overwrites',
-        'walk.n == walk.unit.blocks.begin${ ", begins" if overwrites else "" });\n//% endif\n'
-        "//% if overwrites",
+        '"walk.n == walk.block_begin" if ends_apart else "walk.n == walk.unit.blocks.begin" }'
+        '${ " && walk.unit.ends & LAST_SPLIT" if fixed_splits else "" }${ ", walk.n == second"',
+        '"walk.n == walk.unit.blocks.begin" }${ ", walk.n == second"',
     ),
     # ---- Softcap ----
     Mutation("softcap is left out, sm80", BLOCK, CAP_SM80, ""),

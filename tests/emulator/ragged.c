@@ -77,8 +77,8 @@ typedef struct batch_row {
   int no_tickets;
   int rotation; /* of new keys, which a kernel appends: as open_appending() has it */
   int v_pages;  /* 1: V has pages of its own, where keys are KEYS_PAGED_USED */
-  int blocks; /* thread blocks of a grid that a schedule runs before; 0: few */
-  float scale; /* 0: the default */
+  int blocks;   /* thread blocks of a grid that a schedule runs before; 0: few */
+  float scale;  /* 0: the default */
 } batch_row;
 
 static const batch_row batch_rows[] = {
