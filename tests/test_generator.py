@@ -43,7 +43,7 @@ from generator.attention.rules import (
     registers,
     smem_bytes,
 )
-from generator.family import families
+from generator.family import families, family_of
 from generator.registry import (
     HEADERS,
     device_headers,
@@ -91,6 +91,23 @@ def test_every_variant_has_a_legal_tile() -> None:
                 more = variant.replace(decode=False, shared=False)
                 assert tile.block_n == tile_of(more).block_n
         assert problems(variant, filled(variant)) == [], f"by the rule: {variant.stem}"
+
+
+def test_every_layernorm_variant_has_a_legal_tile() -> None:
+    """Those in no set, too: the library compiles them on first use."""
+    family = family_of("layernorm")
+    count = 0
+    for values in itertools.product(*(axis.domain for axis in family.axes)):
+        try:
+            axes = dict(zip((axis.name for axis in family.axes), values))
+            variant = make_any_variant(family, **axes)
+        except VariantError:
+            continue
+        target = "sm_90a" if variant.arch == 90 else "sm_90"
+        tile = tile_of(variant, target=target)
+        assert problems(variant, tile, target) == [], f"{variant.stem}: {tile.name}"
+        count += 1
+    assert count > 3000
 
 
 def test_the_rule_does_not_look_at_rule_any() -> None:

@@ -931,7 +931,8 @@ static void test_launch_clusters(void **state) {
   forward.x_row_stride = forward.residual_row_stride = 0;
   forward.rows = args.rows = 3000;
   assert_ok(attnpress_layernorm(handle, &forward, NULL));
-  assert_string_equal(cuda->launch[0].symbol, "layernorm_fwd_cols40960_bf16_wfp32_sm90");
+  /* No kernel of 40,960 columns has registers for parameters of fp32. */
+  assert_string_equal(cuda->launch[0].symbol, "layernorm_fwd_cols49152_bf16_wfp32_sm90");
   assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
   assert_int_equal(cuda->launches, 3);
   assert_string_equal(cuda->launch[1].symbol, "layernorm_bwd_odd_cols40960_fp16_wfp16_sm90");
