@@ -421,8 +421,8 @@ static void test_direct_rows(void) {
     const int few = (n + class) % 2;
     const shape s = {.rows = few ? 1 + n % 9 : 5 + 1000000 / c,
                      .columns = c % 8 == 0 ? c + 1 : c,
-                     .dtype = 1 + n / 2 % 2,
-                     .param_dtype = 1 + n / 4 % 2,
+                     .dtype = 1 + n / 2 % 3,
+                     .param_dtype = n / 2 % 3 == 2 && n % 5 > 0 ? ATTNPRESS_FP32 : 1 + n / 4 % 3,
                      .rms = n / 3 % 2,
                      .mean = place == 1   ? 40.0
                              : place == 4 ? -7.0
@@ -463,11 +463,13 @@ static void test_pieces_of_rows(void) {
 }
 
 /* Whole vectors that are read straight into registers, where the device's kernels have such: of each class
- * the least and the most columns, in place, and with gaps; values about 0 and far from it. */
+ * the least and the most columns, in place, with gaps, and with a residual; values about 0 and far from
+ * it. */
 static void test_whole_rows(void) {
-  static const int64_t classes[] = {512,  640,  768,  896,   1024,  1280, 1536, 1792,
-                                    1984, 2048, 2560, 3072,  3584,  3968, 4096, 5120,
-                                    6144, 7168, 8192, 10240, 12288, 14336};
+  static const int64_t classes[] = {160,   192,   224,   256,   320,   384,   448,  512,  640,
+                                    768,   896,   1024,  1280,  1536,  1792,  1984, 2048, 2560,
+                                    3072,  3584,  3968,  4096,  5120,  6144,  7168, 8192, 10240,
+                                    12288, 14336, 16384, 20480, 24576, 28672, 32768};
   const int count = (int)(sizeof classes / sizeof *classes);
   for (int n = 0; n < 6 * (count - 1); ++n) {
     const int class = n / 6 + 1, place = n % 6;
@@ -477,14 +479,40 @@ static void test_whole_rows(void) {
     const shape s = {.rows = c < 8192 ? 1 + 7 * place + n % 200 : 3000 + n,
                      .columns = c,
                      .dtype = dtype,
-                     .param_dtype = dtype == ATTNPRESS_FP32 ? dtype : 1 + n / 2 % 2,
+                     .param_dtype = dtype == ATTNPRESS_FP32 ? dtype : 1 + n / 2 % 3,
                      .rms = n / 3 % 2,
+                     .more = (n + class) % 4 < 2,
                      .in_place = n % 5 == 0,
                      .apart = n % 3 == 0,
                      .mean = place == 1   ? 40.0
                              : place == 4 ? -7.0
                                           : 0.0};
     test_shape(&s, "whole rows");
+  }
+}
+
+/* Rows that begin anywhere, but alike in all matrices, with gaps, in place or with a residual, where the
+ * device's kernels have such. */
+static void test_edged_rows(void) {
+  static const int64_t columns[] = {180,  213,   319,   381,   441,   449,   505,   506,   763,
+                                    890,  1017,  1018,  1273,  1529,  1531,  1785,  1977,  2041,
+                                    2557, 3065,  3577,  3961,  4093,  5113,  6137,  7161,  8185,
+                                    8193, 10237, 12281, 14329, 16377, 20473, 24569, 28665, 32761};
+  const int count = (int)(sizeof columns / sizeof *columns);
+  for (int n = 0; n < 5 * count; ++n) {
+    const int32_t dtype = 1 + (n + n / 5) % 3;
+    const shape s = {.rows = n % 5 == 0 ? 1 + n % 3 : 3 + 300000 / columns[n / 5],
+                     .columns = columns[n / 5] + (n % 5 > 2),
+                     .dtype = dtype,
+                     .param_dtype = dtype == ATTNPRESS_FP32 ? dtype : 1 + n / 2 % 3,
+                     .rms = n / 4 % 2,
+                     .more = n % 3 != 0,
+                     .in_place = n % 3 != 1,
+                     .apart = n % 2,
+                     .mean = n % 7 == 1   ? 40.0
+                             : n % 7 == 4 ? -7.0
+                                          : 0.0};
+    test_shape(&s, "rows with edges");
   }
 }
 
@@ -725,6 +753,7 @@ static void tests(void) {
   run_part("pairs", test_pairs_of_rows);
   run_part("pieces", test_pieces_of_rows);
   run_part("whole", test_whole_rows);
+  run_part("edged", test_edged_rows);
   run_part("apart", test_rows_apart);
   run_part("long", test_long_rows);
   run_part("wide", test_wide_rows);

@@ -622,9 +622,17 @@ static void test_launch_direct_rows(void **state) {
        "layernorm_fwd_cut_cols1024_bf16_wbf16_sm90"},
       {1001, 1001, 0x10000, 0x2000000, 0x50000, 0x60008, 0, 0, 100,
        "layernorm_fwd_cut_cols1024_bf16_wbf16_sm90"},
+      {1001, 1001, 0x10000, 0x2000000, 0x50000, 0x60000, 0, ATTNPRESS_FP32, 100,
+       "layernorm_fwd_direct_cols1024_bf16_wfp32_sm90"},
       {1001, 1003, 0x10000, 0x2000000, 0x50000, 0x60000, 0, 0, 100,
-       "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
+       "layernorm_fwd_edged_cols1024_bf16_wbf16_sm90"},
       {1001, 1001, 0x10000, 0x10000, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_edged_cols1024_bf16_wbf16_sm90"},
+      {1017, 1019, 0x10006, 0x2000006, 0x50000, 0x60000, 0, ATTNPRESS_FP32, 100,
+       "layernorm_fwd_edged_cols1024_bf16_wfp32_sm90"},
+      {1018, 1020, 0x10006, 0x10006, 0x50000, 0, 1, 0, 100,
+       "layernorm_fwd_rms_edged_cols1280_bf16_wbf16_sm90"},
+      {1001, 1001, 0x10000, 0x10000, 0x50002, 0x60000, 0, 0, 100,
        "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {30001, 30001, 0x10000, 0x2000000, 0x50000, 0x60000, 0, 0, 100,
        "layernorm_fwd_cut_cols32768_bf16_wbf16_sm90"},
@@ -646,10 +654,10 @@ static void test_launch_direct_rows(void **state) {
        "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {200, 203, 0x10000, 0x2000002, 0x50000, 0x60000, 0, 0, 100,
        "layernorm_fwd_odd_cols256_bf16_wbf16_sm80"},
-      {9001, 9003, 0x10000, 0x2000000, 0x50000, 0x60000, 0, 0, 100,
+      {9001, 9003, 0x10000, 0x2000004, 0x50000, 0x60000, 0, 0, 100,
        "layernorm_fwd_apart_cols10240_bf16_wbf16_sm90"},
       {9001, 9003, 0x10000, 0x10000, 0x50000, 0x60000, 0, 0, 100,
-       "layernorm_fwd_cols10240_bf16_wbf16_sm80"},
+       "layernorm_fwd_edged_cols10240_bf16_wbf16_sm90"},
   };
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -665,6 +673,55 @@ static void test_launch_direct_rows(void **state) {
     args.weight = (const void *)rows[i].weight;
     args.bias = (const void *)rows[i].bias;
     args.x_row_stride = args.y_row_stride = rows[i].stride;
+    assert_ok(attnpress_layernorm(handle, &args, NULL));
+    assert_string_equal(cuda->launch[i].symbol, rows[i].symbol);
+  }
+  attnpress_destroy(handle);
+}
+
+/* With a residual rows are read straight into registers, too: whole vectors, and those that begin alike in
+ * all matrices. */
+static void test_launch_rows_with_residual(void **state) {
+  static const struct {
+    int64_t columns, stride;
+    uintptr_t residual, sum;
+    int32_t dtype, params;
+    const char *symbol;
+  } rows[] = {
+      {1024, 1024, 0x4000000, 0x6000000, ATTNPRESS_BF16, 0,
+       "layernorm_fwd_added_cols1024_bf16_wbf16_sm90"},
+      {1032, 1040, 0x4000000, 0x10000, ATTNPRESS_BF16, ATTNPRESS_FP32,
+       "layernorm_fwd_added_cols1280_bf16_wfp32_sm90"},
+      {1900, 1900, 0x4000000, 0x4000000, ATTNPRESS_FP32, 0,
+       "layernorm_fwd_added_cols1984_fp32_wfp32_sm90"},
+      {1900, 1900, 0x4000000, 0x4000000, ATTNPRESS_FP32, ATTNPRESS_BF16,
+       "layernorm_fwd_cols2048_fp32_wbf16_sm80"},
+      {1001, 1001, 0x4000000, 0x6000000, ATTNPRESS_FP16, 0,
+       "layernorm_fwd_edged_cols1024_fp16_wfp16_sm90"},
+      {1024, 1024, 0x4000002, 0x6000002, ATTNPRESS_FP16, 0,
+       "layernorm_fwd_odd_cols1024_fp16_wfp16_sm80"},
+      {1001, 1001, 0x4000004, 0x6000004, ATTNPRESS_FP32, 0,
+       "layernorm_fwd_cols1024_fp32_wfp32_sm80"},
+      {200, 200, 0x4000000, 0x6000000, ATTNPRESS_FP16, 0, "layernorm_fwd_cols256_fp16_wfp16_sm80"},
+      {32769, 32769, 0x4000000, 0x6000000, ATTNPRESS_FP16, ATTNPRESS_FP32,
+       "layernorm_fwd_cols49152_fp16_wfp32_sm90"},
+  };
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_layernorm_args args = legal_forward();
+    args.columns = rows[i].columns;
+    args.rows = 100;
+    args.dtype = rows[i].dtype;
+    args.param_dtype = rows[i].params;
+    args.x = (const void *)0x10000;
+    args.y = (void *)0x2000000;
+    args.weight = (const void *)0x50000;
+    args.bias = (const void *)0x60000;
+    args.residual = (const void *)rows[i].residual;
+    args.sum = (void *)rows[i].sum;
+    args.x_row_stride = args.y_row_stride = rows[i].stride;
+    args.residual_row_stride = args.sum_row_stride = rows[i].stride;
     assert_ok(attnpress_layernorm(handle, &args, NULL));
     assert_string_equal(cuda->launch[i].symbol, rows[i].symbol);
   }
@@ -705,7 +762,7 @@ static void test_packed_steps(void **state) {
     }
     if (l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT) { /* each row once */
       assert_true(step >= rows && step - ap_layernorm_block_rows(&l->tile) < rows);
-      assert_true(columns + 7 <= cols && columns + 7 > cols * 4 / 5);
+      assert_true(columns + edges <= cols && columns + edges > cols * 4 / 5);
       ++direct;
     }
     if (l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS) { /* likewise */
@@ -1344,6 +1401,14 @@ static void test_forward_range(void **state) {
                               .param_dtype = dtypes[i / 2 % 3]};
     if (i % 11 == 0) /* rows of y begin elsewhere */
       p.tensor[AP_LAYERNORM_Y].data = (void *)0x2000002;
+    if (i % 13 == 0) /* in place */
+      p.tensor[AP_LAYERNORM_Y] = p.tensor[AP_LAYERNORM_X];
+    if (i % 9 == 0) {
+      p.tensor[AP_LAYERNORM_RESIDUAL] = p.tensor[AP_LAYERNORM_SUM] = p.tensor[AP_LAYERNORM_X];
+      p.tensor[AP_LAYERNORM_SUM].data = (void *)0x8000000;
+    }
+    if (i % 10 == 0 && ap_element_bytes(p.dtype) == 2)
+      p.param_dtype = ATTNPRESS_FP32;
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_UP_TO, &range));
     p.columns = columns;
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &call));
@@ -1426,6 +1491,7 @@ int main(void) {
       TEST(test_launch_odd_rows),
       TEST(test_launch_packed_rows),
       TEST(test_launch_direct_rows),
+      TEST(test_launch_rows_with_residual),
       TEST(test_wide_rows),
       TEST(test_launch_rows_in_rings),
       TEST(test_packed_steps),

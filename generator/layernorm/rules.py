@@ -62,6 +62,14 @@ PIECE_FP32_LANES = (
 # blocks at the least.
 WHOLE_LONG_VECTORS, WHOLE_ROUNDS = 1024, 10
 WHOLE_VECTORS, WHOLE_FP32_VECTORS, WHOLE_WARPS, WHOLE_SM_THREADS = 4, 2, 16, 1280
+# With a residual: vectors of the longest row that a warp has, warps of a block of such rows,
+# vectors of a thread in others, and of those whose threads have more.
+ADDED_WARP_VECTORS, ADDED_WARPS, ADDED_VECTORS, ADDED_LONG_VECTORS = 80, 4, 2, 2048
+# Rows of fp32 that begin anywhere: warps of one up to so many vectors.
+DIRECT_FP32_WARPS, DIRECT_FP32_VECTORS = 12, 2048
+# Rows with gaps, in place or with a residual that begin anywhere: threads of an SM, and the most
+# warps of a row whose threads have four vectors.
+EDGED_SM_THREADS, EDGED_WARPS = 1152, 9
 CLUSTER_ARCH = 90
 SMEM_ALIGNMENT = 1024  # of dynamic shared memory
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
@@ -149,7 +157,17 @@ def is_whole(variant: Variant) -> bool:
 
 def is_straight(variant: Variant) -> bool:
     """Whether rows are read straight into registers."""
-    return variant.rows in ("direct", "whole", "apart")
+    return variant.rows in ("direct", "edged", "whole", "added", "apart")
+
+
+def is_edged(variant: Variant) -> bool:
+    """Whether such rows begin anywhere, with gaps, in place or with a residual."""
+    return variant.rows == "edged"
+
+
+def is_added(variant: Variant) -> bool:
+    """Whether such rows are whole vectors, with a residual."""
+    return variant.rows == "added"
 
 
 def is_apart(variant: Variant) -> bool:
@@ -862,6 +880,11 @@ def _direct_tile(variant: Variant) -> Tile:
     warps that leave it four, up to DIRECT_ROW_WARPS. Many blocks hide that each waits for its
     rows."""
     vectors = row_vectors(variant)
+    if variant.dtype == "fp32":
+        most = DIRECT_FP32_WARPS if vectors <= DIRECT_FP32_VECTORS else DIRECT_ROW_WARPS
+        warps = min(-(-vectors // (4 * WARP)), most)
+        rounds = WHOLE_ROUNDS if vectors >= DIRECT_FP32_VECTORS else 0
+        return _read_at_once(warps, warps * WARP, WHOLE_SM_THREADS, rounds)
     lanes = 8 if vectors <= 8 * 5 else 16 if vectors <= 16 * 7 else WARP
     warps = 1 if vectors <= WARP * 5 else min(-(-vectors // (4 * WARP)), DIRECT_ROW_WARPS)
     block = DIRECT_WARPS if warps == 1 else warps
@@ -881,10 +904,45 @@ def _whole_tile(variant: Variant) -> Tile:
     vectors = row_vectors(variant)
     each = WHOLE_FP32_VECTORS if variant.dtype == "fp32" else WHOLE_VECTORS
     warps = min(-(-vectors // (each * WARP)), WHOLE_WARPS)
-    rounds = WHOLE_ROUNDS if vectors >= WHOLE_LONG_VECTORS else 0
+    rings = not _wide_parameters(variant)  # that few rounds are left to
+    rounds = WHOLE_ROUNDS if rings and vectors >= WHOLE_LONG_VECTORS else 0
     fields = {"warps": warps, "row_threads": warps * WARP, "rounds": rounds}
     blocks = min(max(WHOLE_SM_THREADS // (warps * WARP), 1), 32)
     return make_tile(family(), blocks=blocks, **fields)
+
+
+def _added_tile(variant: Variant) -> Tile:
+    """A warp where that leaves a thread few vectors of x and of the residual; else warps that leave
+    it two, as many as half of an SM's threads leave, or of the longest rows four."""
+    vectors = row_vectors(variant)
+    warps = min(-(-vectors // (ADDED_VECTORS * WARP)), WHOLE_WARPS)
+    if vectors <= ADDED_WARP_VECTORS:
+        warps = 1
+    if vectors > ADDED_LONG_VECTORS:
+        warps = -(-vectors // (WHOLE_VECTORS * WARP))
+    return _read_at_once(ADDED_WARPS if warps == 1 else warps, warps * WARP, DIRECT_SM_THREADS)
+
+
+def _edged_tile(variant: Variant) -> Tile:
+    """A warp where that leaves a thread five vectors, else warps that leave it four, or as many as
+    three or two blocks leave room for; fewer blocks where registers would not be enough."""
+    vectors = row_vectors(variant)
+    wide = _wide_parameters(variant)
+    if vectors <= WARP * 5:
+        few = vectors > WARP * 3
+        sm_threads = EDGED_SM_THREADS - WARP * ADDED_WARPS * (few + wide)
+        return _read_at_once(ADDED_WARPS, WARP, sm_threads)
+    warps = -(-vectors // (4 * WARP))
+    if warps > EDGED_WARPS:
+        warps = DIRECT_FP32_WARPS if vectors <= DIRECT_FP32_VECTORS else DIRECT_ROW_WARPS
+    sm_threads = DIRECT_SM_THREADS if wide and warps <= EDGED_WARPS else EDGED_SM_THREADS
+    return _read_at_once(warps, warps * WARP, sm_threads)
+
+
+def _read_at_once(warps: int, row_threads: int, sm_threads: int, rounds: int = 0) -> Tile:
+    """Of rows that are read straight into registers: blocks that make `sm_threads` threads."""
+    blocks = min(max(sm_threads // (warps * WARP), 1), 32)
+    return make_tile(family(), warps=warps, row_threads=row_threads, blocks=blocks, rounds=rounds)
 
 
 def _apart_tile(variant: Variant) -> Tile:
@@ -944,8 +1002,12 @@ def fill(variant: Variant) -> Tile:
         return _apart_tile(variant)
     if is_whole(variant):
         return _whole_tile(variant)
+    if is_added(variant):
+        return _added_tile(variant)
     if is_direct(variant):
         return _direct_tile(variant)
+    if is_edged(variant):
+        return _edged_tile(variant)
     if is_wide(variant):
         return _wide_tile(variant)
     if is_pieces(variant):

@@ -271,12 +271,13 @@ int64_t ap_layernorm_block_rows(const ap_tile *tile) {
   return row_threads == 0 ? 1 : tile->threads / row_threads;
 }
 
-/** Takes the kernel that reads rows straight into registers, AP_LAYERNORM_ROWS_DIRECT or ..._WHOLE, in
- * place of another, if there is one of the class, and the rows are so many rounds of the blocks that run
- * at a time as its tile says. */
+/** Takes the kernel that reads rows straight into registers, AP_LAYERNORM_ROWS_DIRECT, ..._EDGED,
+ * ..._WHOLE or ..._ADDED, in place of another, if there is one of the class, and the rows are so many rounds
+ * of the blocks that run at a time as its tile says. */
 static attnpress_status prefer_direct_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                              int32_t rows, ap_launch *launch) {
-  const int64_t edges = rows == AP_LAYERNORM_ROWS_DIRECT ? ODD_EDGES : 0;
+  const int whole = rows == AP_LAYERNORM_ROWS_WHOLE || rows == AP_LAYERNORM_ROWS_ADDED;
+  const int64_t edges = whole ? 0 : VECTOR_BYTES / ap_element_bytes(p->dtype) - 1;
   ap_launch direct;
   int fits;
   FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows, first_class(p->columns + edges),
@@ -303,24 +304,28 @@ static attnpress_status prefer_kernel_of_pieces(const ap_layernorm_problem *p,
   return ATTNPRESS_OK;
 }
 
-/** Whether rows of x and of y begin alike, each at the same element of a vector. */
+/** Whether rows of all matrices begin alike, each at the same element of a vector. */
 static int has_rows_cut_alike(const ap_layernorm_problem *p) {
-  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
-  const int64_t strides = (x->stride - y->stride) * ap_element_bytes(p->dtype);
-  return ((uintptr_t)x->data - (uintptr_t)y->data) % VECTOR_BYTES == 0 &&
-         (p->rows == 1 || strides % VECTOR_BYTES == 0);
+  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X];
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
+    const ap_layernorm_tensor *t = &p->tensor[i];
+    const int64_t strides = (x->stride - t->stride) * ap_element_bytes(p->dtype);
+    if (t->data != NULL && (((uintptr_t)x->data - (uintptr_t)t->data) % VECTOR_BYTES != 0 ||
+                            (p->rows > 1 && strides % VECTOR_BYTES != 0)))
+      return 0;
+  }
+  return 1;
 }
 
 /** Takes the kernel of rows that begin elsewhere in x than in y in place of another, which would read one
- * element at a time: of those that are cut alike, too, where no kernel takes them by vectors. */
+ * element at a time. */
 static attnpress_status prefer_kernel_of_rows_apart(const ap_layernorm_problem *p,
                                                     const ap_device *device, ap_launch *launch) {
   const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
   ap_launch apart;
   int fits = 0;
   if (!has_odd_rows(p) || !has_whole_parameters(p) || x->data == y->data ||
-      p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL || p->columns < APART_COLS_MIN ||
-      (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD && has_rows_cut_alike(p)))
+      p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL || p->columns < APART_COLS_MIN)
     return ATTNPRESS_OK;
   for (int32_t class = first_class(p->columns + ODD_EDGES); !fits && class < classes()->count - 1;
        ++class)
@@ -390,6 +395,8 @@ static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WHOLE ||
+      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ADDED ||
+      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_EDGED ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_APART)
     return steps; /* none walks */
   const int32_t rounds = field(launch, AP_LAYERNORM_TILE_ROUNDS);
@@ -542,6 +549,11 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
       FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_BULK, launch));
     if (!short_rows && has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_WHOLE, launch));
+  } else if (row_bits(p) % VECTOR_BYTES == 0) { /* with a residual */
+    if (has_whole_parameters(p))
+      FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_ADDED, launch));
+  } else if (has_rows_cut_alike(p) && has_whole_parameters(p)) {
+    FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_EDGED, launch));
   } else {
     FORWARD_IF(prefer_kernel_of_rows_apart(p, device, launch));
   }
@@ -762,19 +774,20 @@ static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_de
 
 static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_device *device,
                                       int32_t pass, int32_t last_class, ap_launches *plan) {
-  static const int32_t moved[] = {AP_LAYERNORM_ROWS_BULK,   AP_LAYERNORM_ROWS_CUT,
-                                  AP_LAYERNORM_ROWS_DIRECT, AP_LAYERNORM_ROWS_PACKED,
-                                  AP_LAYERNORM_ROWS_PAIRS,  AP_LAYERNORM_ROWS_PIECES,
-                                  AP_LAYERNORM_ROWS_WHOLE};
+  static const int32_t moved[] = {
+      AP_LAYERNORM_ROWS_BULK,   AP_LAYERNORM_ROWS_CUT,   AP_LAYERNORM_ROWS_DIRECT,
+      AP_LAYERNORM_ROWS_PACKED, AP_LAYERNORM_ROWS_PAIRS, AP_LAYERNORM_ROWS_PIECES,
+      AP_LAYERNORM_ROWS_WHOLE,  AP_LAYERNORM_ROWS_ADDED, AP_LAYERNORM_ROWS_EDGED};
   const int32_t all = classes()->count;
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, all, plan));
   /* Rows that the copy engine moves have another kernel, too, that of the last class here. */
   const int32_t room = first_class(plan->launch[plan->count - 1].variant.axis[AP_LAYERNORM_COLS]);
   for (size_t i = 0; pass == AP_LAYERNORM_PASS_FWD && i < sizeof moved / sizeof *moved; ++i)
-    FORWARD_IF(range_of_rows(
-        p, device, pass, moved[i],
-        last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT || moved[i] == AP_LAYERNORM_ROWS_DIRECT),
-        room, plan));
+    FORWARD_IF(range_of_rows(p, device, pass, moved[i],
+                             last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT ||
+                                           moved[i] == AP_LAYERNORM_ROWS_DIRECT ||
+                                           moved[i] == AP_LAYERNORM_ROWS_EDGED),
+                             room, plan));
   if (pass == AP_LAYERNORM_PASS_FWD)
     FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_APART,
                              first_class(classes()->values[last_class] + ODD_EDGES), all, plan));

@@ -121,9 +121,19 @@ static int is_pieces(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES;
 }
 
-/* Longer ones, read straight into registers. */
+/* Longer ones with a residual, read straight into registers. */
+static int is_added(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ADDED;
+}
+
+/* Those, and others without. */
 static int is_whole(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WHOLE;
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WHOLE || is_added(k);
+}
+
+/* Rows that begin anywhere, but alike in all matrices, read so. */
+static int is_edged(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_EDGED;
 }
 
 /* Rows of 16 bits that begin anywhere, elsewhere in x than in y. */
@@ -138,13 +148,13 @@ static int is_without_gaps(const kernel *k) {
 
 /* Rows that no kernel of a class above takes. */
 static int is_of_one_class(const kernel *k) {
-  return is_bulk(k) || is_cut(k) || is_direct(k) || is_whole(k) || is_joined(k) ||
+  return is_bulk(k) || is_cut(k) || is_direct(k) || is_edged(k) || is_whole(k) || is_joined(k) ||
          has_odd_clusters(k);
 }
 
 /* Rows with weight, and without bias. */
 static int has_no_bias(const kernel *k) {
-  return (is_direct(k) || is_whole(k) || is_apart(k) || is_wide(k)) &&
+  return (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_wide(k)) &&
          k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
 }
 
@@ -155,7 +165,7 @@ static int64_t cut_edges(const kernel *k) {
 
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
-  if (is_cut(k) || is_direct(k) || is_apart(k) || has_odd_clusters(k) || is_wide(k))
+  if (is_cut(k) || is_direct(k) || is_edged(k) || is_apart(k) || has_odd_clusters(k) || is_wide(k))
     return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
@@ -504,7 +514,7 @@ static int launch(const kernel *k, const call *c, char *report) {
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
     l.call = call_forward;
-    if (is_direct(k) || is_whole(k) || is_apart(k) || is_pairs(k) || is_pieces(k))
+    if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_pairs(k) || is_pieces(k))
       l.blocks = (unsigned)by_rows;
     else if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
       l.blocks = (unsigned)(by_rows < c->walkers ? by_rows : c->walkers) * cluster;
@@ -663,7 +673,12 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns = s.columns < APART_LEAST ? APART_LEAST : s.columns < most ? s.columns : most;
     s.in_place = s.more = 0;
   }
-  if (is_direct(k) || is_whole(k) || is_apart(k) || is_wide(k)) { /* nor these */
+  if (is_edged(k)) { /* its rows begin alike */
+    s.columns = s.columns < most ? s.columns : most;
+    if (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART)
+      s.layout = VECTORS_APART;
+  }
+  if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_wide(k)) { /* nor these */
     s.parameters = 1;
     s.no_bias = has_no_bias(k);
   }
@@ -677,7 +692,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   if (is_bulk(k) || is_whole(k)) { /* nor these */
     s.layout = s.layout == PACKED ? PACKED : VECTORS_APART;
     s.columns -= s.columns % (VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
-    s.more = 0;
+    s.more = is_added(k);
   }
   if (is_gang(k)) {
     /* Few columns of a block, and so many that its rings have room for three rows; they are gone
@@ -841,13 +856,15 @@ int emulate_run_layernorm(int argc, char **argv) {
     snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
   else if (is_apart(&k) && (s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
-  else if ((is_direct(&k) || is_whole(&k) || is_apart(&k)) && !s.parameters)
+  else if (is_edged(&k) && (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART))
+    snprintf(report, sizeof report, "%s takes rows that begin alike in all matrices", k.stem);
+  else if ((is_direct(&k) || is_edged(&k) || is_whole(&k) || is_apart(&k)) && !s.parameters)
     snprintf(report, sizeof report, "%s takes rows with parameters alone", k.stem);
   else if (s.columns < least_columns(&k))
     snprintf(report, sizeof report, "%s takes no less than %lld columns", k.stem,
              (long long)least_columns(&k));
   else if ((is_bulk(&k) || is_whole(&k)) &&
-           ((s.layout != PACKED && s.layout != VECTORS_APART) || s.more ||
+           ((s.layout != PACKED && s.layout != VECTORS_APART) || s.more != is_added(&k) ||
             s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES != 0))
     snprintf(report, sizeof report, "%s takes whole vectors alone", k.stem);
   else

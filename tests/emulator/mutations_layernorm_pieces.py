@@ -17,6 +17,9 @@ KERNELS = [
     ("layernorm_fwd_rms_pairs_cols64_fp32_wfp32_sm90", "w2t1b16c1pn32"),
     ("layernorm_fwd_whole_cols2048_bf16_wbf16_sm90", "w2t64"),
     ("layernorm_fwd_rms_whole_cols10240_fp16_wbf16_sm90", "w10t320"),
+    ("layernorm_fwd_whole_cols2048_fp16_wfp32_sm90", "w2t64b20"),
+    ("layernorm_fwd_added_cols448_bf16_wfp32_sm90", "w4t32b8"),
+    ("layernorm_fwd_added_cols1280_fp32_wfp32_sm90", "w3t96b10"),
     ("layernorm_fwd_apart_cols512_bf16_wfp16_sm90", "w2t32"),
     ("layernorm_fwd_apart_cols1024_fp16_wfp16_sm90", "w2t64"),
 ]
@@ -122,7 +125,7 @@ MUTATIONS = [
     Mutation(
         "absent vectors count, of whole rows far from 0",
         WHOLE,
-        "      if (thread + i * THREADS >= vectors)\n        x[i] = fill;",
+        "      if (thread + i * ROW_THREADS >= vectors)\n        x[i] = fill;",
         "      if (false)\n        x[i] = fill;",
     ),
     Mutation(
@@ -131,7 +134,7 @@ MUTATIONS = [
     Mutation(
         "a whole row is read beyond its end",
         WHOLE,
-        "i < SURE || thread + i * THREADS < vectors",
+        "i < SURE || thread + i * ROW_THREADS < vectors",
         "true",
     ),
     Mutation("a whole row is written beyond its end", WHOLE, "i >= SURE && at >= vectors", "false"),
@@ -193,5 +196,39 @@ MUTATIONS = [
     ),
     Mutation(
         "rows apart: y's stride is x's", APART, "row * args.y_row_stride", "row * args.x_row_stride"
+    ),
+    Mutation("the sum is the residual", WHOLE, "sum[at] = x[first + i];", "sum[at] = other[i];"),
+    Mutation(
+        "the residual is read beyond its end",
+        WHOLE,
+        "if (first + i < SURE || (first + i < VECTORS && at < vectors))",
+        "if (first + i < VECTORS)",
+    ),
+    Mutation(
+        "the sum is written beyond its end",
+        WHOLE,
+        "      if (first + i < SURE || at < vectors)\n        sum[at]",
+        "      sum[at]",
+    ),
+    Mutation(
+        "x's stride for the residual",
+        WHOLE,
+        "row * args.residual_row_stride",
+        "row * args.x_row_stride",
+    ),
+    Mutation(
+        "x's stride for the sum", WHOLE, "row * args.sum_row_stride", "row * args.x_row_stride"
+    ),
+    Mutation(
+        "a vector's parameters are those of its first half",
+        WHOLE,
+        "widen_vector_fp32(second, value + 4)",
+        "widen_vector_fp32(first, value + 4)",
+    ),
+    Mutation(
+        "rows that a block's last warps do not have are read",
+        WHOLE,
+        "  if (row >= args.rows)\n    return;\n",
+        "",
     ),
 ]

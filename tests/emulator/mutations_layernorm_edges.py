@@ -1,0 +1,112 @@
+"""Single faults in the template of layernorm's rows that begin anywhere and are read straight into
+registers: with gaps, in place or with a residual, of fp32, and with parameters of fp32."""
+
+from __future__ import annotations
+
+from mutations import Mutation
+
+DIRECT = "templates/layernorm/layernorm_fwd_direct.cu.j2"
+
+KERNELS = [
+    ("layernorm_fwd_edged_cols512_bf16_wfp32_sm90", "w4t32b8"),
+    ("layernorm_fwd_rms_edged_cols1280_fp16_wbf16_sm90", "w2t64b16"),
+    ("layernorm_fwd_edged_cols896_fp32_wfp32_sm90", "w2t64b16"),
+    ("layernorm_fwd_direct_cols1024_fp16_wfp32_sm90", "w4t32b8"),
+    ("layernorm_fwd_direct_cols1024_fp32_wfp32_sm90", "w2t64b20"),
+]
+"""Rows of a warp and of two, of 16 bits and of fp32."""
+
+MUTATIONS = [
+    Mutation(
+        "edges: the sum's are not stored",
+        DIRECT,
+        "    if (has_edge)\n      store_element(sum, SIZE, edge, own);\n",
+        "",
+    ),
+    Mutation(
+        "edges: elements before a row are its own",
+        DIRECT,
+        "begins && place >= odd && place - odd < columns",
+        "begins && place - odd < columns",
+    ),
+    Mutation(
+        "edges: elements behind a row are its own",
+        DIRECT,
+        ": ended && place - ELEMENTS < cut.end",
+        ": ended && place - ELEMENTS < ELEMENTS",
+    ),
+    Mutation(
+        "edges: no barrier before they are read",
+        DIRECT,
+        "  // All lanes arrive and wait: the elements are there.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "edges: a row begins with its last ones", DIRECT, "x[0] = ends[0];", "x[0] = ends[1];"
+    ),
+    Mutation("edges: the first vector is read whole", DIRECT, "least = odd != 0", "least = 0"),
+    Mutation(
+        "edges: the last vector is read whole",
+        DIRECT,
+        "most = cut.vectors - (cut.end != 0)",
+        "most = cut.vectors",
+    ),
+    Mutation(
+        "edges: x's stride for the residual",
+        DIRECT,
+        "row * args.residual_row_stride - odd",
+        "row * args.x_row_stride - odd",
+    ),
+    Mutation(
+        "edges: x's stride for the sum",
+        DIRECT,
+        "row * args.sum_row_stride - odd",
+        "row * args.x_row_stride - odd",
+    ),
+    Mutation(
+        "edges: x's stride for y",
+        DIRECT,
+        "row * args.y_row_stride - odd",
+        "row * args.x_row_stride - odd",
+    ),
+    Mutation(
+        "edges: all rows begin as the first",
+        DIRECT,
+        "((uint64_t)args.x + (uint64_t)x_begin) % 16",
+        "(uint64_t)args.x % 16",
+    ),
+    Mutation(
+        "edges: rows that are not there are read",
+        DIRECT,
+        "  if (row >= args.rows)\n    return;\n",
+        "",
+    ),
+    Mutation(
+        "edges: the sum is the residual",
+        DIRECT,
+        "*(uint4 *)(sum + at * 16) = x[number];",
+        "*(uint4 *)(sum + at * 16) = other[i];",
+    ),
+    Mutation(
+        "edges: the residual's elements are left out",
+        DIRECT,
+        "load_${ size }_if(has_edge, residual + edge * SIZE, 0)",
+        "0",
+    ),
+    Mutation(
+        "parameters of fp32 begin with the vector in which the row begins",
+        DIRECT,
+        "2 * index - (odd + 3) / 4",
+        "2 * index - odd / 4",
+    ),
+    Mutation(
+        "parameters of fp32 begin with a vector", DIRECT, "all[(4 - first) % 4 + j]", "all[j]"
+    ),
+    Mutation(
+        "parameters of fp32 are read beyond their end",
+        DIRECT,
+        "begin + i < whole",
+        "begin + i <= whole",
+    ),
+    Mutation("parameters of fp32 are read before", DIRECT, "(begin + i >= 0 && ", "("),
+]
