@@ -22,14 +22,15 @@ enum {
   SM_PAIR = 2,
   GROUP_SMS_MAX = 18,        /* of compute capability 9.0 */
   CLUSTER_OF_GROUPS_MAX = 4, /* of which a group lacks one where it has two SMs more */
-  /* Thread blocks of a row that no cluster of a fixed size takes: two, three, four, eight or sixteen.
-   * Of five to seven, and of nine to fifteen, more SMs have none than a class of columns is empty. */
+  /* Thread blocks of a row that no cluster of a fixed size takes: two, three, four, eight or sixteen, and
+   * five where 16 bits begin anywhere, which few vectors a thread cost most. Of six and seven, and of nine
+   * to fifteen, more SMs have none than a class of columns is empty. */
   WIDE_CLUSTER_STEP_MAX = 4,
+  WIDE_CLUSTER_LONG = 8,
   WIDE_CLUSTER_MAX = 16,
   WIDE_BLOCK_BYTES = 65536, /* of such a row, that a block keeps all parameters of */
-  /* Columns from which on packed rows of 16 bits are those of such pairs: seven classes' vectors of a
-   * thread, and of RMS norm five. */
-  WIDE_PAIR_COLS = 57344,
+  /* Columns from which on packed rows of 16 bits are those of such pairs, and of RMS norm. */
+  WIDE_PAIR_COLS = 36864,
   WIDE_PAIR_RMS_COLS = 40960,
   APART_COLS_MIN = 225, /* of shorter rows, most of a warp's lanes have no vector */
   VECTOR_BYTES = 16,
@@ -431,9 +432,13 @@ static attnpress_status prefer_wide_kernel(const ap_layernorm_problem *p, const 
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
   const int64_t odd = p->columns % elements != 0 ? elements - 1 : 0; /* before a row, at the most */
   const int64_t vectors = ceil_div(p->columns + odd, elements);
+  const int32_t step_max =
+      WIDE_CLUSTER_STEP_MAX + (odd > 0 && ap_element_bytes(p->dtype) == 2 ? 1 : 0);
   int32_t cluster = SM_PAIR;
   while (cluster < WIDE_CLUSTER_MAX && ceil_div(vectors, cluster) * VECTOR_BYTES > WIDE_BLOCK_BYTES)
-    cluster = cluster < WIDE_CLUSTER_STEP_MAX ? cluster + 1 : 2 * cluster;
+    cluster = cluster < step_max            ? cluster + 1
+              : cluster < WIDE_CLUSTER_LONG ? WIDE_CLUSTER_LONG
+                                            : WIDE_CLUSTER_MAX;
   if (!ap_cluster_fits(device, cluster) || p->rows > INT32_MAX)
     return ATTNPRESS_OK;
   const int64_t columns = ceil_div(vectors, cluster) * elements; /* of a block */
@@ -447,7 +452,9 @@ static attnpress_status prefer_wide_kernel(const ap_layernorm_problem *p, const 
     return ATTNPRESS_OK;
   wide.cluster = (uint32_t)cluster;
   /* Where the driver does not say how many there are, as many as of the next power of two. */
-  const int32_t power = cluster + (cluster == WIDE_CLUSTER_STEP_MAX - 1);
+  int32_t power = SM_PAIR;
+  while (power < cluster)
+    power *= 2;
   wide.grid = (uint32_t)(smaller(p->rows, clusters_at_once(device, power)) * cluster);
   wide.clusters_most = (uint32_t)p->rows;
   *launch = wide;
@@ -537,7 +544,7 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
     }
     if (!short_rows && has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_DIRECT, launch));
-    /* Pairs whose blocks have nearly as much of a row as they keep parameters for, or no bias. */
+    /* Pairs, where they are faster than rings. */
     if (has_whole_parameters(p) && ap_element_bytes(p->dtype) == 2 &&
         p->columns + ODD_EDGES > (p->rms ? WIDE_PAIR_RMS_COLS : WIDE_PAIR_COLS))
       FORWARD_IF(prefer_wide_kernel(p, device, launch));
@@ -792,7 +799,7 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
     FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_APART,
                              first_class(classes()->values[last_class] + ODD_EDGES), all, plan));
   /* And those that are longer than its rows. */
-  if (pass == AP_LAYERNORM_PASS_FWD && classes()->values[last_class] >= WIDE_PAIR_RMS_COLS)
+  if (pass == AP_LAYERNORM_PASS_FWD && classes()->values[last_class] >= WIDE_PAIR_COLS)
     FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_WIDE, all - 1, 0, plan));
   /* Odd rows of a cluster have less columns than their class. */
   const int32_t last_odd = last_class + (pass == AP_LAYERNORM_PASS_BWD &&
