@@ -47,6 +47,7 @@ typedef struct cluster_state {
   int live, arrived; /* threads of the cluster */
   uint32_t phase;    /* of the barrier */
   int turns;         /* that went by since anything happened */
+  int came[CLUSTER_MAX], come; /* blocks, to the grid's barrier */
   int failed;
   char report[EMULATED_REPORT_BYTES];
   int store_count;
@@ -54,6 +55,7 @@ typedef struct cluster_state {
 } cluster_state;
 
 static cluster_state *state; /* shared by the processes; NULL: there was no cluster yet */
+static int grid_met;     /* this process's block has waited at the grid's barrier */
 static int blocks, rank; /* of the cluster at hand; rank: this process's block; blocks 0: none */
 static struct {
   uint8_t arrived;          /* and has not waited yet */
@@ -131,6 +133,7 @@ void cluster_run(unsigned first, unsigned count, void (*run_block)(unsigned bloc
     abort();
   memset(state, 0, sizeof *state);
   memset(self, 0, sizeof self);
+  grid_met = 0;
   memset(clock_phase, 0, sizeof clock_phase);
   state->live = (int)count * m->thread_count;
   pid_t processes[CLUSTER_MAX];
@@ -252,6 +255,37 @@ uint32_t cluster_arrivals(void) {
 int cluster_orders(unsigned block, uint32_t arrivals) {
   return blocks > 0 && block / m->launch->cluster == m->block / m->launch->cluster &&
          arrivals < self[m->current].waits;
+}
+
+/* ---- The grid's barrier ---------------------------------------------------------------------- */
+
+/* Blocks of a grid that all run at the same time are run as a cluster's. Of several such, which never
+ * tell each other anything, each has a barrier of its own. */
+uint32_t emulated_grid_arrive(void) {
+  if (blocks == 0)
+    return 0;
+  if (state->came[rank])
+    machine_fail("a block arrives at the grid's barrier twice, at %s", site_text(CALL_SITE()));
+  state->came[rank] = 1;
+  ++state->come;
+  cluster_goes_on();
+  told_wake();
+  return 0;
+}
+
+int emulated_grid_has_come(uint32_t arrived) {
+  const void *site = CALL_SITE();
+  (void)arrived;
+  if (blocks > 0 && !state->came[rank])
+    machine_fail("waits at the grid's barrier without having arrived, at %s", site_text(site));
+  while (blocks > 0 && state->come < blocks)
+    told_await("the grid's barrier", site);
+  grid_met = 1;
+  return 1;
+}
+
+int cluster_has_met(void) {
+  return blocks == 0 || grid_met;
 }
 
 /* ---- Stores into other blocks ---------------------------------------------------------------- */

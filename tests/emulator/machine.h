@@ -277,6 +277,8 @@ void registers_check_exit(void); /* the block ends */
 void told_reset(void); /* before each block */
 /** Wakes threads that wait for what others tell. */
 void told_wake(void);
+/** The current thread waits until somebody tells something, or other blocks have run. */
+void told_await(const char *what, const void *site);
 
 /* ---- cluster.c ---- */
 
@@ -292,6 +294,8 @@ void cluster_goes_on(void);
 int cluster_bring_sent(void);
 /** The current thread ends. */
 void cluster_thread_exits(void);
+/** 1 where the block has waited at the grid's barrier, or there are no others. */
+int cluster_has_met(void);
 /** How often the current thread has arrived at the cluster's barrier. */
 uint32_t cluster_arrivals(void);
 /** 1 where the current thread has waited at it since some thread of `block`, having arrived so often,

@@ -478,3 +478,21 @@ const unsigned char *shared_product_read(product_reader *r, uint32_t address) {
   c->product_site[r->group] = site_offset(r->site);
   return shared_pointer(address);
 }
+
+/* ld.shared */
+void emulated_load_shared(uint32_t address, void *to, int bytes) {
+  const void *site = CALL_SITE();
+  if (address % (uint32_t)bytes != 0)
+    machine_fail("reads %d bytes at smem + %u at once, at %s", bytes, address, site_text(site));
+  shared_read(address, bytes, site);
+  memcpy(to, shared_pointer(address), (size_t)bytes);
+}
+
+/* st.shared */
+void emulated_store_shared(uint32_t address, const void *from, int bytes) {
+  const void *site = CALL_SITE();
+  if (address % (uint32_t)bytes != 0)
+    machine_fail("writes %d bytes at smem + %u at once, at %s", bytes, address, site_text(site));
+  shared_write(address, bytes, site);
+  memcpy(shared_pointer(address), from, (size_t)bytes);
+}

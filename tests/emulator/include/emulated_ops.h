@@ -54,6 +54,12 @@ uint64_t emulated_compare_and_swap(uint64_t *global, uint64_t expected, uint64_t
 void emulated_store_told(uint64_t *global, uint64_t first, uint64_t second);
 void emulated_load_told(const uint64_t *global, uint64_t *first, uint64_t *second);
 
+void emulated_load_shared(uint32_t address, void *to, int bytes);
+void emulated_store_shared(uint32_t address, const void *from, int bytes);
+
+uint32_t emulated_grid_arrive(void);
+int emulated_grid_has_come(uint32_t arrived);
+
 void emulated_mbarrier_init(uint32_t barrier, int count);
 void emulated_fence_mbarrier_init(void);
 void emulated_mbarrier_arrive(uint32_t barrier);
