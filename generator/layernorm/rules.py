@@ -187,16 +187,18 @@ def is_gang(variant: Variant) -> bool:
 
 def _gang_smem_bytes(variant: Variant, tile: Tile) -> int:
     """All that there is, in rings of whole vectors."""
-    most = load_targets().archs[variant.arch].block_smem_bytes - _gang_told_bytes(tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes - _gang_told_bytes(variant, tile)
     rings = tile.row_threads // WARP * PLACE_BYTES
     return most // rings * rings
 
 
-def _gang_told_bytes(tile: Tile) -> int:
-    """Shared memory beside rings: what warps tell, with barriers, of eight rows; barriers of each
-    warp's ring, and a pair of its vectors, of rows that begin anywhere."""
+def _gang_told_bytes(variant: Variant, tile: Tile) -> int:
+    """Shared memory beside rings: what warps tell, with barriers, of eight rows, and barriers of
+    each warp's ring. Of rows that begin anywhere also a pair of each warp's vectors, and weights
+    that come to them."""
     warps = tile.row_threads // WARP
-    return 8 * ((warps + 1) * 8 + 16) + warps * (tile.slots * 8 + 32)
+    told = 8 * (warps * 8 + 32) + warps * (tile.slots * 8 + 32)
+    return told + (warps * 32 if variant.rows == "split" else 0)
 
 
 def wide_vectors(variant: Variant, tile: Tile) -> int:
@@ -610,7 +612,7 @@ def _gang_problems(variant: Variant, tile: Tile) -> list[str]:
         (tile.slots > 1, "a row is added up before another is written"),
         (not tile.packed and not tile.piece, "each row is brought by itself"),
         (not _has_fields_of_aligned_rows(tile), "a gang keeps weight and sums in any case"),
-        *_room_checks(variant, tile, _gang_told_bytes(tile)),
+        *_room_checks(variant, tile, _gang_told_bytes(variant, tile)),
     )
     return [sentence for holds, sentence in checks if not holds]
 

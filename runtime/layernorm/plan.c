@@ -50,11 +50,12 @@ enum {
   GANG_COLS_MIN = 65536, /* gangs have longer rows */
   CLUSTER_COLS_MIN =
       122880, /* of those, what a cluster of eight has rather, whose class is nearly full */
-  GANG_BLOCK_COLS = 8192,   /* of a block, at the most */
-  GANG_BLOCKS_MAX = 160,    /* of a gang, as the kernel */
-  GANG_SLOTS = 7,           /* rows of a warp's ring, where a gang has blocks enough */
-  GANG_SLOTS_MIN = 3,       /* else: one that is written, one that is added up, one more */
-  GANG_TOLD_BYTES = 16 * 16 /* of each block, as the kernel */
+  GANG_BLOCK_COLS = 8192, /* of a block, at the most */
+  GANG_BLOCKS_MAX = 160,  /* of a gang, as the kernel */
+  GANG_SLOTS = 7,         /* rows of a warp's ring, where a gang has blocks enough */
+  GANG_SLOTS_MIN = 3,     /* else: one that is written, one that is added up, one more */
+  GANG_FEWER = 32, /* vectors that a row's first and its last warp do without, as the kernel */
+  GANG_TOLD_BYTES = (16 + 8) * 16 /* of each block, as the kernel */
 };
 
 static const ap_set *classes(void) {
@@ -161,6 +162,10 @@ static int has_no_gaps(const ap_layernorm_problem *p) {
 
 static int is_joined(const ap_launch *launch) {
   return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED;
+}
+
+static int is_split(const ap_launch *launch) {
+  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT;
 }
 
 /** Whether rows of the backward pass lie one after the other, of all matrices, from a multiple of a
@@ -486,7 +491,10 @@ static attnpress_status find_gang_kernel(const ap_layernorm_problem *p, const ap
 static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device *device,
                                   int32_t rows, int32_t matrices, gang_shape *gang) {
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
-  const int64_t vectors = ceil_div(p->columns, elements);
+  const int32_t split = rows == AP_LAYERNORM_ROWS_SPLIT;
+  /* Of a row, wherever it begins, and that its first and its last warp do without. */
+  const int64_t vectors = split ? ceil_div(p->columns + elements - 1, elements) + 2 * GANG_FEWER
+                                : ceil_div(p->columns, elements);
   int fits;
   gang->gangs = 0;
   FORWARD_IF(find_gang_kernel(p, device, rows, &gang->launch, &fits));
@@ -495,13 +503,13 @@ static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device
   const int64_t columns = gang->launch.variant.axis[AP_LAYERNORM_COLS]; /* of a block */
   const int64_t warps = field(&gang->launch, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
   const int64_t blocks = smaller(device->sm_count, GANG_BLOCKS_MAX);
-  const int32_t split = rows == AP_LAYERNORM_ROWS_SPLIT; /* parts have a vector more */
   const int64_t ring = gang->launch.tile.smem_bytes / warps / VECTOR_BYTES / matrices;
   /* Blocks of a gang whose rings have room for so many rows of a warp's part, and its registers for one. */
-  const int64_t part = smaller(ring / GANG_SLOTS, columns / elements / warps) - split;
+  const int64_t most =
+      columns / elements / warps - split; /* columns move on, by a vector at the most */
+  const int64_t part = smaller(ring / GANG_SLOTS, most);
   const int64_t least = smaller(ceil_div(vectors, part * warps), blocks);
-  if (ceil_div(vectors, least * warps) + split >
-      smaller(ring / GANG_SLOTS_MIN, columns / elements / warps))
+  if (ceil_div(vectors, least * warps) > smaller(ring / GANG_SLOTS_MIN, most))
     return ATTNPRESS_OK;
   gang->gangs = (int32_t)smaller(device->sm_count / least, p->rows);
   gang->blocks = (int32_t)smaller(device->sm_count / gang->gangs, blocks);
@@ -509,8 +517,7 @@ static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device
 }
 
 static int is_of_gang(const ap_launch *launch) {
-  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GANG ||
-         launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT;
+  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GANG || is_split(launch);
 }
 
 /** Bytes of what blocks tell each other, at the most, which come first in the workspace. */
@@ -578,8 +585,9 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
 
 /** Columns from one part of the sums to the next. */
 static int64_t pitch_of(const ap_layernorm_problem *p, const ap_launch *launch) {
-  return is_joined(launch) ? ceil_div(p->columns, SUM_VECTOR_COLUMNS) * SUM_VECTOR_COLUMNS
-                           : p->columns;
+  return is_joined(launch) || is_split(launch)
+             ? ceil_div(p->columns, SUM_VECTOR_COLUMNS) * SUM_VECTOR_COLUMNS
+             : p->columns;
 }
 
 /** Bytes of the parts of one or two sums. */
@@ -713,13 +721,11 @@ static attnpress_status plan_gang(const ap_layernorm_problem *p, const ap_device
   *launch = gang->launch;
   launch->grid = (uint32_t)(gang->gangs * gang->blocks);
   launch->together = 1;
-  launch->clears = (int32_t)(told_bytes(device) / sizeof(uint32_t));
-  launch->overlaps = 0; /* behind what clears */
   plan->base.count = 1;
   plan->gang = gang->blocks;
   plan->told_bytes = told_bytes(device);
   plan->parts = gang->gangs;
-  plan->pitch = p->columns;
+  plan->pitch = pitch_of(p, launch);
   if (gang_parts(gang) > 0)
     FORWARD_IF(plan_reduce(p, device, plan));
   return ATTNPRESS_OK;
@@ -740,7 +746,8 @@ static attnpress_status prefer_gang(const ap_layernorm_problem *p, const ap_devi
     FORWARD_IF(find_gang(p, device, rows, 2, &gang)); /* of more matrices there are no more gangs */
     if (gang.gangs == 0)
       continue;
-    const size_t needed = told_bytes(device) + parts_bytes(p, gang_parts(&gang) * p->columns);
+    const size_t needed =
+        told_bytes(device) + parts_bytes(p, gang_parts(&gang) * pitch_of(p, &gang.launch));
     bytes = needed > bytes ? needed : bytes;
     FORWARD_IF(find_gang(p, device, rows, matrices, &gang));
     if (gang.gangs > 0 && (split ? !whole && has_packed_gradients(p) : whole && !of_cluster))

@@ -44,9 +44,9 @@ typedef struct remote_store {
 typedef struct cluster_state {
   sem_t turn[CLUSTER_MAX];
   int ended[CLUSTER_MAX];
-  int live, arrived; /* threads of the cluster */
-  uint32_t phase;    /* of the barrier */
-  int turns;         /* that went by since anything happened */
+  int live, arrived;           /* threads of the cluster */
+  uint32_t phase;              /* of the barrier */
+  int turns;                   /* that went by since anything happened */
   int came[CLUSTER_MAX], come; /* blocks, to the grid's barrier */
   int failed;
   char report[EMULATED_REPORT_BYTES];
@@ -55,7 +55,7 @@ typedef struct cluster_state {
 } cluster_state;
 
 static cluster_state *state; /* shared by the processes; NULL: there was no cluster yet */
-static int grid_met;     /* this process's block has waited at the grid's barrier */
+static int grid_met;         /* this process's block has waited at the grid's barrier */
 static int blocks, rank; /* of the cluster at hand; rank: this process's block; blocks 0: none */
 static struct {
   uint8_t arrived;          /* and has not waited yet */

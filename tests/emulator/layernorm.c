@@ -223,7 +223,8 @@ typedef struct call {
 } call;
 
 enum { WEIGHT, BIAS, MEAN, RSTD, WEIGHT_PARTS, BIAS_PARTS, TOLD };
-enum { TOLD_WORDS = 16 * 2 }; /* of 8 bytes, of each block */
+enum { GANG_FEWER = 32 };
+enum { TOLD_ROWS = 16, TOLD_WORDS = (TOLD_ROWS + 8) * 2 }; /* of 8 bytes, of each block */
 
 static int is_output(const call *c, int which) {
   return c->c.backward ? which == AP_LAYERNORM_DX
@@ -298,11 +299,15 @@ static void open_vectors(call *c, const layernorm_shape *s, uint64_t seed) {
   }
 }
 
-/* Zeros, which a gang's blocks write over. */
+/* What an earlier call of the same kind may have left where a gang's blocks tell each other. */
 static void open_told(call *c) {
-  const int64_t bytes = (int64_t)c->walkers * c->cluster * TOLD_WORDS * 8;
-  c->vector[TOLD] = take_memory(&c->memory[MATRICES + TOLD], bytes, 0);
-  memset(c->vector[TOLD], 0, (size_t)bytes);
+  const int64_t words = (int64_t)c->walkers * c->cluster * TOLD_WORDS;
+  const int64_t rows = (int64_t)c->walkers * c->cluster * TOLD_ROWS * 2;
+  c->vector[TOLD] = take_memory(&c->memory[MATRICES + TOLD], words * 8, 0);
+  for (int64_t i = 0; i < words; ++i) {
+    const uint64_t row = i < rows ? (uint64_t)(i / (2 * c->cluster) % TOLD_ROWS) : 0;
+    ((uint64_t *)c->vector[TOLD])[i] = (row + 1) << 32 | 0x7149f2ca; /* 1e30 */
+  }
 }
 
 /* What the reference reads. */
@@ -368,8 +373,9 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
               .cluster = is_wide(k) || is_gang(k) ? s->cluster : ap_layernorm_cluster(&k->tile)};
   /* Clusters of odd rows write those of each class of rows that does not end with theirs, too. */
   c->parts = c->walkers + (has_odd_clusters(k) ? ODD_PERIOD - 1 : 0);
-  /* Of joined rows parts begin at multiples of 16 bytes. */
-  const int apart = is_joined(k) || (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE && s->columns % 3 > 0);
+  /* Of joined and of split rows parts begin at multiples of 16 bytes. */
+  const int apart = is_joined(k) || is_split(k) ||
+                    (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE && s->columns % 3 > 0);
   c->pitch = apart ? (s->columns + 3) / 4 * 4 : s->columns;
   open_matrices(c, s, seed);
   open_vectors(c, s, seed);
@@ -702,7 +708,9 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
                          2 * (cut_edges(k) + 1) * k->tile.threads / 32;
     s.cluster = 1 + row->blocks % 3;
     const int64_t registers = most - (cut_edges(k) + 1) * k->tile.threads / 32;
-    s.columns = s.cluster * (room < registers ? room : registers) * row->sixteenths / 16 +
+    /* The first warp and the last have so many vectors less of rows that begin anywhere. */
+    const int64_t fewer = is_split(k) ? 2 * GANG_FEWER * (cut_edges(k) + 1) : 0;
+    s.columns = (s.cluster * (room < registers ? room : registers) - fewer) * row->sixteenths / 16 +
                 (row->more_columns < 0 || row->sixteenths < 16 ? row->more_columns : 0);
     s.rows = GANG_ROWS * s.blocks + row->more_rows;
     s.more = row->more;

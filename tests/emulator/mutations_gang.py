@@ -30,7 +30,8 @@ MUTATIONS = [
     Mutation(
         "gang: a listener does not wait for its own block",
         GANG,
-        "    wait_for_phase(shared_address(&sums[until % TURNS].told), until / TURNS % 2);\n",
+        "    wait_for_phase(shared_address(&sums[(uint32_t)until % TURNS].told),\n"
+        "                   (uint32_t)until / TURNS % 2);\n",
         "",
     ),
     Mutation(
@@ -49,8 +50,8 @@ MUTATIONS = [
     Mutation(
         "gang: a row's place is taken while lanes read it",
         GANG,
-        "    // All lanes arrive and wait: they have read the row. Another takes its place.\n"
-        "    __syncwarp();\n",
+        "      // All lanes arrive and wait: they have read the row. Another takes its place.\n"
+        "      __syncwarp();\n",
         "",
     ),
     Mutation(
@@ -74,25 +75,25 @@ MUTATIONS = [
     Mutation(
         "gang: moments of the row before",
         GANG,
-        "    moments = next_moments;\n",
+        "    walk = next_row(args, order, place, share, walk);\n",
         "",
     ),
     Mutation(
         "split: the vector beyond the matrix is read",
         GANG,
-        "const int bytes = (vectors_of(share, shift) - (walk.row == share.cut_row)) * 16;",
-        "const int bytes = vectors_of(share, shift) * 16;",
+        "const int bytes = (walk.vectors - (walk.row == share.cut_row)) * 16;",
+        "const int bytes = walk.vectors * 16;",
     ),
     Mutation(
         "split: sums of a class stay where the one before had them",
         GANG,
-        "      move_words(weight);\n      move_values(weight_sum);",
-        "      move_words(weight);",
+        "        move_words(weight, coming[warp][shift]);\n        move_values(weight_sum);",
+        "        move_words(weight, coming[warp][shift]);",
     ),
     Mutation(
         "split: weights of rows that are added up stay",
         GANG,
-        "        move_words(later_weight);\n",
+        "        move_words(later_weight, coming[warp][later_shift]);\n",
         "        later_weight[0][0] ^= 0;\n",
     ),
     Mutation(
@@ -116,32 +117,38 @@ MUTATIONS = [
     Mutation(
         "split: classes begin at the wrong row",
         GANG,
-        "walk.row = walk.number * order.second % order.period;",
-        "walk.row = walk.number;",
+        "    row = number * order.second % order.period;",
+        "    row = number;",
     ),
     Mutation(
-        "split: elements behind a part are taken",
+        "split: elements before a row are taken",
         GANG,
-        "count > 0 && index >= count)",
-        "count > 0 && index > count)",
+        "% 2 == 0 && index < walk.first)",
+        "% 2 == 0 && index + 1 < walk.first)",
     ),
     Mutation(
-        "split: a part's first vector is written as a whole",
+        "split: elements behind a row are taken",
         GANG,
-        "const bool first = i == 0 && lane == 0 && own.shift != 0;",
+        "walk.end > 0 && index >= walk.end)",
+        "walk.end > 0 && index > walk.end)",
+    ),
+    Mutation(
+        "split: a row's first vector is written as a whole",
+        GANG,
+        "const bool first = i == 0 && walk.first > 0 && lane == 0;",
         "const bool first = false;",
     ),
     Mutation(
-        "split: a part's last vector is written as a whole",
+        "split: a row's last vector is written as a whole",
         GANG,
-        "const bool last = own.end != 0 && own.vectors == i * 32 + 1;",
-        "const bool last = false;",
+        "if (i * 32 < vectors - (walk.end > 0) && !first)",
+        "if (i * 32 < vectors && !first)",
     ),
     Mutation(
         "split: the last elements are left out",
         GANG,
-        "(tail ? own.end != 0 && (own.all > 1 || own.shift == 0) : own.shift != 0)",
-        "(tail ? false : own.shift != 0)",
+        "(tail ? lane - ELEMENTS < walk.end : walk.first > 0",
+        "(tail ? false : walk.first > 0",
     ),
     Mutation(
         "split: what lanes have written to a place is not ordered before the copy engine",
@@ -158,7 +165,68 @@ MUTATIONS = [
     Mutation(
         "split: sums are a vector off",
         GANG,
-        "const int other = (index * 32 - 1) * ELEMENTS + j * 32 + lane;",
-        "const int other = index * 32 * ELEMENTS + j * 32 + lane;",
+        "const int first = (i * 32 + lane) * ELEMENTS + shift;",
+        "const int first = (i * 32 + lane + 1) * ELEMENTS + shift;",
+    ),
+    Mutation(
+        "split: columns that come have no weight",
+        GANG,
+        "coming[warp][lane] = load_coming(&args, share);",
+        "coming[warp][lane] = 0;",
+    ),
+    Mutation(
+        "split: the sums of columns that have gone are not given back",
+        GANG,
+        "    at[0] += more.x;\n",
+        "    at[0] += 0.0f * more.x;\n",
+    ),
+    Mutation(
+        "split: a block adds its own sums, not the next one's",
+        GANG,
+        "load_told(sums_of(args, place, place.rank + 1, lane), &sum, &dot);",
+        "load_told(sums_of(args, place, place.rank, lane), &sum, &dot);",
+    ),
+    Mutation(
+        "split: sums are added before the next warp has them",
+        GANG,
+        "  named_barrier_sync(1, ROW_THREADS);\n",
+        "",
+    ),
+    Mutation(
+        "split: sums are read before they are added",
+        GANG,
+        "  // All lanes arrive and wait: the warp's columns are there, from element `shift` on.\n"
+        "  __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "split: a warp begins a vector late",
+        GANG,
+        "const int begin = max(first, 0);",
+        "const int begin = max(first + 1, 0);",
+    ),
+    Mutation(
+        "gang: others are asked before all of them have zeros",
+        GANG,
+        "    while (!grid_has_come(arrived))\n      ;\n",
+        "    (void)arrived;\n",
+    ),
+    Mutation(
+        "gang: what an earlier call has left stays",
+        GANG,
+        "    clear_told(&args, place);\n",
+        "    if (0)\n      clear_told(&args, place);\n",
+    ),
+    Mutation(
+        "gang: a row is written before all have told of it",
+        GANG,
+        "      wait_for_phase(turn + KNOWN_BYTE, (uint32_t)round / TURNS % 2);\n",
+        "",
+    ),
+    Mutation(
+        "gang: a row is sent to a place that is not free",
+        GANG,
+        "if (round >= 0 || sent < ring.slots) {",
+        "if (round >= 0 || sent <= ring.slots) {",
     ),
 ]
