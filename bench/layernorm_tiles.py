@@ -62,6 +62,7 @@ class ForwardArgs(ctypes.Structure):
         ("eps", ctypes.c_float),
         ("per_column", ctypes.c_float),
         ("cluster", ctypes.c_int32),
+        ("told", ctypes.c_void_p),
     ]
 
 

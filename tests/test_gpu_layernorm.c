@@ -583,6 +583,30 @@ static void test_wide_rows(void) {
   }
 }
 
+/* Rows that gangs of thread blocks share, and some beside them: fewer than there are gangs, and more than
+ * a gang's rings have places for; launches one after the other, as each leaves memory to the next. */
+static void test_forward_gangs(void) {
+  static const int64_t columns[] = {262148, 300000, 400001, 524292,  786440,
+                                    800001, 999998, 999999, 1048575, 1048576};
+  const int count = (int)(sizeof columns / sizeof *columns);
+  for (int n = 0; n < 4 * count; ++n) {
+    const int64_t c = columns[n / 4];
+    const int32_t dtype = n % 4 == 3 ? ATTNPRESS_FP32 : ATTNPRESS_FP16 + (n + n / 4) % 3;
+    const int whole = c % (dtype == ATTNPRESS_FP32 ? 4 : 8) == 0;
+    const shape s = {.rows = n % 4 == 0   ? 1 + n % 2
+                             : n % 4 == 1 ? 9
+                                          : 4000000 / c + 14,
+                     .columns = c,
+                     .dtype = dtype,
+                     .param_dtype = dtype,
+                     .rms = n % 5 == 1,
+                     .in_place = whole && n % 2,
+                     .apart = whole && n % 7 == 0,
+                     .mean = n % 3 == 1 ? 30.0 : 0.0};
+    test_shape(&s, "rows of gangs, forward");
+  }
+}
+
 /* Gradients of rows that gangs of thread blocks share, and of some beside them. */
 static void test_gangs(void) {
   static const int64_t columns[] = {65529,  65537,  65544,  70001,  98304,  131072,  131073, 200003,
@@ -732,6 +756,8 @@ static void test_all_repeats(void) {
       {100, 40001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
       {60, 70001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
       {20, 524288, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {40, 400000, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 0, 0, 0, 0, 0},
+      {20, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
       {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
       {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
   };
@@ -757,6 +783,7 @@ static void tests(void) {
   run_part("apart", test_rows_apart);
   run_part("long", test_long_rows);
   run_part("wide", test_wide_rows);
+  run_part("forward_gangs", test_forward_gangs);
   run_part("gangs", test_gangs);
   run_part("side_stream", test_side_streams);
   run_part("repeats", test_all_repeats);

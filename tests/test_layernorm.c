@@ -815,6 +815,8 @@ static void test_wide_rows(void **state) {
     const int is_wide = l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE;
     const int64_t odd = is_whole ? 0 : 16 / size - 1, takes = 16 * (131072 / size);
     assert_int_equal(plan.base.count, 1);
+    if (plan.gang > 0) /* test_forward_gangs() has these */
+      continue;
     if (pair && !is_wide) {
       assert_true(i % 13 == 0);
       continue;
@@ -1177,6 +1179,87 @@ static void test_gangs(void **state) {
   assert_true(many > 3000 && alone > 3000 && split > 3000);
 }
 
+/* Of the longest rows y is made by gangs, too: a launch has a thread block for each SM, whatever it has
+ * rows for, and all blocks of a gang have columns that their registers and rings have room for. */
+static void test_forward_gangs(void **state) {
+  int gangs = 0, split = 0;
+  (void)state;
+  for (int i = 0; i < 20000; ++i) {
+    const int32_t dtype = dtypes[i % 3], size = dtype == ATTNPRESS_FP32 ? 4 : 2;
+    const int64_t columns = 65537 + (int64_t)i * 7919 % ((1 << 20) - 65536);
+    const int in_place = i % 7 == 0, apart = i % 11 == 0, other = i % 17 == 0, more = i % 19 == 0;
+    const int64_t stride = columns + (apart ? 8 : 0);
+    const ap_layernorm_problem p = {
+        .tensor = {{.data = (void *)0x100000, .stride = stride},
+                   {.data = more ? (void *)0x300000 : NULL, .stride = stride},
+                   {.data = (void *)(uintptr_t)(in_place ? 0x100000 : 0x200000), .stride = stride},
+                   {.data = more ? (void *)0x400000 : NULL, .stride = stride}},
+        .rows = 1 + i % 100,
+        .columns = columns,
+        .weight = (void *)0x4000000,
+        .bias = i % 5 ? (void *)0x6000000 : NULL,
+        .rms = i % 5 == 0,
+        .dtype = dtype,
+        .param_dtype = other ? (dtype == ATTNPRESS_FP32 ? ATTNPRESS_BF16 : ATTNPRESS_FP32) : dtype};
+    ap_device device;
+    ap_layernorm_plan plan;
+    assert_ok(ap_device_of_target(i % 13 ? "sm_90" : "sm_80", &device));
+    device.sm_count = i % 4 ? device.sm_count : 1 + i % 190;
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
+    const ap_launch *l = &plan.base.launch[0];
+    const int whole = columns * size % 16 == 0, elements = 16 / size;
+    assert_int_equal(plan.base.count, 1);
+    assert_int_equal(plan.base.workspace_bytes, 0);
+    if (plan.gang == 0) {
+      assert_false(l->together);
+      assert_true(i % 13 == 0 || other || more || (!whole && (in_place || (apart && p.rows > 1))) ||
+                  device.sm_count < 132 || device.sm_count > 160 ||
+                  l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE);
+      continue;
+    }
+    assert_true(i % 13 && !other && !more && (whole || (!in_place && (!apart || p.rows == 1))));
+    assert_int_equal(l->variant.axis[AP_LAYERNORM_ROWS],
+                     whole ? AP_LAYERNORM_ROWS_GANG : AP_LAYERNORM_ROWS_SPLIT);
+    assert_true(l->together && !l->cluster && !l->clears && !l->overlaps);
+    assert_int_equal(l->grid, device.sm_count);
+    assert_true(plan.gang <= device.sm_count && device.sm_count <= 160);
+    const int64_t warps = l->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] / 32;
+    const int64_t vectors = (columns + (whole ? 0 : elements - 1) + elements - 1) / elements;
+    const int64_t each = (vectors + plan.gang * warps - 1) / (plan.gang * warps);
+    assert_true(each * elements * warps <= l->variant.axis[AP_LAYERNORM_COLS]);
+    assert_true(each * 16 * 3 <= l->tile.smem_bytes / warps);
+    gangs += whole;
+    split += !whole;
+  }
+  assert_true(gangs > 500 && split > 500);
+}
+
+/* A forward launch of gangs: nothing is cleared before it, and its blocks have memory of the kernel's own. */
+static void test_launch_forward_gangs(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_layernorm_args args = legal_forward();
+  attnpress_layernorm_fwd_args given;
+  args.x = (void *)0x10000;
+  args.y = (void *)0x20000;
+  args.weight = (void *)0x50000;
+  args.bias = (void *)0x60000;
+  args.columns = 1 << 20;
+  args.x_row_stride = 0;
+  args.param_dtype = args.dtype;
+  cuda->cleared_words = 0;
+  assert_ok(attnpress_layernorm(handle, &args, NULL));
+  const fake_launch *l = &cuda->launch[0];
+  assert_string_equal(l->symbol, "layernorm_fwd_gang_cols8192_bf16_wbf16_sm90");
+  memcpy(&given, l->args, sizeof given);
+  assert_true(l->together && !l->overlaps && l->cluster == 0);
+  assert_int_equal(l->grid, 132);
+  assert_int_equal(given.cluster, 132);
+  assert_null(given.told);
+  assert_int_equal(cuda->cleared_words, 0);
+  attnpress_destroy(handle);
+}
+
 /* What a gang is given: where its blocks tell each other, and sums as they are, or parts of them. */
 static void test_launch_gangs(void **state) {
   (void)state;
@@ -1510,6 +1593,8 @@ int main(void) {
       TEST(test_launch_long),
       TEST(test_gangs),
       TEST(test_launch_gangs),
+      cmocka_unit_test(test_forward_gangs),
+      TEST(test_launch_forward_gangs),
       cmocka_unit_test(test_classes),
       cmocka_unit_test(test_range),
       cmocka_unit_test(test_forward_range),

@@ -38,8 +38,10 @@ DIRECT_SM_THREADS, DIRECT_WARPS, DIRECT_ROW_WARPS = 1024, 8, 16
 # have room for; the most blocks of a cluster.
 WIDE_KEPT, WIDE_LONG_KEPT, WIDE_LONG_RMS_KEPT = 8, 4, 14
 WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 4, 27, 16
-# Gangs: warps of a block that have columns, and that have none; the most rows of a ring.
+# Gangs: warps of a block that have columns, and that have none; the most rows of a ring. Forward,
+# where others than those that write add up: how many, and where writers need more registers.
 GANG_WARPS, GANG_OTHER_WARPS, GANG_SLOTS = 8, 2, 8
+GANG_FORWARD_OTHER_WARPS, GANG_FORWARD_SLOTS, GANG_ADDERS, GANG_FEW_ADDERS = 3, 16, 8, 4
 # Pairs of rows: lanes of one, and the most columns for so many; columns of the rows that blocks of
 # two warps have; threads of an SM.
 PAIR_LANES, PAIRS_SHORT_COLS_MAX, PAIRS_SM_THREADS = ((1, 96), (2, 192), (8, 448)), 128, 1024
@@ -193,10 +195,12 @@ def _gang_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 
 def _gang_told_bytes(variant: Variant, tile: Tile) -> int:
-    """Shared memory beside rings: what warps tell, with barriers, of eight rows, and barriers of
-    each warp's ring. Of rows that begin anywhere also a pair of each warp's vectors, and weights
-    that come to them."""
-    warps = tile.row_threads // WARP
+    """Shared memory beside rings: what warps tell, with barriers, of eight rows, forward of
+    sixteen; barriers of each warp's ring, and of rows that begin anywhere a pair of its vectors and
+    weights that come to them; and forward whose turn it is."""
+    warps, forward = tile.row_threads // WARP, variant["pass"] == "fwd"
+    if forward:
+        return 16 * ((warps + 1) * 8 + 16) + warps * (tile.slots * 8 + 32) + 16
     told = 8 * (warps * 8 + 32) + warps * (tile.slots * 8 + 32)
     return told + (warps * 32 if variant.rows == "split" else 0)
 
@@ -350,6 +354,8 @@ def held_registers(variant: Variant, tile: Tile) -> int:
         return 4 * parameters * _wide_kept(variant, tile)
     if is_gang(variant):
         vectors = row_vectors(variant) // tile.row_threads
+        if variant["pass"] == "fwd":
+            return 4 * vectors * (2 if variant.norm == "layer" else 1)
         elements = VECTOR_BYTES // element_bytes(variant)
         return vectors * (2 * elements + elements * (4 if variant.params == "fp32" else 2) // 4)
     if is_pairs(variant) or is_pieces(variant):
@@ -604,8 +610,8 @@ def _gang_problems(variant: Variant, tile: Tile) -> list[str]:
     vectors = row_vectors(variant)
     checks = (
         (
-            tile.row_threads == threads(tile) - GANG_OTHER_WARPS * WARP,
-            "two warps of a block have no columns",
+            threads(tile) == _gang_warps(variant, tile.row_threads // WARP) * WARP,
+            "two warps of a block have no columns, or, forward, three and those that add up",
         ),
         (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
         (tile.blocks == 1, "each block of a gang has an SM to itself"),
@@ -871,10 +877,22 @@ def _wide_tile(variant: Variant) -> Tile:
 
 
 def _gang_tile(variant: Variant) -> Tile:
-    """Ten warps, which have 200 registers a thread."""
-    warps = GANG_WARPS + GANG_OTHER_WARPS
-    tile = make_tile(family(), warps=warps, row_threads=GANG_WARPS * WARP, slots=GANG_SLOTS)
+    """Ten warps, which have 200 registers a thread; forward nineteen, which have 96, or
+    fifteen, which have 128."""
+    forward = variant["pass"] == "fwd"
+    warps = _gang_warps(variant, GANG_WARPS)
+    slots = GANG_FORWARD_SLOTS if forward else GANG_SLOTS
+    tile = make_tile(family(), warps=warps, row_threads=GANG_WARPS * WARP, slots=slots)
     return sized(variant, tile)
+
+
+def _gang_warps(variant: Variant, row_warps: int) -> int:
+    """Warps of a block, of which so many write a row."""
+    if variant["pass"] == "fwd":
+        few = variant.dtype == "fp32" or variant.rows == "split"
+        adders = GANG_FEW_ADDERS if few else GANG_ADDERS
+        return row_warps + adders + GANG_FORWARD_OTHER_WARPS
+    return row_warps + GANG_OTHER_WARPS
 
 
 def _direct_tile(variant: Variant) -> Tile:

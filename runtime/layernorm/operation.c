@@ -104,7 +104,7 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */
 
-static attnpress_layernorm_fwd_args forward_block(const ap_layernorm_problem *p, uint32_t cluster) {
+static attnpress_layernorm_fwd_args forward_block(const ap_layernorm_problem *p, int32_t cluster) {
   const ap_layernorm_tensor *t = p->tensor;
   return (attnpress_layernorm_fwd_args){.x = t[AP_LAYERNORM_X].data,
                                         .residual = t[AP_LAYERNORM_RESIDUAL].data,
@@ -122,7 +122,8 @@ static attnpress_layernorm_fwd_args forward_block(const ap_layernorm_problem *p,
                                         .columns = (int32_t)p->columns,
                                         .eps = p->eps,
                                         .per_column = 1.0f / (float)p->columns,
-                                        .cluster = (int32_t)cluster};
+                                        .cluster = cluster,
+                                        .told = NULL};
 }
 
 /** The parts of dweight come first in the workspace, behind what gangs tell, those of dbias follow. */
@@ -192,7 +193,9 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   (void)driver;
   *block = &run->block;
   if (pass == AP_LAYERNORM_PASS_FWD)
-    run->block.forward = forward_block(&run->call.problem, launches->launch[index].cluster);
+    run->block.forward = forward_block(
+        &run->call.problem,
+        plan_of_call->gang > 0 ? plan_of_call->gang : (int32_t)launches->launch[index].cluster);
   else if (pass == AP_LAYERNORM_PASS_BWD_REDUCE)
     run->block.reduce = reduce_block(&run->call, plan_of_call);
   else

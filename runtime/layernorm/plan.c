@@ -48,12 +48,16 @@ enum {
   MULTIPLE_MAX = 4,    /* of as many thread blocks as there is room for: more were no faster */
   WARP = 32,
   GANG_COLS_MIN = 65536, /* gangs have longer rows */
+  /* Forward, what clusters have rather: rows of 16 bits, and of fp32. */
+  WIDE_COLS_MAX = 786432,
+  WIDE_FP32_COLS_MAX = 262144,
   CLUSTER_COLS_MIN =
       122880, /* of those, what a cluster of eight has rather, whose class is nearly full */
   GANG_BLOCK_COLS = 8192, /* of a block, at the most */
   GANG_BLOCKS_MAX = 160,  /* of a gang, as the kernel */
   GANG_SLOTS = 7,         /* rows of a warp's ring, where a gang has blocks enough */
   GANG_SLOTS_MIN = 3,     /* else: one that is written, one that is added up, one more */
+  GANG_FORWARD_SLOTS = 6, /* forward, where longer parts of rows are better than more of them */
   GANG_FEWER = 32, /* vectors that a row's first and its last warp do without, as the kernel */
   GANG_TOLD_BYTES = (16 + 8) * 16 /* of each block, as the kernel */
 };
@@ -478,12 +482,11 @@ typedef struct gang_shape {
  * columns. */
 static attnpress_status find_gang_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                          int32_t rows, ap_launch *launch, int *fits) {
-  FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, rows, first_class(GANG_BLOCK_COLS),
-                         launch, fits));
+  const int32_t pass = p->backward ? AP_LAYERNORM_PASS_BWD : AP_LAYERNORM_PASS_FWD;
+  FORWARD_IF(find_kernel(p, device, pass, rows, first_class(GANG_BLOCK_COLS), launch, fits));
   if (*fits)
     return ATTNPRESS_OK;
-  return find_kernel(p, device, AP_LAYERNORM_PASS_BWD, rows, first_class(GANG_BLOCK_COLS / 2),
-                     launch, fits);
+  return find_kernel(p, device, pass, rows, first_class(GANG_BLOCK_COLS / 2), launch, fits);
 }
 
 /** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...) of so many matrices, with as few blocks
@@ -520,6 +523,42 @@ static int is_of_gang(const ap_launch *launch) {
   return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GANG || is_split(launch);
 }
 
+/** Whether gangs are faster than clusters that have room for a row: of layer norm, whose parameters clusters
+ * fetch for each of the longest rows. */
+static int is_better_of_gangs(const ap_layernorm_problem *p) {
+  const int64_t most = p->dtype == ATTNPRESS_FP32 ? WIDE_FP32_COLS_MAX : WIDE_COLS_MAX;
+  return !p->rms && p->columns > most;
+}
+
+/** Takes gangs in place of another kernel, where a row has room in one. The launch has a block for each SM,
+ * also where some have no row: no other launch of the kernel runs beside it then. */
+static attnpress_status prefer_forward_gang(const ap_layernorm_problem *p, const ap_device *device,
+                                            ap_layernorm_plan *plan) {
+  const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
+  const int32_t split = p->columns % elements != 0;
+  const int64_t vectors = ceil_div(p->columns + split * (elements - 1), elements);
+  ap_launch gang;
+  int fits;
+  FORWARD_IF(find_gang_kernel(p, device, split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG,
+                              &gang, &fits));
+  if (!fits || p->rows > INT32_MAX || device->sm_count > GANG_BLOCKS_MAX)
+    return ATTNPRESS_OK;
+  const int64_t warps = field(&gang, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
+  const int64_t ring = gang.tile.smem_bytes / warps / VECTOR_BYTES;
+  const int64_t most = gang.variant.axis[AP_LAYERNORM_COLS] / elements / warps;
+  const int64_t part = smaller(ring / GANG_FORWARD_SLOTS, most);
+  const int64_t least = smaller(ceil_div(vectors, part * warps), device->sm_count);
+  if (ceil_div(vectors, least * warps) > most)
+    return ATTNPRESS_OK;
+  const int64_t gangs = smaller(device->sm_count / least, p->rows);
+  gang.grid = (uint32_t)device->sm_count;
+  gang.together = 1;
+  gang.overlaps = 0;
+  plan->base.launch[0] = gang;
+  plan->gang = (int32_t)(device->sm_count / gangs);
+  return ATTNPRESS_OK;
+}
+
 /** Bytes of what blocks tell each other, at the most, which come first in the workspace. */
 static size_t told_bytes(const ap_device *device) {
   return (size_t)device->sm_count * GANG_TOLD_BYTES;
@@ -533,8 +572,8 @@ static int32_t gang_parts(const gang_shape *gang) {
 /* ---- One call -------------------------------------------------------------------------------- */
 
 static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_device *device,
-                                     ap_launches *plan) {
-  ap_launch *launch = &plan->launch[0];
+                                     ap_layernorm_plan *plan) {
+  ap_launch *launch = &plan->base.launch[0];
   int fits = 0;
   if (has_odd_rows(p))
     FORWARD_IF(find_odd_kernel(p, device, AP_LAYERNORM_PASS_FWD, launch, &fits));
@@ -571,11 +610,14 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
   } else {
     FORWARD_IF(prefer_kernel_of_rows_apart(p, device, launch));
   }
-  plan->count = 1;
+  plan->base.count = 1;
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 && has_whole_parameters(p) &&
-      (has_packed_rows(p) || has_whole_rows(p)))
+      (has_packed_rows(p) || has_whole_rows(p))) {
     FORWARD_IF(prefer_wide_kernel(p, device, launch));
-  if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE)
+    if (launch->variant.axis[AP_LAYERNORM_ROWS] != AP_LAYERNORM_ROWS_WIDE || is_better_of_gangs(p))
+      FORWARD_IF(prefer_forward_gang(p, device, plan));
+  }
+  if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE || is_of_gang(launch))
     return ATTNPRESS_OK;
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
     return set_grid(p, launch);
@@ -844,22 +886,32 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
   return told + parts_bytes(p, parts_columns);
 }
 
+/** The kernels of gangs, of rows of either kind. */
+static attnpress_status range_of_gangs(const ap_layernorm_problem *p, const ap_device *device,
+                                       ap_launches *plan) {
+  for (int split = 0; split < 2; ++split) {
+    int fits;
+    FORWARD_IF(find_gang_kernel(p, device, split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG,
+                                &plan->launch[plan->count], &fits));
+    plan->count += fits;
+  }
+  return ATTNPRESS_OK;
+}
+
 static attnpress_status plan_range(const ap_layernorm_problem *p, const ap_device *device,
                                    ap_launches *plan) {
   static const int32_t in_turn[] = {AP_LAYERNORM_PASS_BWD_DX, AP_LAYERNORM_PASS_BWD_PARAMS,
                                     AP_LAYERNORM_PASS_BWD_REDUCE};
   const int64_t most = p->columns == 0 ? ATTNPRESS_LAYERNORM_COLUMNS_MAX : p->columns;
   const int32_t last = first_class(most);
-  if (!p->backward)
-    return range_of_pass(p, device, AP_LAYERNORM_PASS_FWD, last, plan);
+  if (!p->backward) {
+    FORWARD_IF(range_of_pass(p, device, AP_LAYERNORM_PASS_FWD, last, plan));
+    return most > GANG_COLS_MIN ? range_of_gangs(p, device, plan) : ATTNPRESS_OK;
+  }
   FORWARD_IF(range_of_pass(p, device, AP_LAYERNORM_PASS_BWD,
                            last < backward_classes() ? last : backward_classes() - 1, plan));
-  for (int split = 0; split < 2 && ap_layernorm_has_sums(p) && most > GANG_COLS_MIN; ++split) {
-    int fits;
-    FORWARD_IF(find_gang_kernel(p, device, split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG,
-                                &plan->launch[plan->count], &fits));
-    plan->count += fits;
-  }
+  if (ap_layernorm_has_sums(p) && most > GANG_COLS_MIN)
+    FORWARD_IF(range_of_gangs(p, device, plan));
   for (int i = 0; i < (ap_layernorm_has_sums(p) ? 3 : 1); ++i)
     FORWARD_IF(find_long_kernel(p, device, in_turn[i], &plan->launch[plan->count++]));
   if (ap_layernorm_has_sums(p))
@@ -879,5 +931,5 @@ attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *p, const ap_
     return plan_range(p, device, &plan->base);
   if (p->columns == 0 || (p->rows == 0 && !ap_layernorm_has_sums(p)))
     return ATTNPRESS_OK;
-  return p->backward ? plan_backward(p, device, plan) : plan_forward(p, device, &plan->base);
+  return p->backward ? plan_backward(p, device, plan) : plan_forward(p, device, plan);
 }

@@ -106,6 +106,11 @@ static int is_gang(const kernel *k) {
          k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT;
 }
 
+/* Of the forward pass: their launches take turns in memory of the kernel's own. */
+static int is_forward_gang(const kernel *k) {
+  return is_gang(k) && pass_of(k) == AP_LAYERNORM_PASS_FWD;
+}
+
 /* Of them, those that begin anywhere. */
 static int is_split(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT;
@@ -154,7 +159,8 @@ static int is_of_one_class(const kernel *k) {
 
 /* Rows with weight, and without bias. */
 static int has_no_bias(const kernel *k) {
-  return (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_wide(k)) &&
+  return (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_wide(k) ||
+          is_forward_gang(k)) &&
          k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
 }
 
@@ -219,12 +225,22 @@ typedef struct call {
   int parts;      /* of dweight and of dbias */
   int64_t pitch;  /* columns from one of these to the next */
   int cluster;    /* thread blocks of one */
+  int turn;       /* whose it is among launches that take turns */
   float *sums[2]; /* (columns), of the parts */
 } call;
 
 enum { WEIGHT, BIAS, MEAN, RSTD, WEIGHT_PARTS, BIAS_PARTS, TOLD };
 enum { GANG_FEWER = 32 };
 enum { TOLD_ROWS = 16, TOLD_WORDS = (TOLD_ROWS + 8) * 2 }; /* of 8 bytes, of each block */
+/* Forward: of each of so many launches those of blocks, and as many of gangs; then whose turn it is. */
+enum {
+  FORWARD_LAUNCHES = 4,
+  FORWARD_BLOCKS = 160,
+  FORWARD_ROWS = 16,
+  FORWARD_LAUNCH_WORDS = 2 * FORWARD_BLOCKS * FORWARD_ROWS * 2,
+  FORWARD_TURN = FORWARD_LAUNCHES * FORWARD_LAUNCH_WORDS,
+  FORWARD_WORDS = FORWARD_TURN + 2 * FORWARD_BLOCKS
+};
 
 static int is_output(const call *c, int which) {
   return c->c.backward ? which == AP_LAYERNORM_DX
@@ -297,6 +313,41 @@ static void open_vectors(call *c, const layernorm_shape *s, uint64_t seed) {
       rows_fill(c->vector[i], c->parts, s->columns, c->pitch, ATTNPRESS_FP32, 0.0, 1.0,
                 seed + 60 + (uint64_t)i);
   }
+}
+
+/* Where a block, or a gang, tells of a round. */
+static uint64_t *forward_told(const call *c, int launch, int of_gang, int number, int round) {
+  const int at =
+      of_gang ? (FORWARD_BLOCKS + number) * FORWARD_ROWS + round : round * FORWARD_BLOCKS + number;
+  return (uint64_t *)c->vector[TOLD] + launch * FORWARD_LAUNCH_WORDS + 2 * at;
+}
+
+/* As launches before have left it: it is a launch's turn, which has zeros, and others have told of rows. */
+static void open_forward_told(call *c, int turn) {
+  c->turn = turn;
+  c->vector[TOLD] = take_memory(&c->memory[MATRICES + TOLD], (int64_t)FORWARD_WORDS * 8, 0);
+  uint64_t *const words = c->vector[TOLD];
+  for (int i = 0; i < FORWARD_TURN; ++i) {
+    const int launch = i / FORWARD_LAUNCH_WORDS, at = i % FORWARD_LAUNCH_WORDS / 2;
+    const int round = at < FORWARD_BLOCKS * FORWARD_ROWS ? at / FORWARD_BLOCKS : at % FORWARD_ROWS;
+    words[i] = launch == turn ? 0 : (uint64_t)(round + 1) << 32 | 0x41200000; /* 10 */
+  }
+  for (int i = 0; i < FORWARD_BLOCKS; ++i)
+    words[FORWARD_TURN + 2 * i] = (uint64_t)turn;
+}
+
+/* Whether a launch has left it to the next, with zeros. */
+static int is_left_to_next(const call *c) {
+  const uint64_t *const words = c->vector[TOLD];
+  const int next = (c->turn + 1) % FORWARD_LAUNCHES;
+  for (int block = 0; block < c->walkers * c->cluster; ++block) {
+    if (words[FORWARD_TURN + 2 * block] != (uint64_t)next)
+      return 0;
+    for (int i = 0; i < 2 * 2 * FORWARD_ROWS; ++i)
+      if (forward_told(c, next, i % 2, block, i / 4)[i / 2 % 2] != 0)
+        return 0;
+  }
+  return 1;
 }
 
 /* What an earlier call of the same kind may have left where a gang's blocks tell each other. */
@@ -379,7 +430,9 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
   c->pitch = apart ? (s->columns + 3) / 4 * 4 : s->columns;
   open_matrices(c, s, seed);
   open_vectors(c, s, seed);
-  if (is_gang(k))
+  if (is_forward_gang(k))
+    open_forward_told(c, (int)(seed / 1000 % FORWARD_LAUNCHES));
+  else if (is_gang(k))
     open_told(c);
   describe(c, s);
   put_in_place(c, s);
@@ -446,13 +499,14 @@ static int list_tensors(const call *c, emulated_tensor *tensors) {
         .stride = {0, 0, is_parts ? c->pitch : c->c.columns, 1}};
   }
   if (c->vector[TOLD] != NULL)
-    tensors[count++] =
-        (emulated_tensor){.name = vectors[TOLD],
-                          .data = c->vector[TOLD],
-                          .element_bytes = 8,
-                          .writable = 1,
-                          .shape = {1, 1, 1, (int64_t)c->walkers * c->cluster * TOLD_WORDS},
-                          .stride = {0, 0, 0, 1}};
+    tensors[count++] = (emulated_tensor){
+        .name = vectors[TOLD],
+        .data = c->vector[TOLD],
+        .element_bytes = 8,
+        .writable = 1,
+        .shape = {1, 1, 1,
+                  c->c.backward ? (int64_t)c->walkers * c->cluster * TOLD_WORDS : FORWARD_WORDS},
+        .stride = {0, 0, 0, 1}};
   return count;
 }
 
@@ -474,7 +528,8 @@ static int launch(const kernel *k, const call *c, char *report) {
                                                 .columns = (int32_t)c->c.columns,
                                                 .eps = c->c.eps,
                                                 .per_column = 1.0f / (float)c->c.columns,
-                                                .cluster = c->cluster};
+                                                .cluster = c->cluster,
+                                                .told = c->vector[TOLD]};
   const attnpress_layernorm_bwd_args backward = {.x = c->matrix[AP_LAYERNORM_X],
                                                  .dy = c->matrix[AP_LAYERNORM_DY],
                                                  .weight = c->vector[WEIGHT],
@@ -522,6 +577,8 @@ static int launch(const kernel *k, const call *c, char *report) {
     l.call = call_forward;
     if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_pairs(k) || is_pieces(k))
       l.blocks = (unsigned)by_rows;
+    else if (is_gang(k))
+      l.blocks = (unsigned)c->walkers * cluster;
     else if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
       l.blocks = (unsigned)(by_rows < c->walkers ? by_rows : c->walkers) * cluster;
   } else if (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE) {
@@ -598,6 +655,10 @@ static int run_shape(const kernel *k, const layernorm_shape *s, uint64_t seed,
   call c;
   call_open(&c, k, s, seed);
   int status = launch(k, &c, report);
+  if (status == 0 && is_forward_gang(k) && !is_left_to_next(&c)) {
+    snprintf(report, EMULATED_REPORT_BYTES, "the next launch does not find zeros, or its turn");
+    status = -1;
+  }
   if (status == 0) {
     check(&c, error);
     if (!(error->ratio <= 1.0)) {
@@ -684,7 +745,8 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     if (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART)
       s.layout = VECTORS_APART;
   }
-  if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_wide(k)) { /* nor these */
+  if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_wide(k) ||
+      is_forward_gang(k)) { /* nor these */
     s.parameters = 1;
     s.no_bias = has_no_bias(k);
   }
@@ -713,7 +775,10 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns = (s.cluster * (room < registers ? room : registers) - fewer) * row->sixteenths / 16 +
                 (row->more_columns < 0 || row->sixteenths < 16 ? row->more_columns : 0);
     s.rows = GANG_ROWS * s.blocks + row->more_rows;
-    s.more = row->more;
+    s.more = row->more && !is_forward_gang(k);
+    /* Its squares hide what they differ by. */
+    if (is_forward_gang(k) && row->mean >= 3.0f)
+      s.mean = 9.0f * row->mean;
     if (!is_split(k)) {
       s.columns -= s.columns % (cut_edges(k) + 1);
       s.layout = row->layout == PACKED ? PACKED : VECTORS_APART;

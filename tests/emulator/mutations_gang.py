@@ -6,6 +6,7 @@ from __future__ import annotations
 from mutations import Mutation
 
 GANG = "templates/layernorm/layernorm_bwd_gang.cu.j2"
+ROWS = "templates/layernorm/parts/gang_rows.cu.j2"
 
 KERNELS = [
     ("layernorm_bwd_gang_cols8192_bf16_wbf16_sm90", "w10t256c8"),
@@ -110,7 +111,7 @@ MUTATIONS = [
     ),
     Mutation(
         "split: a class ends a row early",
-        GANG,
+        ROWS,
         "const int count = (rows - first + order.period - 1) / order.period;",
         "const int count = (rows - first) / order.period;",
     ),

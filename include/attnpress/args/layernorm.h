@@ -21,11 +21,12 @@ typedef struct attnpress_layernorm_fwd_args {
   float eps;        /* added to the variance, or to the mean square */
   float per_column; /* 1 / columns */
   int32_t cluster;  /* thread blocks that share a row, where the launch says how many; else 0 */
+  uint64_t *told;   /* what the blocks of gangs tell each other; NULL: the kernel's own memory */
 } attnpress_layernorm_fwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_fwd_args, x_row_stride, 72)
 ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_fwd_args, columns, 104)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_fwd_args) == 120,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_layernorm_fwd_args) == 128,
                         "layout of attnpress_layernorm_fwd_args");
 
 /* Of the kernels that read rows of x and dy: dx, the parts of dweight and dbias, or both. */
