@@ -21,6 +21,7 @@ GROUPED_THREADS_MAX = 512
 OTHER_REGISTERS = {"fwd": 26, "bwd": 28}
 PIECE_COLS_MAX = 96  # of rows that begin at any element and go through shared memory as one piece
 PACKED_EDGES = 7  # columns of rows without gaps, of 16 bits, beyond those of their class
+EDGE_BYTES = 36  # of a row of sorted ones: masks of its ends, and its place
 PLACE_BYTES = 128  # of which a piece's place is a multiple
 BLOCK_SMEM_BYTES = 1024  # of an SM's shared memory that a block takes beside its own
 BULK_WARPS = 16  # of a block, whose threads have half of an SM's registers then
@@ -114,7 +115,7 @@ def is_held(variant: Variant) -> bool:
 
 def is_shared(variant: Variant) -> bool:
     """Whether the thread blocks of a cluster share a row."""
-    return variant.arch == CLUSTER_ARCH and variant.rows in ("aligned", "odd", "joined")
+    return variant.arch == CLUSTER_ARCH and variant.rows in ("aligned", "odd", "joined", "sorted")
 
 
 def threads(tile: Tile) -> int:
@@ -135,6 +136,11 @@ def is_odd(variant: Variant) -> bool:
 def is_joined(variant: Variant) -> bool:
     """Whether rows of a cluster lie one after the other, and their warps move them."""
     return variant.rows == "joined"
+
+
+def is_sorted(variant: Variant) -> bool:
+    """Whether rows of a cluster lie one after the other, and those that begin alike come so."""
+    return variant.rows == "sorted"
 
 
 def is_packed(variant: Variant) -> bool:
@@ -666,18 +672,20 @@ def _pieces_problems(variant: Variant, tile: Tile) -> list[str]:
 def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
     most = load_targets().archs[variant.arch].block_smem_bytes
     told = 2 * tile.row_threads // WARP * 8  # bytes of what warps tell each other, of two rows
-    if is_joined(variant):
+    grouped = is_joined(variant) or is_sorted(variant)
+    if grouped:
         told = tile.groups * (told + 16) + tile.warps * tile.slots * 8  # and barriers
+        told += tile.groups * EDGE_BYTES * is_sorted(variant)
         told = -(-told // SMEM_ALIGNMENT) * SMEM_ALIGNMENT  # rows come behind them
     vectors = row_vectors(variant)
-    blocks = (1, 2, 4, 8) if is_joined(variant) else (2, 4, 8)
+    blocks = (1, 2, 4, 8) if grouped else (2, 4, 8)
     checks = (
         (
             tile.row_threads * tile.groups in [count * threads(tile) for count in blocks],
             f"row_threads {tile.row_threads} is not those of {blocks[0]} to {blocks[-1]} blocks",
         ),
         (
-            tile.groups == 1 or (is_joined(variant) and tile.warps % tile.groups == 0),
+            tile.groups == 1 or (grouped and tile.warps % tile.groups == 0),
             "a block has groups of as many warps where its rows lie one after the other",
         ),
         (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
@@ -692,7 +700,7 @@ def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
             "each block of a cluster has an SM to itself",
         ),
         (
-            (tile.smem_bytes + told * is_joined(variant) + BLOCK_SMEM_BYTES) * tile.blocks
+            (tile.smem_bytes + told * grouped + BLOCK_SMEM_BYTES) * tile.blocks
             <= most + BLOCK_SMEM_BYTES,
             "an SM has no room for so many blocks",
         ),
@@ -1039,7 +1047,7 @@ def fill(variant: Variant) -> Tile:
     if is_odd(variant):
         return _odd_tile(variant)
     if is_shared(variant):
-        if is_joined(variant):
+        if is_joined(variant) or is_sorted(variant):
             return _joined_tile(variant)
         return _odd_cluster_tile(variant) if variant.rows == "odd" else _cluster_tile(variant)
     candidates = _forward_tiles(variant) if variant["pass"] == "fwd" else _backward_tiles(variant)

@@ -164,8 +164,13 @@ static int has_no_gaps(const ap_layernorm_problem *p) {
                           p->tensor[AP_LAYERNORM_Y].stride == p->columns);
 }
 
+static int is_sorted(const ap_launch *launch) {
+  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED;
+}
+
+/** Those, or others whose warps move them. */
 static int is_joined(const ap_launch *launch) {
-  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED;
+  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED || is_sorted(launch);
 }
 
 static int is_split(const ap_launch *launch) {
@@ -193,14 +198,19 @@ static int has_joined_rows(const ap_layernorm_problem *p) {
          has_packed_gradients(p);
 }
 
-/** The kernel of such rows, if it has no more columns that are empty than that of odd ones. */
+/** The kernel of such rows, if it has no more columns that are empty than that of odd ones. Threads of
+ * sorted ones have what lies beside the vectors as vectors. */
 static attnpress_status find_joined_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                            const ap_launch *odd, ap_launch *launch, int *fits) {
   *fits = 0;
   for (int32_t class = first_class(p->columns);
-       !*fits && classes()->values[class] <= odd->variant.axis[AP_LAYERNORM_COLS]; ++class)
+       !*fits && classes()->values[class] <= odd->variant.axis[AP_LAYERNORM_COLS]; ++class) {
     FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_JOINED, class,
                            launch, fits));
+    if (!*fits && p->columns + ODD_EDGES <= classes()->values[class])
+      FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SORTED, class,
+                             launch, fits));
+  }
   return ATTNPRESS_OK;
 }
 
@@ -424,7 +434,7 @@ static int64_t walkers_of(const ap_layernorm_problem *p, const ap_device *device
 /** Parts of the sums: one of each thread block or cluster that walks, and of clusters of odd rows those
  * of each class of rows that does not end with a cluster's. */
 static int64_t parts_of(const ap_launch *launch, int64_t walkers) {
-  return walkers + (has_odd_clusters(launch) ? ODD_CLASSES_WRITTEN : 0);
+  return walkers + (has_odd_clusters(launch) || is_sorted(launch) ? ODD_CLASSES_WRITTEN : 0);
 }
 
 static void set_walking_grid(const ap_layernorm_problem *p, const ap_device *device,
@@ -742,7 +752,8 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
   if (p->columns > ODD_BLOCK_COLS_MAX + ODD_EDGES)
     FORWARD_IF(find_joined_kernel(p, device, &other, &joined, &joined_fits));
   if (joined_fits)
-    needed = parts_bytes(p, walkers_of(p, device, &joined) * pitch_of(p, &joined));
+    needed = parts_bytes(
+        p, parts_of(&joined, walkers_of(p, device, &joined)) * pitch_of(p, &joined));
   if (fits)
     needed = larger_size(needed, parts_bytes(p, walkers_of(p, device, launch) * p->columns));
   needed = larger_size(
@@ -854,9 +865,10 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
   const int32_t last_odd = last_class + (pass == AP_LAYERNORM_PASS_BWD &&
                                          classes()->values[last_class] > ODD_BLOCK_COLS_MAX);
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_odd, all, plan));
-  return last_odd > last_class
-             ? range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_JOINED, last_class, all, plan)
-             : ATTNPRESS_OK;
+  if (last_odd == last_class)
+    return ATTNPRESS_OK;
+  FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_JOINED, last_class, all, plan));
+  return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_SORTED, last_odd, all, plan);
 }
 
 /** What parts take at most, of any number of rows. */

@@ -55,7 +55,8 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   tile->field[AP_LAYERNORM_TILE_WARPS] = tile->threads / 32;
   tile->field[AP_LAYERNORM_TILE_ROW_THREADS] = source_constant(source, "ROW_THREADS");
   tile->field[AP_LAYERNORM_TILE_GROUPS] = 1;
-  if (variant->axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED)
+  if (variant->axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED ||
+      variant->axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED)
     tile->field[AP_LAYERNORM_TILE_GROUPS] = source_constant(source, "CLUSTER_ROWS");
   tile->field[AP_LAYERNORM_TILE_STEP] = source_constant(source, "STEP");
   tile->field[AP_LAYERNORM_TILE_PIECE] = source_constant(source, "PIECE");
@@ -74,7 +75,13 @@ static int has_odd_clusters(const kernel *k) {
 
 /* Those that lie one after the other. */
 static int is_joined(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED;
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED ||
+         k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED;
+}
+
+/* Of them, those that begin alike one after the other. */
+static int is_sorted(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED;
 }
 
 static int is_packed(const kernel *k) {
@@ -171,7 +178,8 @@ static int64_t cut_edges(const kernel *k) {
 
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
-  if (is_cut(k) || is_direct(k) || is_edged(k) || is_apart(k) || has_odd_clusters(k) || is_wide(k))
+  if (is_cut(k) || is_direct(k) || is_edged(k) || is_apart(k) || has_odd_clusters(k) ||
+      is_sorted(k) || is_wide(k))
     return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
@@ -191,7 +199,7 @@ static int64_t least_columns(const kernel *k) {
     return 1;
   for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
     below = classes->values[i];
-  return below + (is_joined(k) ? 1
+  return below + (is_joined(k) && !is_sorted(k) ? 1
                   : !is_bulk(k) && !is_whole(k)
                       ? 1 - cut_edges(k)
                       : VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
@@ -423,7 +431,7 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
               .walkers = walking_blocks(k, s->blocks),
               .cluster = is_wide(k) || is_gang(k) ? s->cluster : ap_layernorm_cluster(&k->tile)};
   /* Clusters of odd rows write those of each class of rows that does not end with theirs, too. */
-  c->parts = c->walkers + (has_odd_clusters(k) ? ODD_PERIOD - 1 : 0);
+  c->parts = c->walkers + (has_odd_clusters(k) || is_sorted(k) ? ODD_PERIOD - 1 : 0);
   /* Of joined and of split rows parts begin at multiples of 16 bytes. */
   const int apart = is_joined(k) || is_split(k) ||
                     (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE && s->columns % 3 > 0);
@@ -817,8 +825,11 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.blocks = s.columns % 197 + 1; /* parts, a few rounds of them */
     s.parameters = s.parameters > 0 ? s.parameters : 1;
   }
+  /* A group of warps has a few rows of a class in some. */
+  const int of_class = is_sorted(k) && row->sixteenths == 0 && row->blocks == 1 ? ODD_PERIOD : 1;
+  s.rows *= of_class;
   while (!is_wide(k) && !is_gang(k) && s.rows > 2 &&
-         (s.rows > ROWS_MOST || s.rows * s.columns > ELEMENTS_MOST))
+         (s.rows > ROWS_MOST || s.rows * s.columns > of_class * ELEMENTS_MOST))
     --s.rows;
   return s;
 }

@@ -23,6 +23,7 @@ FWD_PAIRS = "templates/layernorm/layernorm_fwd_pairs.cu.j2"
 FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
 BWD_JOINED = "templates/layernorm/layernorm_bwd_joined.cu.j2"
+BWD_SORTED = "templates/layernorm/layernorm_bwd_sorted.cu.j2"
 BWD_ODD_CLUSTER = "templates/layernorm/layernorm_bwd_odd_cluster.cu.j2"
 CLUSTER_GRADIENTS = "templates/layernorm/parts/cluster_gradients.cu.j2"
 CLUSTER_ROW = "templates/layernorm/parts/cluster_row.cu.j2"
@@ -63,7 +64,9 @@ KERNELS = [
     ("layernorm_bwd_cols16384_bf16_wfp32_sm90", "w8t512c2m"),
     ("layernorm_bwd_cols12288_fp32_wbf16_sm90", "w8t512c2"),
     ("layernorm_bwd_odd_cols10240_bf16_wbf16_sm90", "w10t640c2"),
-    ("layernorm_bwd_joined_cols10240_bf16_wbf16_sm90", "w15t320g3c2"),
+    ("layernorm_bwd_joined_cols12288_bf16_wbf16_sm90", "w12t384g2c2"),
+    ("layernorm_bwd_sorted_cols10240_bf16_wbf16_sm90", "w15t320g3c2"),
+    ("layernorm_bwd_rms_sorted_cols49152_fp16_wfp32_sm90", "w12t1536c2m"),
     ("layernorm_bwd_rms_joined_cols20480_fp16_wfp32_sm90", "w10t1280c3m"),
     ("layernorm_bwd_rms_odd_cols20480_fp16_wfp32_sm90", "w10t1280c3m"),
     ("layernorm_fwd_packed_cols1024_fp32_wbf16_sm90", "w2t32c2pn4"),
@@ -116,7 +119,7 @@ MUTATIONS = [
     Mutation("the next row in the wrong slot, fwd", FWD, "row + SLOTS * step", "row + step"),
     Mutation("the next row in the wrong slot, bwd", BWD, "row + SLOTS * step", "row + step"),
     Mutation(
-        "the next row's moments", BWD, "load_moments(&args, row + step)", "load_moments(&args, row)"
+        "the next row's moments", BWD, "load_moments(args, row + step)", "load_moments(args, row)"
     ),
     Mutation(
         "the same row again, ahead", FWD, "row + step, args.x_row_stride", "row, args.x_row_stride"
@@ -461,13 +464,16 @@ MUTATIONS = [
         "the next odd row's edges", FWD_ODD, "row_of(args.x, row + step,", "row_of(args.x, row,"
     ),
     Mutation(
-        "the next odd row's edges, x", BWD_ODD, "row_of(args.x, row + step,", "row_of(args.x, row,"
+        "the next odd row's edges, x",
+        BWD_ODD,
+        "row_of(args->x, row + step,",
+        "row_of(args->x, row,",
     ),
     Mutation(
         "the next odd row's edges, dy",
         BWD_ODD,
-        "row_of(args.dy, row + step,",
-        "row_of(args.dy, row,",
+        "row_of(args->dy, row + step,",
+        "row_of(args->dy, row,",
     ),
     Mutation(
         "absent vectors count, odd",
@@ -509,8 +515,8 @@ MUTATIONS = [
     Mutation(
         "the wrong moments, odd",
         BWD_ODD,
-        "load_moments(&args, row + step)",
-        "load_moments(&args, row)",
+        "load_moments(args, row + step)",
+        "load_moments(args, row)",
     ),
     Mutation("dy is cut as x is, odd", BWD_ODD, "is_cut_alike(row, SIZE, cut)", "true"),
     Mutation(
@@ -550,7 +556,10 @@ MUTATIONS = [
         "the edges' sums change places", BWD_ODD, "column < cut.head ? column : after;", "after;"
     ),
     Mutation(
-        "rstd once, odd", BWD_ODD, "dot *= args.per_column * moments.rstd", "dot *= args.per_column"
+        "rstd once, odd",
+        BWD_ODD,
+        "dot *= args->per_column * moments.rstd",
+        "dot *= args->per_column",
     ),
     Mutation(
         "a cluster's blocks are told before they are there", FWD_CLUSTER, "  cluster_wait();\n", ""
@@ -1151,6 +1160,289 @@ MUTATIONS = [
         BWD_JOINED,
         "other < CLUSTER_ROWS; ++other",
         "other < 1; ++other",
+    ),
+    Mutation(
+        "a cluster's blocks are told before they are there, sorted",
+        BWD_SORTED,
+        "  cluster_wait();\n",
+        "",
+    ),
+    Mutation(
+        "no wait: warps of a cluster, sorted",
+        BWD_SORTED,
+        "      await_parts(",
+        "      if (0) await_parts(",
+    ),
+    Mutation(
+        "one place for the sums of two rows, sorted",
+        BWD_SORTED,
+        "await_parts(&parts[turn % 2], turn / 2 % 2)",
+        "await_parts(&parts[0], turn / 2 % 2)",
+    ),
+    Mutation(
+        "the parity of every row is another, sorted",
+        BWD_SORTED,
+        "turn / 2 % 2",
+        "turn % 2",
+    ),
+    Mutation(
+        "the row after the next is not expected, sorted",
+        BWD_SORTED,
+        "        expect_parts(",
+        "        if (0) expect_parts(",
+    ),
+    Mutation(
+        "half the warps are not added up, sorted",
+        BWD_SORTED,
+        "i < ROW_WARPS; i += 32",
+        "i < ROW_WARPS; i += 64",
+    ),
+    Mutation(
+        "warps that are not there are added up, sorted",
+        BWD_SORTED,
+        "other < ROW_WARPS)",
+        "other < ROW_WARPS + 32)",
+    ),
+    Mutation(
+        "rows begin with a vector, sorted",
+        BWD_SORTED,
+        "(uint32_t)row * (uint32_t)args->columns % ELEMENTS",
+        "(uint32_t)row * 0u",
+    ),
+    Mutation(
+        "rows beyond the last are sent, sorted",
+        BWD_SORTED,
+        "exists ? (int)(end / ELEMENTS) - thread : 0",
+        "(int)(end / ELEMENTS) - thread",
+    ),
+    Mutation(
+        "dy where x is, sorted",
+        BWD_SORTED,
+        "slot + (VECTORS + i) * THREADS * 16,\n                   dy +",
+        "slot + i * THREADS * 16,\n                   dy +",
+    ),
+    Mutation(
+        "the last elements stay away, sorted",
+        BWD_SORTED,
+        "} else if (row + 1 == (int)args->rows) {",
+        "} else if (row < 0) {",
+    ),
+    Mutation(
+        "the last elements of x in dy, sorted",
+        BWD_SORTED,
+        "*dy = load_last(args, args->dy,",
+        "*dy = load_last(args, args->x,",
+    ),
+    Mutation(
+        "elements before a row are its own, sorted",
+        BWD_SORTED,
+        "choose_bits(mask_elements(shift_of(args, row)), zero, all)",
+        "all",
+    ),
+    Mutation(
+        "elements beyond a row are its own, sorted",
+        BWD_SORTED,
+        "masks->last = mask_elements(rest_of(args, row))",
+        "masks->last = mask_elements(ELEMENTS)",
+    ),
+    Mutation(
+        "an element more than a row has, sorted",
+        BWD_SORTED,
+        "masks->last = mask_elements(rest_of(args, row))",
+        "masks->last = mask_elements(rest_of(args, row) + 1)",
+    ),
+    Mutation(
+        "dx's first vector is whole, sorted",
+        BWD_SORTED,
+        "whole_vectors && (i > 0 || !has_first)",
+        "whole_vectors",
+    ),
+    Mutation(
+        "dx's last vector is whole, sorted",
+        BWD_SORTED,
+        "const bool whole = i * ROW_THREADS < whole_vectors &&",
+        "const bool whole = i * ROW_THREADS < whole_vectors + 1 &&",
+    ),
+    Mutation(
+        "the first elements of dx are not written, sorted",
+        BWD_SORTED,
+        "    if (has_first)\n      store_first",
+        "    if (false)\n      store_first",
+    ),
+    Mutation(
+        "the last elements of dx are not written, sorted",
+        BWD_SORTED,
+        "      store_last(dx +",
+        "      if (false) store_last(dx +",
+    ),
+    Mutation(
+        "a later row before the sums are told, sorted",
+        BWD_SORTED,
+        "cp_async_wait(SLOTS - 2)",
+        "cp_async_wait(SLOTS - 1)",
+    ),
+    Mutation(
+        "the first row of a class is not awaited, sorted",
+        BWD_SORTED,
+        "      cp_async_wait(SLOTS - 1);",
+        "      cp_async_wait(SLOTS);",
+    ),
+    Mutation(
+        "a row is sent to the place of the next, sorted",
+        BWD_SORTED,
+        "slots_address + slot * ROW * 16",
+        "slots_address + next * ROW * 16",
+    ),
+    Mutation(
+        "the row after the next in place of a later one, sorted",
+        BWD_SORTED,
+        "step_on(&args, walk, SLOTS, group",
+        "step_on(&args, walk, 1, group",
+    ),
+    Mutation(
+        "the moments of the row before, sorted",
+        BWD_SORTED,
+        "      moments[i - 1] = moments[i];",
+        "      moments[i - 1] = moments[i - 1];",
+    ),
+    Mutation(
+        "one class has all sums, sorted",
+        BWD_SORTED,
+        "    begins = ends;",
+        "    begins = false;",
+    ),
+    Mutation(
+        "the weight of the class before, sorted",
+        BWD_SORTED,
+        "      load_weight(&args, thread, shift, words);",
+        "      load_weight(&args, thread, 0, words);",
+    ),
+    Mutation(
+        "words of the weight, sorted",
+        BWD_SORTED,
+        "words_across(word, count % 2 * 16)",
+        "words_across(word, 0)",
+    ),
+    Mutation(
+        "two words of the weight, sorted",
+        BWD_SORTED,
+        "count & 2 ? word[i + 1]",
+        "count & 2 ? word[i]",
+    ),
+    Mutation(
+        "four words of the weight, sorted",
+        BWD_SORTED,
+        "count & 4 ? word[i + 2]",
+        "count & 4 ? word[i]",
+    ),
+    Mutation(
+        "a group's rows twice, sorted",
+        BWD_SORTED,
+        "walk.row += steps * CLUSTER_ROWS * PERIOD",
+        "walk.row += steps * PERIOD",
+    ),
+    Mutation(
+        "classes one row further, sorted",
+        BWD_SORTED,
+        "PERIOD + number;\n  walk.left",
+        "PERIOD;\n  walk.left",
+    ),
+    Mutation(
+        "no part of a class that ends with a cluster, sorted",
+        BWD_SORTED,
+        "list.begin % list.of_class == 0 && group == 0",
+        "list.begin < 0 && group == 0",
+    ),
+    Mutation(
+        "sums of a class in a cluster's part, sorted",
+        BWD_SORTED,
+        "all ? cluster : clusters + number",
+        "cluster",
+    ),
+    Mutation(
+        "the parts of the first cluster, sorted",
+        BWD_SORTED,
+        "parts + number * (int64_t)args->pitch",
+        "parts + 0 * (int64_t)args->pitch",
+    ),
+    Mutation(
+        "parts without gaps, sorted",
+        BWD_SORTED,
+        "parts + number * (int64_t)args->pitch",
+        "parts + number * (int64_t)args->columns",
+    ),
+    Mutation(
+        "sums of one group, sorted",
+        BWD_SORTED,
+        "from < CLUSTER_ROWS; ++from",
+        "from < 1; ++from",
+    ),
+    Mutation(
+        "sums where another group has a row, sorted",
+        BWD_SORTED,
+        "slots + group_slot[group] * ROW",
+        "slots",
+    ),
+    Mutation(
+        "no barrier: the groups' sums, sorted",
+        BWD_SORTED,
+        "  // All threads arrive and wait: hands over the sums.\n  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: rows where sums are, sorted",
+        BWD_SORTED,
+        "  // All threads arrive and wait: rows may take these places.\n  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: where sums come, sorted",
+        BWD_SORTED,
+        "      // All threads arrive and wait: groups tell where their sums come.\n"
+        "      __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "places of no row are not empty, sorted",
+        BWD_SORTED,
+        "slots[slot * ROW + i * THREADS] = slots[slot * ROW + (VECTORS + i) * THREADS] = zero",
+        "slots[slot * ROW + i * THREADS] = zero",
+    ),
+    Mutation(
+        "the matrix's last vector is sent, sorted",
+        BWD_SORTED,
+        "row + 1 < (int)args->rows ? ELEMENTS - 1 : 0",
+        "ELEMENTS - 1",
+    ),
+    Mutation(
+        "dx without the dot product, sorted",
+        BWD_SORTED,
+        "(sum + x[j] * dot)",
+        "sum",
+    ),
+    Mutation(
+        "dweight of g, sorted",
+        BWD_SORTED,
+        "weight_sum[i][j] += dy[j] * x[j]",
+        "weight_sum[i][j] += g[j] * x[j]",
+    ),
+    Mutation(
+        "dbias of g, sorted",
+        BWD_SORTED,
+        "bias_sum[i][j] += dy[j]",
+        "bias_sum[i][j] += g[j]",
+    ),
+    Mutation(
+        "no barrier: sums of groups, sorted",
+        BWD_SORTED,
+        "  // All threads arrive and wait: hands over the sums.\n  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "blocks walk by themselves, sorted",
+        BWD_SORTED,
+        "gridDim.x / CLUSTER",
+        "gridDim.x",
     ),
     Mutation(
         "no barrier: sums of groups, joined",
