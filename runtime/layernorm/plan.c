@@ -529,6 +529,10 @@ static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device
   return ATTNPRESS_OK;
 }
 
+static int is_wide(const ap_launch *launch) {
+  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE;
+}
+
 static int is_of_gang(const ap_launch *launch) {
   return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GANG || is_split(launch);
 }
@@ -621,13 +625,14 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
     FORWARD_IF(prefer_kernel_of_rows_apart(p, device, launch));
   }
   plan->base.count = 1;
-  if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 && has_whole_parameters(p) &&
-      (has_packed_rows(p) || has_whole_rows(p))) {
-    FORWARD_IF(prefer_wide_kernel(p, device, launch));
-    if (launch->variant.axis[AP_LAYERNORM_ROWS] != AP_LAYERNORM_ROWS_WIDE || is_better_of_gangs(p))
+  if (has_whole_parameters(p) && (has_packed_rows(p) || has_whole_rows(p))) {
+    if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
+      FORWARD_IF(prefer_wide_kernel(p, device, launch));
+    if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 ||
+        (is_wide(launch) && is_better_of_gangs(p)))
       FORWARD_IF(prefer_forward_gang(p, device, plan));
   }
-  if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE || is_of_gang(launch))
+  if (is_wide(launch) || is_of_gang(launch))
     return ATTNPRESS_OK;
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
     return set_grid(p, launch);
@@ -752,8 +757,8 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
   if (p->columns > ODD_BLOCK_COLS_MAX + ODD_EDGES)
     FORWARD_IF(find_joined_kernel(p, device, &other, &joined, &joined_fits));
   if (joined_fits)
-    needed = parts_bytes(
-        p, parts_of(&joined, walkers_of(p, device, &joined)) * pitch_of(p, &joined));
+    needed =
+        parts_bytes(p, parts_of(&joined, walkers_of(p, device, &joined)) * pitch_of(p, &joined));
   if (fits)
     needed = larger_size(needed, parts_bytes(p, walkers_of(p, device, launch) * p->columns));
   needed = larger_size(
