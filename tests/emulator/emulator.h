@@ -37,6 +37,7 @@ typedef struct emulated_launch {
                                than one, what writable tensors name is memory that processes share */
   int in_turn;              /* blocks take tickets by turns, rather than the first all of them; where
                                none waits for another */
+  int told_zeros;           /* where blocks tell each other there are zeros before they run */
   size_t shared_bytes;      /* dynamic shared memory */
   const void *args;         /* the kernel's struct */
   /** Calls the kernel with its struct by value. */

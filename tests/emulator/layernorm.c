@@ -585,9 +585,10 @@ static int launch(const kernel *k, const call *c, char *report) {
     l.call = call_forward;
     if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_pairs(k) || is_pieces(k))
       l.blocks = (unsigned)by_rows;
-    else if (is_gang(k))
+    else if (is_gang(k)) {
       l.blocks = (unsigned)c->walkers * cluster;
-    else if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
+      l.told_zeros = 1;
+    } else if (k->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] > 0) /* its blocks walk over rows */
       l.blocks = (unsigned)(by_rows < c->walkers ? by_rows : c->walkers) * cluster;
   } else if (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE) {
     l.args = &reduce;
