@@ -9,7 +9,7 @@ enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, 
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_few][_runs][_long]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_few][_runs][_append][_long]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -30,9 +30,10 @@ enum { /* axes */
   AP_ATTENTION_SHARED = 16,
   AP_ATTENTION_FEW = 17,
   AP_ATTENTION_RUNS = 18,
-  AP_ATTENTION_LONG_ROWS = 19,
-  AP_ATTENTION_ARCH = 20,
-  AP_ATTENTION_AXIS_COUNT = 21,
+  AP_ATTENTION_APPEND = 19,
+  AP_ATTENTION_LONG_ROWS = 20,
+  AP_ATTENTION_ARCH = 21,
+  AP_ATTENTION_AXIS_COUNT = 22,
 };
 enum { /* pass */
   AP_ATTENTION_PASS_FWD = 0,
@@ -105,6 +106,7 @@ enum { /* fields of a tile */
 enum { /* limits */
   AP_ATTENTION_DECODE_ROWS = 16,
   AP_ATTENTION_FEW_ROWS = 8,
+  AP_ATTENTION_RUNS_HEADS = 8,
   AP_ATTENTION_SHARED_BLOCKS = 4,
   AP_ATTENTION_SHARED_SPLITS = 2,
   AP_ATTENTION_SHORT_SPLIT_KEYS = 512,
@@ -166,7 +168,7 @@ enum { /* limits */
 
 /* ---- layernorm ---- */
 
-/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_joined]_cols<32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_joined|_added|_edged|_sorted]_cols<32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
 enum { /* axes */
   AP_LAYERNORM_PASS = 0,
   AP_LAYERNORM_NORM = 1,
@@ -203,6 +205,9 @@ enum { /* rows */
   AP_LAYERNORM_ROWS_GANG = 11,
   AP_LAYERNORM_ROWS_SPLIT = 12,
   AP_LAYERNORM_ROWS_JOINED = 13,
+  AP_LAYERNORM_ROWS_ADDED = 14,
+  AP_LAYERNORM_ROWS_EDGED = 15,
+  AP_LAYERNORM_ROWS_SORTED = 16,
 };
 enum { /* cols */
   AP_LAYERNORM_COLS_MIN = 32,

@@ -51,7 +51,7 @@ const ap_family ap_family_append = {
     axes, 3, 2,
     0x400,
     {0x200, 0x80, 0x1},
-    {~0x1u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    {~0x1u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     0, 0,
     1, fields, forms, 1,
     0, 0, &ap_tiles_append, 0, 0, 0,

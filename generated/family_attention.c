@@ -15,6 +15,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_map(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in);
+void ap_render_flash_fwd_runs_sm90(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in);
@@ -58,15 +59,15 @@ static const int32_t values_31[] = {7};
 static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
 static const int32_t values_33[] = {2, 3, 4};
 static const ap_set where_34[] = {{0, 0, 0, 1, values_33, 3}};
-static const ap_set where_35[] = {{0, 0, 0, 1, values_33, 3}, {6, 0, 0, 1, values_12, 1}, {20, 0, 0, 1, values_22, 1}};
-static const ap_set where_36[] = {{0, 0, 0, 1, values_33, 3}, {20, 0, 0, 1, values_22, 1}};
+static const ap_set where_35[] = {{0, 0, 0, 1, values_33, 3}, {6, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_22, 1}};
+static const ap_set where_36[] = {{0, 0, 0, 1, values_33, 3}, {21, 0, 0, 1, values_22, 1}};
 static const int32_t values_37[] = {10};
 static const ap_set where_38[] = {{0, 0, 0, 1, values_37, 1}};
 static const int32_t values_39[] = {2, 3, 4, 5, 6, 7};
 static const ap_set where_40[] = {{0, 0, 0, 1, values_39, 6}};
 static const int32_t values_41[] = {2, 6};
 static const ap_set where_42[] = {{0, 0, 0, 1, values_41, 2}};
-static const ap_set where_43[] = {{20, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_43[] = {{21, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
 static const ap_set where_44[] = {{16, 0, 0, 1, values_12, 1}};
 static const int32_t values_45[] = {64, 128};
 static const int32_t values_46[] = {0, 2};
@@ -74,71 +75,76 @@ static const ap_set where_47[] = {{17, 0, 0, 1, values_12, 1}};
 static const ap_set where_48[] = {{0, 0, 0, 1, values_11, 1}, {17, 0, 0, 1, values_12, 1}};
 static const ap_set where_49[] = {{0, 0, 0, 1, values_17, 1}, {17, 0, 0, 1, values_12, 1}};
 static const int32_t values_50[] = {86};
-static const ap_set where_51[] = {{17, 0, 0, 1, values_12, 1}, {20, 0, 0, 1, values_50, 1}};
+static const ap_set where_51[] = {{17, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_50, 1}};
 static const ap_set where_52[] = {{18, 0, 0, 1, values_12, 1}};
 static const ap_set where_53[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_12, 1}};
-static const int32_t values_54[] = {64, 128, 256};
-static const ap_set where_55[] = {{0, 0, 0, 1, values_17, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_56[] = {{0, 0, 0, 1, values_17, 1}, {2, 136, 192, 8, 0, 0}};
-static const ap_set where_57[] = {{0, 0, 0, 1, values_17, 1}, {2, 200, 512, 8, 0, 0}, {13, 0, 0, 1, values_12, 1}};
+static const int32_t values_54[] = {80, 90};
+static const int32_t values_55[] = {64, 128, 256};
+static const int32_t values_56[] = {64};
+static const ap_set where_57[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_22, 1}};
 static const ap_set where_58[] = {{19, 0, 0, 1, values_12, 1}};
-static const ap_set where_59[] = {{0, 0, 0, 1, values_17, 1}, {19, 0, 0, 1, values_12, 1}};
-static const ap_set where_60[] = {{0, 0, 0, 1, values_11, 1}, {19, 0, 0, 1, values_12, 1}};
-static const int32_t values_61[] = {64};
-static const ap_set where_62[] = {{19, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_61, 1}};
-static const ap_set where_63[] = {{19, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
-static const ap_set where_64[] = {{19, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
-static const ap_set where_65[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
-static const ap_set where_66[] = {{20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_67[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
-static const int32_t values_68[] = {0, 2, 3};
-static const ap_set where_69[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
-static const ap_set where_70[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
-static const ap_set where_71[] = {{20, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
-static const int32_t pairs_72[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_73[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
-static const ap_tile_part parts_74[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_75[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_76[] = {6};
-static const ap_set where_77[] = {{0, 0, 0, 1, values_76, 1}};
-static const int32_t values_78[] = {5};
-static const ap_set where_79[] = {{0, 0, 0, 1, values_78, 1}};
-static const int32_t values_80[] = {4};
-static const ap_set where_81[] = {{0, 0, 0, 1, values_80, 1}, {20, 0, 0, 1, values_22, 1}};
-static const ap_set where_82[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}, {17, 0, 0, 1, values_11, 1}};
-static const ap_set where_83[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_22, 1}, {17, 0, 0, 1, values_12, 1}};
-static const ap_set where_84[] = {{0, 0, 0, 1, values_33, 3}, {20, 0, 0, 1, values_28, 2}};
-static const ap_set where_85[] = {{0, 0, 0, 1, values_26, 2}, {20, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_86[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_11, 1}};
-static const ap_set where_87[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_14, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_88[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
-static const ap_set where_89[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
-static const ap_set where_90[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}};
-static const ap_set where_91[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_92[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_93[] = {{0, 0, 0, 1, values_92, 7}};
-static const int32_t values_94[] = {1, 2, 3};
-static const ap_set where_95[] = {{8, 0, 0, 1, values_94, 3}, {13, 0, 0, 1, values_4, 2}};
-static const int32_t values_96[] = {3};
-static const ap_set where_97[] = {{8, 0, 0, 1, values_96, 1}};
-static const ap_set where_98[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_99[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_100[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_101[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_102[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_103[] = {{13, 0, 0, 1, values_17, 1}};
-static const int32_t values_104[] = {128};
-static const ap_set where_105[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_104, 1}, {3, 72, 120, 8, 0, 0}};
-static const ap_set where_106[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_104, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
-static const ap_set where_107[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
-static const ap_set where_108[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
-static const ap_set where_109[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_28, 2}};
-static const ap_set where_110[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_111[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_104, 1}, {3, 8, 120, 8, 0, 0}};
-static const ap_set where_112[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_104, 1}};
-static const ap_set where_113[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_114[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
-static const ap_set where_115[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
+static const ap_set where_59[] = {{19, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_56, 1}};
+static const ap_set where_60[] = {{0, 0, 0, 1, values_17, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_61[] = {{0, 0, 0, 1, values_17, 1}, {2, 136, 192, 8, 0, 0}};
+static const ap_set where_62[] = {{0, 0, 0, 1, values_17, 1}, {2, 200, 512, 8, 0, 0}, {13, 0, 0, 1, values_12, 1}};
+static const ap_set where_63[] = {{20, 0, 0, 1, values_12, 1}};
+static const ap_set where_64[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_12, 1}};
+static const ap_set where_65[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_12, 1}};
+static const ap_set where_66[] = {{20, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_56, 1}};
+static const ap_set where_67[] = {{20, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
+static const ap_set where_68[] = {{20, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
+static const ap_set where_69[] = {{0, 0, 0, 1, values_26, 2}, {21, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
+static const ap_set where_70[] = {{21, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_71[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
+static const int32_t values_72[] = {0, 2, 3};
+static const ap_set where_73[] = {{21, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
+static const ap_set where_74[] = {{21, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
+static const ap_set where_75[] = {{21, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
+static const int32_t pairs_76[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_77[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
+static const ap_tile_part parts_78[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_79[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_80[] = {6};
+static const ap_set where_81[] = {{0, 0, 0, 1, values_80, 1}};
+static const int32_t values_82[] = {5};
+static const ap_set where_83[] = {{0, 0, 0, 1, values_82, 1}};
+static const int32_t values_84[] = {4};
+static const ap_set where_85[] = {{0, 0, 0, 1, values_84, 1}, {21, 0, 0, 1, values_22, 1}};
+static const ap_set where_86[] = {{0, 0, 0, 1, values_26, 2}, {21, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}, {17, 0, 0, 1, values_11, 1}};
+static const ap_set where_87[] = {{0, 0, 0, 1, values_17, 1}, {21, 0, 0, 1, values_22, 1}, {17, 0, 0, 1, values_12, 1}};
+static const ap_set where_88[] = {{0, 0, 0, 1, values_33, 3}, {21, 0, 0, 1, values_28, 2}};
+static const ap_set where_89[] = {{0, 0, 0, 1, values_26, 2}, {21, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_90[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_11, 1}};
+static const ap_set where_91[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_14, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_92[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_93[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
+static const ap_set where_94[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
+static const ap_set where_95[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_11, 1}};
+static const ap_set where_96[] = {{0, 0, 0, 1, values_11, 1}};
+static const int32_t values_97[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_98[] = {{0, 0, 0, 1, values_97, 7}};
+static const int32_t values_99[] = {1, 2, 3};
+static const ap_set where_100[] = {{8, 0, 0, 1, values_99, 3}, {13, 0, 0, 1, values_4, 2}};
+static const int32_t values_101[] = {3};
+static const ap_set where_102[] = {{8, 0, 0, 1, values_101, 1}};
+static const ap_set where_103[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
+static const ap_set where_104[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_105[] = {{9, 0, 0, 1, values_12, 1}};
+static const ap_set where_106[] = {{7, 0, 0, 1, values_12, 1}};
+static const ap_set where_107[] = {{6, 0, 0, 1, values_12, 1}};
+static const ap_set where_108[] = {{13, 0, 0, 1, values_17, 1}};
+static const int32_t values_109[] = {128};
+static const ap_set where_110[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_109, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_111[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_109, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
+static const ap_set where_112[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_113[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_114[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}};
+static const ap_set where_115[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_116[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_109, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_117[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_109, 1}};
+static const ap_set where_118[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_119[] = {{0, 0, 0, 1, values_17, 1}, {21, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_120[] = {{0, 0, 0, 1, values_17, 1}, {21, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -180,10 +186,12 @@ static const ap_axis axes[] = {
      -1, {17, 0, 0, 1, values_2, 2}, 0},
     {"runs", "runs over all sequences", AP_AXIS_FLAG, "_runs", "", "with runs over all sequences ", "",
      -1, {18, 0, 0, 1, values_2, 2}, 0},
-    {"long_rows", "a row block for long sequences", AP_AXIS_FLAG, "_long", "", "with a row block for long sequences ", "",
+    {"append", "a key that is appended", AP_AXIS_FLAG, "_append", "", "with a key that is appended ", "",
      -1, {19, 0, 0, 1, values_2, 2}, 0},
+    {"long_rows", "a row block for long sequences", AP_AXIS_FLAG, "_long", "", "with a row block for long sequences ", "",
+     -1, {20, 0, 0, 1, values_2, 2}, 0},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
-     -1, {20, 0, 0, 1, values_10, 3}, 0},
+     -1, {21, 0, 0, 1, values_10, 3}, 0},
 };
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
@@ -195,7 +203,7 @@ static const ap_rule rules[] = {
     {where_13, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_13, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_13, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_13, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_13, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_13, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_13, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -212,7 +220,7 @@ static const ap_rule rules[] = {
     {where_16, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_16, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_16, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_16, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_19, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {2, 0, 0, 1, values_15, 1}, -1, 0, 0},
     {where_19, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
@@ -226,9 +234,9 @@ static const ap_rule rules[] = {
     {where_19, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_19, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_21, 1, {0, 0, 0, 1, values_20, 2}, -1, 0, 0},
-    {where_23, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_23, 2, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
     {where_23, 2, {13, 0, 0, 1, values_4, 2}, -1, 0, 0},
     {where_23, 2, {16, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_24, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -237,7 +245,7 @@ static const ap_rule rules[] = {
     {where_25, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_27, 1, {0, 0, 0, 1, values_26, 2}, -1, 0, 0},
     {where_27, 1, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_27, 1, {20, 0, 0, 1, values_28, 2}, -1, 0, 0},
+    {where_27, 1, {21, 0, 0, 1, values_28, 2}, -1, 0, 0},
     {where_30, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_30, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_30, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -245,7 +253,7 @@ static const ap_rule rules[] = {
     {where_30, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_30, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_30, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_30, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_30, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_32, 1, {2, 8, 8, 8, 0, 0}, -1, 0, 0},
     {where_32, 1, {4, 0, 0, 1, values_12, 1}, -1, 0, 0},
@@ -258,7 +266,7 @@ static const ap_rule rules[] = {
     {where_36, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_38, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_38, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_38, 1, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_38, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
     {where_38, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_38, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_38, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
@@ -280,20 +288,20 @@ static const ap_rule rules[] = {
     {where_43, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_44, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_44, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_44, 1, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_44, 1, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
     {where_44, 1, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
     {where_44, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_36, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_36, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_47, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
     {where_48, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_48, 2, {20, 0, 0, 1, values_28, 2}, -1, 0, 0},
+    {where_48, 2, {21, 0, 0, 1, values_28, 2}, -1, 0, 0},
     {where_48, 2, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_48, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_48, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_49, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
     {where_49, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_49, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_49, 2, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
     {where_49, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_49, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_49, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -308,8 +316,8 @@ static const ap_rule rules[] = {
     {where_52, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
     {where_53, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_53, 2, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_53, 2, {20, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_53, 2, {2, 0, 0, 1, values_54, 3}, -1, 0, 0},
+    {where_53, 2, {21, 0, 0, 1, values_54, 2}, -1, 0, 0},
+    {where_53, 2, {2, 0, 0, 1, values_55, 3}, -1, 0, 0},
     {where_53, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_53, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_53, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
@@ -319,70 +327,80 @@ static const ap_rule rules[] = {
     {where_53, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_53, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_53, 2, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 2, {2, 104, 512, 8, 0, 0}, -1, 0, 0},
-    {where_55, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_55, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_55, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_55, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_55, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_56, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 3, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
-    {where_59, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
-    {where_59, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_59, 2, {4, 0, 0, 1, values_17, 1}, -1, 0, 0},
-    {where_59, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_59, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_59, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_59, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_59, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_59, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_59, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_59, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_59, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_59, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_59, 2, {17, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
+    {where_57, 3, {2, 0, 0, 1, values_56, 1}, -1, 0, 0},
+    {where_57, 3, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_57, 3, {16, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 1, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_58, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
+    {where_58, 1, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
+    {where_58, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_58, 1, {13, 0, 0, 1, values_4, 2}, -1, 0, 0},
+    {where_59, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_60, 2, {2, 104, 512, 8, 0, 0}, -1, 0, 0},
     {where_60, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_60, 2, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
     {where_60, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_60, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_60, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_60, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_60, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_60, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_60, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_60, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_60, 2, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {20, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_62, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_62, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_63, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_63, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_63, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_64, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_61, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_62, 3, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_63, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_64, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
+    {where_64, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_64, 2, {4, 0, 0, 1, values_17, 1}, -1, 0, 0},
+    {where_64, 2, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_64, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_64, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_64, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_64, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_64, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_64, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_64, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_64, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
-    {where_66, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_67, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_67, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_67, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_67, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_67, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_67, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_67, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_67, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_69, 2, {0, 0, 0, 1, values_68, 3}, -1, 0, 0},
-    {where_70, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_70, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_64, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_64, 2, {17, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 2, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 2, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
+    {where_65, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_65, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_65, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_65, 2, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_65, 2, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
+    {where_66, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_66, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_67, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_67, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_67, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_68, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_68, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_69, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
+    {where_70, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_71, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_71, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_71, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_71, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_71, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_72, 6},
+    {where_71, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_71, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_71, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_73, 2, {0, 0, 0, 1, values_72, 3}, -1, 0, 0},
+    {where_74, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_74, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_75, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_75, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_75, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_75, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_76, 6},
 };
 static const char *const fields[] = {
     "block_m",
@@ -405,37 +423,37 @@ static const char *const fields[] = {
     "v_in_regs",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_73, 7},
-    {13, 0, parts_74, 12},
-    {-1, 0, parts_75, 11},
+    {11, 1, parts_77, 7},
+    {13, 0, parts_78, 12},
+    {-1, 0, parts_79, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_95, 2, 6},
-    {where_97, 1, 5},
+    {where_100, 2, 6},
+    {where_102, 1, 5},
     {where_27, 1, 5},
-    {where_98, 2, 4},
-    {where_99, 1, 3},
-    {where_100, 1, 2},
+    {where_103, 2, 4},
+    {where_104, 1, 3},
+    {where_105, 1, 2},
     {where_24, 1, 2},
     {where_25, 1, 2},
-    {where_101, 1, 1},
-    {where_102, 1, 1},
-    {where_103, 1, 1},
+    {where_106, 1, 1},
+    {where_107, 1, 1},
+    {where_108, 1, 1},
 };
 static const ap_stand_in stand_ins[] = {
-    {where_105, 5, 2, 3, 136, 136},
-    {where_106, 9, 2, 3, 64, 128},
-    {where_107, 5, 2, 3, 168, 168},
-    {where_108, 5, 2, 3, 264, 264},
-    {where_109, 2, 2, 3, 0, 0},
-    {where_110, 3, 2, 3, 0, 0},
-    {where_111, 5, 2, 3, 136, 136},
-    {where_112, 5, 2, 3, 136, 136},
-    {where_113, 4, 2, 3, 0, 0},
-    {where_67, 3, 2, 3, 0, 0},
-    {where_114, 3, 2, 3, 240, 240},
-    {where_115, 3, 2, 3, 240, 240},
-    {where_84, 2, 2, 3, 0, 0},
+    {where_110, 5, 2, 3, 136, 136},
+    {where_111, 9, 2, 3, 64, 128},
+    {where_112, 5, 2, 3, 168, 168},
+    {where_113, 5, 2, 3, 264, 264},
+    {where_114, 2, 2, 3, 0, 0},
+    {where_115, 3, 2, 3, 0, 0},
+    {where_116, 5, 2, 3, 136, 136},
+    {where_117, 5, 2, 3, 136, 136},
+    {where_118, 4, 2, 3, 0, 0},
+    {where_71, 3, 2, 3, 0, 0},
+    {where_119, 3, 2, 3, 240, 240},
+    {where_120, 3, 2, 3, 240, 240},
+    {where_88, 2, 2, 3, 0, 0},
     {where_38, 1, 2, 3, 0, 0},
 };
 static const ap_snippet_rule snippets[] = {
@@ -446,36 +464,37 @@ static const ap_snippet_rule snippets[] = {
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_77, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_convert.cu.j2", where_81, 1, ap_render_flash_bwd_convert},
     {"attention/flash_bwd_dbias.cu.j2", where_38, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_79, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_81, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_82, 4, ap_render_flash_bwd_exchange_sm90},
-    {"attention/flash_bwd_few_sm90.cu.j2", where_83, 3, ap_render_flash_bwd_few_sm90},
+    {"attention/flash_bwd_delta.cu.j2", where_83, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_85, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_86, 4, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_few_sm90.cu.j2", where_87, 3, ap_render_flash_bwd_few_sm90},
     {"attention/flash_bwd_sinks.cu.j2", where_32, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_84, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_85, 3, ap_render_flash_bwd_sm90},
+    {"attention/flash_bwd_sm80.cu.j2", where_88, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_89, 3, ap_render_flash_bwd_sm90},
     {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_86, 4, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_90, 4, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
-    {"attention/flash_fwd_runs_sm80.cu.j2", where_87, 3, ap_render_flash_fwd_runs_sm80},
+    {"attention/flash_fwd_runs_sm80.cu.j2", where_91, 3, ap_render_flash_fwd_runs_sm80},
+    {"attention/flash_fwd_runs_sm90.cu.j2", where_92, 3, ap_render_flash_fwd_runs_sm90},
     {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_shared_sm90.cu.j2", where_88, 3, ap_render_flash_fwd_shared_sm90},
-    {"attention/flash_fwd_sm80.cu.j2", where_89, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_90, 4, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_67, 3, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_shared_sm90.cu.j2", where_93, 3, ap_render_flash_fwd_shared_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_94, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_95, 5, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_71, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_91, 1, 9, 80, 80, 80, "sm_80"},
-    {where_91, 1, 8, 86, 86, 86, "sm_86"},
-    {where_91, 1, 7, 87, 87, 80, "sm_80"},
-    {where_91, 1, 6, 88, 89, 86, "sm_86"},
-    {where_91, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_91, 1, 4, 90, 90, 80, "sm_90"},
-    {where_91, 1, 3, 100, 109, 80, "sm_100"},
-    {where_91, 1, 2, 110, 119, 80, "sm_110"},
-    {where_91, 1, 1, 120, 129, 86, "sm_120"},
+    {where_96, 1, 9, 80, 80, 80, "sm_80"},
+    {where_96, 1, 8, 86, 86, 86, "sm_86"},
+    {where_96, 1, 7, 87, 87, 80, "sm_80"},
+    {where_96, 1, 6, 88, 89, 86, "sm_86"},
+    {where_96, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_96, 1, 4, 90, 90, 80, "sm_90"},
+    {where_96, 1, 3, 100, 109, 80, "sm_100"},
+    {where_96, 1, 2, 110, 119, 80, "sm_110"},
+    {where_96, 1, 1, 120, 129, 86, "sm_120"},
     {where_34, 1, 9, 80, 80, 80, "sm_80"},
     {where_34, 1, 8, 86, 86, 86, "sm_86"},
     {where_34, 1, 7, 87, 87, 80, "sm_80"},
@@ -485,27 +504,27 @@ static const ap_route routes[] = {
     {where_34, 1, 3, 100, 109, 80, "sm_100"},
     {where_34, 1, 2, 110, 119, 80, "sm_110"},
     {where_34, 1, 1, 120, 129, 86, "sm_120"},
-    {where_93, 1, 8, 80, 80, 80, "sm_80"},
-    {where_93, 1, 7, 86, 86, 80, "sm_86"},
-    {where_93, 1, 6, 87, 87, 80, "sm_80"},
-    {where_93, 1, 5, 88, 89, 80, "sm_86"},
-    {where_93, 1, 4, 90, 90, 80, "sm_90"},
-    {where_93, 1, 3, 100, 109, 80, "sm_100"},
-    {where_93, 1, 2, 110, 119, 80, "sm_110"},
-    {where_93, 1, 1, 120, 129, 80, "sm_120"},
+    {where_98, 1, 8, 80, 80, 80, "sm_80"},
+    {where_98, 1, 7, 86, 86, 80, "sm_86"},
+    {where_98, 1, 6, 87, 87, 80, "sm_80"},
+    {where_98, 1, 5, 88, 89, 80, "sm_86"},
+    {where_98, 1, 4, 90, 90, 80, "sm_90"},
+    {where_98, 1, 3, 100, 109, 80, "sm_100"},
+    {where_98, 1, 2, 110, 119, 80, "sm_110"},
+    {where_98, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
 const ap_family ap_family_attention = {
     "attention", "flash",
-    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_few][_runs][_long]_sm<80|86|90>",
-    axes, 21, 20,
-    0x400000000000,
-    {0x40000000000, 0x20000000000, 0x80000000, 0x1000000, 0x2000000, 0x800000, 0x400000, 0x200000, 0x80000, 0x40000, 0x20000, 0x10000, 0x8000, 0x2000, 0x1000, 0x800, 0x400, 0x200, 0x100, 0x80, 0x1},
-    {~0xfu, ~0x1u, ~0x3f8u, ~0x3f8u, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu},
-    rules, 196,
+    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_few][_runs][_append][_long]_sm<80|86|90>",
+    axes, 22, 21,
+    0x800000000000,
+    {0x80000000000, 0x40000000000, 0x100000000, 0x2000000, 0x4000000, 0x1000000, 0x800000, 0x400000, 0x100000, 0x80000, 0x40000, 0x20000, 0x10000, 0x4000, 0x2000, 0x1000, 0x800, 0x400, 0x200, 0x100, 0x80, 0x1},
+    {~0xfu, ~0x1u, ~0x3f8u, ~0x3f8u, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu},
+    rules, 206,
     18, fields, forms, 3,
     tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
-    templates, 18, routes, 26,
+    templates, 19, routes, 26,
     snippets, 4,
 };

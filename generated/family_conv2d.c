@@ -118,7 +118,7 @@ const ap_family ap_family_conv2d = {
     axes, 5, 4,
     0x20000,
     {0x4000, 0x2000, 0x200, 0x80, 0x1},
-    {~0x7u, ~0x1u, ~0xfu, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    {~0x7u, ~0x1u, ~0xfu, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 6,
     6, fields, forms, 1,
     0, 0, &ap_tiles_conv2d, 0, 0, 0,

@@ -48,7 +48,7 @@ const ap_family ap_family_dropout = {
     axes, 2, 1,
     0x100,
     {0x80, 0x1},
-    {~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    {~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     0, 0,
     2, fields, forms, 1,
     0, 0, &ap_tiles_dropout, 0, 0, 0,

@@ -85,7 +85,7 @@ const ap_family ap_family_matmul = {
     axes, 5, 4,
     0x1000000,
     {0x800000, 0x400, 0x100, 0x80, 0x1},
-    {~0x1u, ~0x1fffu, ~0x3u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    {~0x1u, ~0x1fffu, ~0x3u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 2,
     5, fields, forms, 1,
     0, 0, &ap_tiles_matmul, 0, 0, 0,

@@ -55,7 +55,7 @@ const ap_family ap_family_merge = {
     axes, 4, 3,
     0x1000,
     {0x800, 0x200, 0x80, 0x1},
-    {~0x1u, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    {~0x1u, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     0, 0,
     2, fields, forms, 1,
     0, 0, &ap_tiles_merge, 0, 0, 0,

@@ -76,7 +76,7 @@ const ap_family ap_family_outer = {
     axes, 4, 3,
     0x1000,
     {0x400, 0x100, 0x80, 0x1},
-    {~0x3u, ~0x3u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    {~0x3u, ~0x3u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     rules, 1,
     2, fields, forms, 1,
     0, 0, &ap_tiles_outer, 0, 0, 0,

@@ -78,7 +78,7 @@ const ap_family ap_family_softmax = {
     axes, 4, 3,
     0x8000000,
     {0x4000000, 0x200, 0x80, 0x1},
-    {~0x1u, ~0x1ffffu, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    {~0x1u, ~0x1ffffu, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
     0, 0,
     9, fields, forms, 2,
     0, 0, &ap_tiles_softmax, 0, 0, 0,

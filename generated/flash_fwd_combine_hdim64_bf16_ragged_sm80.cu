@@ -267,12 +267,14 @@ __device__ __forceinline__ void store_row_lse(const attnpress_fwd_combine_args *
 __device__ __forceinline__ void store_column(const attnpress_fwd_combine_args *args,
                                              const attnpress_ragged_args *ragged, Rows rows,
                                              RowPlace place, int column, bool valid,
-                                             WeightedParts sum, float out) {
-  const RowEnd end = end_of_row(args, place.head, sum.max, sum.weights);
+                                             WeightedParts sum, float out, bool stores) {
+  RowEnd end = {normalizer(sum.weights), natural_lse(sum.max, sum.weights)};
+  if (args->sinks != nullptr && stores)
+    end = end_of_row(args, place.head, sum.max, sum.weights);
   const float value = out * end.normalize, other = __shfl_xor_sync(0xffffffff, value, 1);
-  if (valid && column % 2 == 0)
+  if (valid && stores && column % 2 == 0)
     *(uint32_t *)(out_of_row(args, ragged, rows, place) + column) = pack(DTYPE, value, other);
-  if (args->lse && column == 0)
+  if (args->lse && stores && column == 0)
     store_row_lse(args, ragged, rows, place, end.lse);
 }
 
@@ -366,11 +368,12 @@ __device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *
 // sm90's kernels does that computes them all, and stores the result. All lanes of a warp take part:
 // each finds the factors of one part of 32, which depend on the greatest lse up to it, and has a
 // column. Parts of few rows, by their bound, are asked for beside their number. The code is short:
-// in small calls most of it comes from memory.
+// in small calls most of it comes from memory. `reads`: otherwise it is gone through so that it has
+// come, and nothing is read or stored.
 constexpr int ASKED = 16; // parts at once
 __device__ __forceinline__ void
 combine_in_order(const attnpress_fwd_combine_ragged_args *batch, Rows rows, int row,
-                 RowPlace place, int column_block) {
+                 RowPlace place, int column_block, bool few, bool reads) {
   const attnpress_fwd_combine_args *args = &batch->combine;
   static_assert(COLUMNS == 32 && 32 % ASKED == 0, "a column a lane, and a part a lane");
   const int lane = threadIdx.x % 32, column = column_block * COLUMNS + lane;
@@ -378,13 +381,13 @@ combine_in_order(const attnpress_fwd_combine_ragged_args *batch, Rows rows, int 
   const int32_t *splits = batch->sequence_splits + place.batch;
   const int64_t step = args->rows * HEAD_DIM_V;
   const float *part = args->out_partial + (int64_t)row * HEAD_DIM_V + (valid ? column : 0);
-  const bool few = args->rows * args->num_splits <= FEW_PARTS;
-  int num_splits = few ? args->num_splits : *splits;
+  int num_splits = !reads ? 0 : few ? args->num_splits : *splits;
   WeightedParts sum = {-INF, 0.0f};
   float2 own = {0.0f, 0.0f}; // factors of the lane's part
   float out = 0.0f;
+  int first = 0;
 #pragma unroll 1
-  for (int first = 0; first < num_splits; first += ASKED) {
+  do {
     const int lane_part = first + lane;
     float lse = -INF, parts[ASKED];
     if (first % 32 == 0 && lane_part < num_splits)
@@ -392,7 +395,7 @@ combine_in_order(const attnpress_fwd_combine_ragged_args *batch, Rows rows, int 
 #pragma unroll
     for (int i = 0; i < ASKED; ++i, part += step)
       parts[i] = first + i < num_splits ? *part : 0.0f;
-    if (few)
+    if (few && reads)
       num_splits = *splits;
     if (first % 32 == 0) {
       if (lane_part >= num_splits)
@@ -417,8 +420,9 @@ combine_in_order(const attnpress_fwd_combine_ragged_args *batch, Rows rows, int 
         out = add_weighted(factors, out, parts[i]);
       }
     }
-  }
-  store_column(args, &batch->ragged, rows, place, column, valid, sum, out + 0.0f);
+    first += ASKED;
+  } while (first < num_splits);
+  store_column(args, &batch->ragged, rows, place, column, valid, sum, out + 0.0f, reads);
 }
 
 union Shared {
@@ -499,6 +503,27 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     return;
   const int row = (int)own_row; // of (batch, heads_q, seqlen_q)
   RowPlace place = find_row(&args, row);
+  if (weighs) {
+    // Of few parts: what comes next may begin to wait before this kernel waits itself, and the code
+    // is gone through before, with nothing to read.
+    const bool few_weighed = args.rows * args.num_splits <= FEW_PARTS;
+    if (few_weighed)
+      griddepcontrol_launch_dependents();
+#pragma unroll 1
+    for (int turn = few_weighed ? 0 : 1; turn < 2; ++turn) {
+      if (turn == 1) { // as below
+        griddepcontrol_wait();
+        griddepcontrol_launch_dependents();
+      }
+      Rows rows = {0, args.seqlen_q};
+      if (turn == 1)
+        rows = query_rows(&batch_args.ragged, place.batch, args.seqlen_q);
+      if (place.position < rows.count) // else no split has written it
+        combine_in_order(&batch_args, rows, row, place, blockIdx.x % COLUMN_BLOCKS, few_weighed,
+                         turn == 1);
+    }
+    return;
+  }
   const bool few = adds_few_parts(&batch_args);
   // The parts are there when the split kernel has ended; what comes next may begin to wait too. The
   // place, whose divisions take a while, is found before: the compiler would wait at once.
@@ -529,10 +554,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   const Rows rows = query_rows(&batch_args.ragged, place.batch, args.seqlen_q);
   if (place.position >= rows.count) // no split has written it
     return;
-  if (weighs) {
-    combine_in_order(&batch_args, rows, row, place, blockIdx.x % COLUMN_BLOCKS);
-    return;
-  }
   combine_row(&args, &batch_args.ragged, rows, row, parts, of_runs, place,
               blockIdx.x % COLUMN_BLOCKS, together, &shared);
 }

@@ -28,7 +28,7 @@
 #include "attnpress/device/wgmma/ptx_wgmma_n64.cuh"
 #include "attnpress/device/score.cuh"
 #include "attnpress/device/softmax.cuh"
-#include "attnpress/device/softmax_first.cuh"
+#include "attnpress/device/softmax_limits.cuh"
 #include "attnpress/device/tile.cuh"
 #include "attnpress/device/work.cuh"
 
@@ -351,8 +351,8 @@ __device__ __forceinline__ void exchange_blocks(float score[S_TILES * 4], float 
 // Masks the scores of the walk's key block where some row does not see all its keys, and follows
 // the rows' maxima.
 __device__ __forceinline__ void follow_scores(float score[S_TILES * 4], float reference[2],
-                                              float rescale[2], const Walk *walk,
-                                              float scale_log2, bool first) {
+                                              float row_sum[2], float rescale[2], const Walk *walk,
+                                              float scale_log2, RowLimits *limits, bool first) {
   if ((walk->n + 1) * BLOCK_N > walk->key_unmasked) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
@@ -360,17 +360,17 @@ __device__ __forceinline__ void follow_scores(float score[S_TILES * 4], float re
                           walk->n * BLOCK_N + threadIdx.x % 4 * 2);
   }
   if (first)
-    begin_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);
+    begin_limited_rows(score, S_TILES, reference, limits, rescale, scale_log2, DTYPE);
   else
-    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);
+    follow_limited_rows(score, S_TILES, reference, row_sum, limits, rescale, scale_log2, DTYPE);
 }
 
 // The same of a unit's first block, and makes P of them.
 __device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],
                                             float row_sum[2], float rescale[2], const Walk *walk,
-                                            float scale_log2) {
-  follow_scores(score, reference, rescale, walk, scale_log2, true);
-  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);
+                                            float scale_log2, RowLimits *limits) {
+  follow_scores(score, reference, row_sum, rescale, walk, scale_log2, limits, true);
+  add_limited_rows(score, S_TILES, limits, row_sum, scale_log2);
 }
 
 // Of two lanes that hold a piece of each of two tiles, the even one gets both pieces of the first
@@ -433,6 +433,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
   while (more) {
     float out[O_TILES * 4] = {};
     float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];
+    RowLimits limits;
     const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;
     if (has_keys) // the copy engine hands over Q
       wait_for_phase(q_full(shared, consumer), q_parity);
@@ -457,7 +458,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
     start_scores(score, shared, consumer, stage.index);
     end_turn(consumer);
     finish_scores(score, 0, shared, consumer, stage.index, walk.n == walk.unit.blocks.begin);
-    take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
+    take_scores(score, reference, row_sum, rescale, &walk, scale_log2, &limits);
 
     Unit last_unit; // the unit before, and what it leaves to be stored
     float last_reference[2], last_sum[2];
@@ -481,15 +482,15 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
         stage = next_stage(stage, STAGES);
         exchange_blocks(score, out, p, shared, consumer, stage, last,
                         walk.n == walk.unit.blocks.begin);
-        follow_scores(score, reference, rescale, &walk, scale_log2, false);
+        follow_scores(score, reference, row_sum, rescale, &walk, scale_log2, &limits, false);
         // As above.
         wait_for_phase(v_full(shared, stage.index), stage.parity);
         finish_output(out);
         arrive_once(v_empty(shared, last.index));
-        rescale_rows(out, O_TILES, rescale);
-        // Behind the vote in rescale_rows(), over which the compiler moves no exponentials: they
-        // run under the other consumers' products, each beside an addition of the sum.
-        add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);
+        rescale_followed_rows(out, O_TILES, &limits, rescale);
+        // Behind the branch in rescale_followed_rows(), over which the compiler moves no
+        // exponentials: they run under the other consumers' products, each beside an addition.
+        add_limited_rows(score, S_TILES, &limits, row_sum, scale_log2);
         round_probabilities(p[0], score, S_TILES, DTYPE);
       }
 
@@ -509,7 +510,7 @@ __device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uin
         reference[half] = -INF;
         row_sum[half] = 0.0f;
       }
-      take_scores(score, reference, row_sum, rescale, &walk, scale_log2);
+      take_scores(score, reference, row_sum, rescale, &walk, scale_log2, &limits);
     }
 
     // O += P V of the stream's last block.

@@ -1,10 +1,10 @@
 // flash_fwd_schedule_hdim8_bf16_sm80
 //
 // Puts the sequences of a batch in order, those with the longest units of work first, so that the
-// short ones fill the gaps at the end, and counts the units before each. A thread block a part of the
-// batch, of 1,024 sequences, and an order of it: it puts the part in order by itself, and adds up the
-// units of all sequences before the part, whose sum is the same in any order. So no thread block waits
-// for another.
+// short ones fill the gaps at the end, and counts the units before each. A thread block a part of
+// the batch, of 1,024 sequences, and an order of it: it puts the part in order by itself, and adds
+// up the units of all sequences before the part, whose sum is the same in any order. So no thread
+// block waits for another.
 //
 // Pressed from templates/attention/flash_fwd_schedule.cu.j2 with tile m1n16w32x1s0k0v0 by
 //   python -m generator --pass fwd_schedule --hdim 8 --arch sm80
@@ -53,9 +53,9 @@ __device__ __forceinline__ uint32_t sort_key(Sides sides, int place) {
   return (uint32_t)min(walk / 16, (1 << 22) - 1) << 10 | (uint32_t)(NUM_THREADS - 1 - place);
 }
 
-// Sorts the keys of the first `count` threads, a power of two, the largest first (bitonic sort: Batcher
-// 1968). Lanes of a warp exchange theirs by shuffles, warps through two buffers in turn, so that what
-// is read of one is not written before all have passed the next barrier.
+// Sorts the keys of the first `count` threads, a power of two, the largest first (bitonic sort:
+// Batcher 1968). Lanes of a warp exchange theirs by shuffles, warps through two buffers in turn, so
+// that what is read of one is not written before all have passed the next barrier.
 __device__ __forceinline__ uint32_t sort(uint32_t (*buffers)[NUM_THREADS], uint32_t key,
                                          int count) {
   const int place = threadIdx.x;
@@ -109,7 +109,8 @@ union Record {
   uint4 vectors[RECORD_VECTORS];
 };
 
-// Units of sequence b. Most orders are of rows, and of all keys at once: then keys are not looked at.
+// Units of sequence b. Most orders are of rows, and of all keys at once: then keys are not looked
+// at.
 __device__ __forceinline__ int count_units(const attnpress_fwd_schedule_args *args,
                                            const attnpress_schedule_order *order, int b) {
   if (!order->by_keys && args->split_keys == 0) {

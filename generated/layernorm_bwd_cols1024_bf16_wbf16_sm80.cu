@@ -6,7 +6,7 @@
 // are read once, dx may be either. A thread block walks over rows, gridDim.x * GROUPS apart, and
 // adds up its columns of dweight and dbias, which another kernel then adds up over the blocks.
 //
-// Pressed from templates/layernorm/layernorm_bwd.cu.j2 with tile w8t64b2ah by
+// Pressed from templates/layernorm/layernorm_bwd.cu.j2 with tile w8t64b2a by
 //   python -m generator --family layernorm --pass bwd --norm layer --cols 1024 \
 //     --dtype bf16 --params bf16
 
@@ -14,6 +14,7 @@
 #include "attnpress/device/lanes.cuh"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/row_norm.cuh"
+#include "attnpress/device/row_span.cuh"
 #include "attnpress/device/row_vector.cuh"
 
 constexpr bool CENTERED = true; // the mean was taken off
@@ -24,6 +25,7 @@ constexpr int THREADS = 256;
 constexpr int BLOCKS = 2; // of an SM
 constexpr int ROW_THREADS = 64;
 constexpr int GROUPS = THREADS / ROW_THREADS;
+constexpr int WARPS = THREADS / 32, ROW_WARPS = ROW_THREADS / 32;
 constexpr int ELEMENTS = 16 / SIZE; // of a vector
 constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row
 constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row
@@ -70,6 +72,22 @@ __device__ __forceinline__ void load_row(const attnpress_layernorm_bwd_args *arg
   load_columns(row_of(args->dy, row, args->dy_row_stride), SIZE, columns_of(args, row), thread,
                ROW_THREADS, VECTORS, part + VECTORS);
 }
+// A row of dsum comes to the L2 cache while others are added up.
+__device__ __forceinline__ void prefetch_dsum(const attnpress_layernorm_bwd_args *args, int64_t row,
+                                              int thread) {
+  prefetch_row(row_of(args->dsum, row, args->dsum_row_stride), SIZE, columns_of(args, row), thread,
+               ROW_THREADS);
+}
+
+// Vector number `index` of a thread's part of a row of dsum.
+__device__ __forceinline__ uint4 load_dsum(const attnpress_layernorm_bwd_args *args, int64_t row,
+                                           int thread, int index) {
+  uint4 vector;
+  load_columns(row_of(args->dsum, row, args->dsum_row_stride), SIZE, columns_of(args, row),
+               index * ROW_THREADS + thread, 0, 1, &vector);
+  return vector;
+}
+
 // The words of the weight of a thread's vectors `index`, `index` + ROW_THREADS ..., `count` of them; 0
 // beyond the row. word: (count, WORDS)
 __device__ __forceinline__ void load_weight(const attnpress_layernorm_bwd_args *args, int index,
@@ -119,6 +137,95 @@ __device__ __forceinline__ void store_sums(float *parts, int column, int columns
       to[j] = sum[j];
 }
 
+// Walks over the rows of the block's groups, and adds up dweight and dbias. has_dsum, has_weight:
+// mostly constants, so that calls without dsum have a loop of their own, which no branch cuts.
+__device__ __forceinline__ void walk(
+    const attnpress_layernorm_bwd_args *args, bool has_dsum, bool has_weight, int thread,
+    float2 *warp_sums, // (2, WARPS): in turn, so that one barrier a row is enough
+    float (*weight_sum)[ELEMENTS], float (*bias_sum)[ELEMENTS]) {
+  int turn = 0;
+  const int64_t step = (int64_t)gridDim.x * GROUPS;
+  int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / ROW_THREADS;
+  uint4 next[2 * VECTORS];
+  load_row(args, row, thread, next);
+  if (has_dsum)
+    prefetch_dsum(args, row, thread);
+  RowMoments next_moments = load_moments(args, row);
+  // As often as the block's first group has a row; others then may have none.
+  for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < args->rows; first += step) {
+    uint4 part[2 * VECTORS];
+#pragma unroll
+    for (int i = 0; i < 2 * VECTORS; ++i)
+      part[i] = next[i];
+    load_row(args, row + step, thread, next);
+    if (has_dsum)
+      prefetch_dsum(args, row + step, thread);
+    const RowMoments moments = next_moments;
+    next_moments = load_moments(args, row + step);
+    // The sums of g and of g x^.
+    float sum = 0.0f, dot = 0.0f;
+#pragma unroll
+    for (int i = 0; i < VECTORS; ++i) {
+      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];
+      uint32_t weight[WORDS];
+      if (has_weight)
+        load_weight(args, i * ROW_THREADS + thread, 1, weight);
+      widen_row(part, i, moments, has_weight, weight, x, dy, g);
+#pragma unroll
+      for (int j = 0; j < ELEMENTS; ++j) {
+        sum += g[j];
+        dot += g[j] * x[j];
+      }
+    }
+    sum = CENTERED ? sum_lanes(sum, LANES) : 0.0f;
+    dot = sum_lanes(dot, LANES);
+    if (threadIdx.x % 32 == 0) {
+      const float2 own = {sum, dot};
+      warp_sums[turn * WARPS + threadIdx.x / 32] = own;
+    }
+    // All threads arrive and wait: hands over the sums of the warps.
+    __syncthreads();
+    const float2 other =
+        warp_sums[turn * WARPS + threadIdx.x / ROW_THREADS * ROW_WARPS +
+                  threadIdx.x % ROW_WARPS];
+    sum = CENTERED ? sum_lanes(other.x, ROW_WARPS) : 0.0f;
+    dot = sum_lanes(other.y, ROW_WARPS);
+    turn ^= 1;
+    renew_vectors(part, 2 * VECTORS);
+    sum *= args->per_column;
+    dot *= args->per_column;
+
+    const int columns = columns_of(args, row);
+    unsigned char *dx = row_of(args->dx, row, args->dx_row_stride);
+#pragma unroll
+    for (int i = 0; i < VECTORS; ++i) {
+      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];
+      uint32_t weight[WORDS];
+      if (has_weight)
+        load_weight(args, i * ROW_THREADS + thread, 1, weight);
+      widen_row(part, i, moments, has_weight, weight, x, dy, g);
+#pragma unroll
+      for (int j = 0; j < ELEMENTS; ++j) {
+        weight_sum[i][j] += dy[j] * x[j];
+        bias_sum[i][j] += dy[j];
+      }
+#pragma unroll
+      for (int j = 0; j < ELEMENTS; ++j)
+        g[j] = moments.rstd * (g[j] - sum - x[j] * dot);
+      if (has_dsum) {
+        const uint4 added = load_dsum(args, row, thread, i);
+        float more[ELEMENTS];
+        widen_vector_bf16(added, more);
+#pragma unroll
+        for (int j = 0; j < ELEMENTS; ++j)
+          g[j] += more[j];
+      }
+      store_columns(dx, SIZE, columns, i * ROW_THREADS + thread, narrow_vector_bf16(g));
+    }
+    row += step;
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     layernorm_bwd_cols1024_bf16_wbf16_sm80(
         const __grid_constant__ attnpress_layernorm_bwd_args args) {
@@ -133,87 +240,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (int j = 0; j < ELEMENTS; ++j)
       weight_sum[i][j] = bias_sum[i][j] = 0.0f;
   }
-  uint32_t held[VECTORS][WORDS];
-  if (has_weight)
-    load_weight(&args, thread, VECTORS, held[0]);
-  constexpr int ROW_WARPS = ROW_THREADS / 32;
-  __shared__ float2 warp_sums[2][THREADS / 32]; // in turn: one barrier a row is enough
-  int turn = 0;
-  const int64_t step = (int64_t)gridDim.x * GROUPS;
-  int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / ROW_THREADS;
-  uint4 next[2 * VECTORS];
-  load_row(&args, row, thread, next);
-  RowMoments next_moments = load_moments(&args, row);
-  // As often as the block's first group has a row; others then may have none.
-  for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < args.rows; first += step) {
-    uint4 part[2 * VECTORS];
-#pragma unroll
-    for (int i = 0; i < 2 * VECTORS; ++i)
-      part[i] = next[i];
-    load_row(&args, row + step, thread, next);
-    const RowMoments moments = next_moments;
-    next_moments = load_moments(&args, row + step);
-    // The sums of g and of g x^.
-    float sum = 0.0f, dot = 0.0f;
-#pragma unroll
-    for (int i = 0; i < VECTORS; ++i) {
-      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];
-      uint32_t weight[WORDS];
-      renew_words(held[i], WORDS, weight);
-      widen_row(part, i, moments, has_weight, weight, x, dy, g);
-#pragma unroll
-      for (int j = 0; j < ELEMENTS; ++j) {
-        sum += g[j];
-        dot += g[j] * x[j];
-      }
-    }
-    sum = CENTERED ? sum_lanes(sum, LANES) : 0.0f;
-    dot = sum_lanes(dot, LANES);
-    if (threadIdx.x % 32 == 0) {
-      const float2 own = {sum, dot};
-      warp_sums[turn][threadIdx.x / 32] = own;
-    }
-    // All threads arrive and wait: hands over the sums of the warps.
-    __syncthreads();
-    const float2 other =
-        warp_sums[turn][threadIdx.x / ROW_THREADS * ROW_WARPS + threadIdx.x % ROW_WARPS];
-    sum = CENTERED ? sum_lanes(other.x, ROW_WARPS) : 0.0f;
-    dot = sum_lanes(other.y, ROW_WARPS);
-    turn ^= 1;
-    renew_vectors(part, 2 * VECTORS);
-    sum *= args.per_column;
-    dot *= args.per_column;
-
-    const int columns = columns_of(&args, row);
-    unsigned char *dx = row_of(args.dx, row, args.dx_row_stride);
-#pragma unroll
-    for (int i = 0; i < VECTORS; ++i) {
-      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];
-      uint32_t weight[WORDS];
-      renew_words(held[i], WORDS, weight);
-      widen_row(part, i, moments, has_weight, weight, x, dy, g);
-#pragma unroll
-      for (int j = 0; j < ELEMENTS; ++j) {
-        weight_sum[i][j] += dy[j] * x[j];
-        bias_sum[i][j] += dy[j];
-      }
-#pragma unroll
-      for (int j = 0; j < ELEMENTS; ++j)
-        g[j] = moments.rstd * (g[j] - sum - x[j] * dot);
-      if (args.dsum) {
-        uint4 added;
-        float more[ELEMENTS];
-        load_columns(row_of(args.dsum, row, args.dsum_row_stride), SIZE, columns,
-                     i * ROW_THREADS + thread, 0, 1, &added);
-        widen_vector_bf16(added, more);
-#pragma unroll
-        for (int j = 0; j < ELEMENTS; ++j)
-          g[j] += more[j];
-      }
-      store_columns(dx, SIZE, columns, i * ROW_THREADS + thread, narrow_vector_bf16(g));
-    }
-    row += step;
-  }
+  __shared__ float2 warp_sums[2 * WARPS];
+  if (!args.dsum)
+    walk(&args, false, has_weight, thread,
+         warp_sums,
+         weight_sum, bias_sum);
+  else
+    walk(&args, true, has_weight, thread,
+         warp_sums,
+         weight_sum, bias_sum);
   // The kernel that adds up the parts may be launched; it waits for their end.
   griddepcontrol_launch_dependents();
   if (!args.weight_parts && !args.bias_parts)

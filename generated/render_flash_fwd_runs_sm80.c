@@ -28,6 +28,7 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t runs = in->axis[AP_ATTENTION_RUNS];
+  const int32_t append = in->axis[AP_ATTENTION_APPEND];
   const int32_t long_rows = in->axis[AP_ATTENTION_LONG_ROWS];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -45,6 +46,7 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   int32_t has_map = 0;
   int32_t continues = (hdim <= 128) ? 1 : 0;
   int32_t adds = (hdim >= 128) ? 1 : 0;
+  int32_t per_head = 0;
   int32_t lanes_look_up = (sequences == AP_ATTENTION_SEQUENCES_PAGED) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -69,6 +71,11 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "// when their parts of O are added up.\n");
   if (continues) {
     TEXT("// The rings go on with the next one meanwhile.\n");
+    if (append) {
+      TEXT("//\n"
+           "// Each sequence has a new key, its last. The warp that has it in its part of the key block writes\n"
+           "// it, rotated, and its value to the cache before it asks for them: nobody else reads that head.\n");
+    }
   } else {
     TEXT("// What comes next then is on its way to the L2 cache.\n");
   }
@@ -124,6 +131,9 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   if (runs) {
     TEXT(" --runs");
   }
+  if (append) {
+    TEXT(" --append");
+  }
   if (long_rows) {
     TEXT(" --long-rows");
   }
@@ -131,8 +141,11 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   INTEGER(arch);
   TEXT("\n"
        "\n"
-       "#include \"attnpress/args/attention.h\"\n"
-       "#include \"attnpress/device/dtype.cuh\"\n"
+       "#include \"attnpress/args/attention.h\"\n");
+  if (append) {
+    TEXT("#include \"attnpress/device/append_key.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/dtype.cuh\"\n"
        "#include \"attnpress/device/epilogue.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n");
   if (adds) {
@@ -304,7 +317,9 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "// Whether these are the lengths. Each warp finds that by itself.\n"
          "__device__ __forceinline__ bool guess_holds(const attnpress_fwd_ragged_args *batch) {\n"
          "  bool holds = true;\n"
-         "#pragma unroll 4\n"
+         "#pragma unroll ");
+    INTEGER(per_head ? 8 : 4);
+    TEXT("\n"
          "  for (int b = threadIdx.x % 32; b < batch->fwd.batch; b += 32)\n"
          "    holds &= key_counts[b] == count_alone(batch, batch->ragged.seqused_k[b]);\n"
          "  return __ballot_sync(0xffffffff, !holds) == 0;\n"
@@ -433,39 +448,69 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "  int sequence; // -1: there is none\n"
          "  int first, parts;\n"
          "};\n"
-         "\n"
-         "// Of the run: the sequence that begins before it, and the one that begins in it and goes on.\n"
-         "__shared__ Cut cuts[2];\n"
-         "\n"
-         "// Notes a part of run `run`, whose walk has just come behind it, where it is not all of its\n"
-         "// sequence. One thread.\n"
-         "__device__ __forceinline__ void note_cut(const attnpress_fwd_runs_args *args, const Walk *walk,\n"
-         "                                         Shares shares, int run, const Part *part) {\n"
-         "  const int blocks = ceil_div(part->keys, BLOCK_N);\n"
-         "  const bool begins = part->blocks.begin == 0, ends = part->blocks.end == blocks;\n"
-         "  if (begins && ends)\n"
-         "    return;\n"
-         "  const int cost = cost_of_sequence(args, blocks), before = walk->before - cost;\n"
-         "  int first = run, last = run;\n"
-         "  if (!begins) {\n"
-         "    first = run_of_unit(shares, before);\n"
-         "    while (blocks_before(args, begin_of_run(shares, first + 1) - before, blocks) == 0)\n"
-         "      ++first;\n"
-         "  }\n"
-         "  if (!ends) {\n"
-         "    last = run_of_unit(shares, before + cost - 1);\n"
-         "    while (blocks_before(args, begin_of_run(shares, last) - before, blocks) == blocks)\n"
-         "      --last;\n"
-         "  }\n"
-         "  cuts[begins] = {part->sequence, first, last - first + 1};\n"
-         "}\n"
-         "\n"
-         "// Counts one more of `parts` parts that are there; true: they all are. A count has bits that\n"
-         "// nothing else leaves, so that whatever was there before is none, and the last one takes it away.\n"
-         "__device__ __forceinline__ bool count_part(uint64_t *count, int parts) {\n"
-         "  const uint64_t last = ATTNPRESS_RUNS_COUNT + parts - 1;\n"
-         "  for (uint64_t expected = last;;) {\n"
-         "    uint64_t next = expected - ATTNPRESS_RUNS_COUNT < (uint64_t)parts ? expected + 1\n"
+         "\n");
+    if (per_head) {
+      TEXT("// The cut of a part of run `run`, whose walk has just come behind it.\n"
+           "__device__ __forceinline__ Cut find_cut(const attnpress_fwd_runs_args *args, const Walk *walk,\n"
+           "                                        Shares shares, int run, const Part *part) {\n"
+           "  const int blocks = ceil_div(part->keys, BLOCK_N);\n"
+           "  const bool begins = part->blocks.begin == 0, ends = part->blocks.end == blocks;\n"
+           "  const int cost = cost_of_sequence(args, blocks), before = walk->before - cost;\n"
+           "  int first = run, last = run;\n"
+           "  if (!begins) {\n"
+           "    first = run_of_unit(shares, before);\n"
+           "    while (blocks_before(args, begin_of_run(shares, first + 1) - before, blocks) == 0)\n"
+           "      ++first;\n"
+           "  }\n"
+           "  if (!ends) {\n"
+           "    last = run_of_unit(shares, before + cost - 1);\n"
+           "    while (blocks_before(args, begin_of_run(shares, last) - before, blocks) == blocks)\n"
+           "      --last;\n"
+           "  }\n"
+           "  return {part->sequence, first, last - first + 1};\n"
+           "}\n"
+           "\n");
+    } else {
+      TEXT("// Of the run: the sequence that begins before it, and the one that begins in it and goes on.\n"
+           "__shared__ Cut cuts[2];\n"
+           "\n"
+           "// Notes a part of run `run`, whose walk has just come behind it, where it is not all of its\n"
+           "// sequence. One thread.\n"
+           "__device__ __forceinline__ void note_cut(const attnpress_fwd_runs_args *args, const Walk *walk,\n"
+           "                                         Shares shares, int run, const Part *part) {\n"
+           "  const int blocks = ceil_div(part->keys, BLOCK_N);\n"
+           "  const bool begins = part->blocks.begin == 0, ends = part->blocks.end == blocks;\n"
+           "  if (begins && ends)\n"
+           "    return;\n"
+           "  const int cost = cost_of_sequence(args, blocks), before = walk->before - cost;\n"
+           "  int first = run, last = run;\n"
+           "  if (!begins) {\n"
+           "    first = run_of_unit(shares, before);\n"
+           "    while (blocks_before(args, begin_of_run(shares, first + 1) - before, blocks) == 0)\n"
+           "      ++first;\n"
+           "  }\n"
+           "  if (!ends) {\n"
+           "    last = run_of_unit(shares, before + cost - 1);\n"
+           "    while (blocks_before(args, begin_of_run(shares, last) - before, blocks) == blocks)\n"
+           "      --last;\n"
+           "  }\n"
+           "  cuts[begins] = {part->sequence, first, last - first + 1};\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// Counts one more of `parts` parts that are there; true: they all are. A count has bits that\n"
+         "// nothing else leaves, so that whatever was there before is none, and the last one takes it away.\n");
+    if (per_head) {
+      TEXT("// `late`: the others are thought to be there, else that none is.\n"
+           "__device__ __forceinline__ bool count_part(uint64_t *count, int parts, bool late) {\n"
+           "  const uint64_t last = ATTNPRESS_RUNS_COUNT + parts - 1;\n"
+           "  for (uint64_t expected = late ? last : 0;;) {\n");
+    } else {
+      TEXT("__device__ __forceinline__ bool count_part(uint64_t *count, int parts) {\n"
+           "  const uint64_t last = ATTNPRESS_RUNS_COUNT + parts - 1;\n"
+           "  for (uint64_t expected = last;;) {\n");
+    }
+    TEXT("    uint64_t next = expected - ATTNPRESS_RUNS_COUNT < (uint64_t)parts ? expected + 1\n"
          "                                                                      : ATTNPRESS_RUNS_COUNT + 1;\n"
          "    if (expected == last)\n"
          "      next = 0;\n"
@@ -536,8 +581,15 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  int n;           // the key block whose slabs are loaded next; below block_begin: none\n"
          "  Walk walk;       // on to what is loaded behind those\n"
          "  const attnpress_fwd_runs_args *given;\n");
+    if (append) {
+      TEXT("  const attnpress_fwd_runs_append_args *appending;\n"
+           "  int sequence;\n"
+           "  int new_key; // of the keys of this ring in key block n, until it has been written; -1: none\n");
+    }
     if (sequences != AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("  int kv_head, key_begin;\n");
+    } else if (append) {
+      TEXT("  int kv_head;\n");
     }
   }
   TEXT("  uint32_t ring;   // shared address of slot 0\n"
@@ -552,6 +604,29 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("// Moves a pipeline on to the next sequence of the run, if there is one.\n"
          "__device__ __forceinline__ void load_next_part(KeyPipeline *pipe);\n"
          "\n");
+    if (append) {
+      TEXT("// Writes the new key that passes through the ring, its value, or both, to their place in the cache.\n"
+           "__device__ __forceinline__ void append_rows(KeyPipeline *pipe, bool k, bool v);\n"
+           "\n"
+           "// Likewise, before the slab that has one of them is loaded: both before that of K, unless V's page\n"
+           "// is another one, which is not known yet.\n"
+           "__device__ __forceinline__ void append_to_slab(KeyPipeline *pipe, int slab) {\n"
+           "  if ((slab != 0 && slab != K_SLABS) || pipe->new_key < 0)\n"
+           "    return;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("  const bool together = pipe->batch->ragged.page_table_v == 0;\n");
+      } else {
+        TEXT("  const bool together = true;\n");
+      }
+      TEXT("  if (slab == 0)\n"
+           "    append_rows(pipe, true, together);\n"
+           "  else\n"
+           "    append_rows(pipe, false, true);\n"
+           "  if (slab == K_SLABS || together)\n"
+           "    pipe->new_key = -1;\n"
+           "}\n"
+           "\n");
+    }
   }
   TEXT("// This thread among those that fill the ring. A macro, because the compiler finds fewer registers\n"
        "// for a function of the same text.\n");
@@ -631,8 +706,11 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
            "// their use. Keys past the end, which only a `masked` key block can have, become zeros.\n"
            "__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
            "                                          bool masked) {\n"
-           "  const attnpress_fwd_args *args = &pipe->batch->fwd;\n"
-           "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
+           "  const attnpress_fwd_args *args = &pipe->batch->fwd;\n");
+      if (append) {
+        TEXT("  append_to_slab(pipe, slab);\n");
+      }
+      TEXT("  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
            "  if (slab < K_SLABS) {\n"
            "    const int columns = slab < K_SLABS - 1 || HEAD_DIM % K_SLAB == 0 ? K_SLAB : HEAD_DIM % K_SLAB;\n"
            "    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, args->k_batch_stride,\n"
@@ -735,8 +813,11 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of\n"
          "// their use. Keys past the end, which only a `masked` key block can have, become zeros.\n"
          "__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
-         "                                          bool masked) {\n"
-         "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
+         "                                          bool masked) {\n");
+    if (append) {
+      TEXT("  append_to_slab(pipe, slab);\n");
+    }
+    TEXT("  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
          "  if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {\n"
          "    load_rows(slot, K_SLAB, pipe->k + slab * K_SLAB, pipe->k_row_stride, RING_KEYS, K_SLAB, keys);\n");
     if ((hdim % k_slab) != 0) {
@@ -936,6 +1017,64 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  return pipe;\n"
        "}\n");
+  if (append) {
+    TEXT("// ---- The new key ----\n"
+         "\n"
+         "// A row of K or V that is written on the way.\n"
+         "__device__ __forceinline__ const uint16_t *new_row_of(const KeyPipeline *pipe, int which) {\n"
+         "  return new_row(&pipe->appending->append, which, pipe->sequence, pipe->kv_head);\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ void store_new_row(const KeyPipeline *pipe, int which, int entry,\n"
+         "                                              int row, const Rotation *rotation,\n"
+         "                                              const RotaryWords *words) {\n"
+         "  const attnpress_append_rows *rows = &pipe->appending->append.rows[which];\n"
+         "  uint16_t *to = (uint16_t *)rows->to + entry * rows->to_batch + row * rows->to_row +\n"
+         "                 pipe->kv_head * rows->to_head + rotary_column(rotation, threadIdx.x % 32);\n"
+         "  *(uint32_t *)to = words->word[0];\n"
+         "  *(uint32_t *)(to + rotary_apart(rotation, HEAD_DIM)) = words->word[1];\n"
+         "}\n"
+         "\n"
+         "// All threads of a warp; what they copy afterwards is what they wrote. Nothing is written where\n"
+         "// there is no place: a page that is not in the cache, or a position without rows of cos and sin.\n"
+         "__device__ __forceinline__ void append_rows(KeyPipeline *pipe, bool k, bool v) {\n"
+         "  const attnpress_append_write_args *append = &pipe->appending->append;\n"
+         "  const int key = pipe->seqlen_k + pipe->key_begin - 1, lane = threadIdx.x % 32;\n"
+         "  const Rotation rotation = rotation_at(append, key);\n"
+         "  Rotation none = rotation;\n"
+         "  none.rotary_dim = 0;\n"
+         "  RotaryWords k_words = {{0, 0}, {0, 0}, {0, 0}}, v_words = {{0, 0}, {0, 0}, {0, 0}};\n"
+         "  const bool works = lane < HEAD_DIM / 4;\n"
+         "  if (works && k)\n"
+         "    k_words = load_rotary_words(&rotation, new_row_of(pipe, ATTNPRESS_APPEND_K), HEAD_DIM, lane);\n"
+         "  if (works && v)\n"
+         "    v_words = load_rotary_words(&none, new_row_of(pipe, ATTNPRESS_APPEND_V), HEAD_DIM, lane);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("  // The lane that looked its page up, for the copy, says where it lies.\n"
+           "  int entry = pipe->page[0], row = pipe->row_of_page[0];\n"
+           "#pragma unroll\n"
+           "  for (int i = 1; i < LANE_KEYS; ++i) {\n"
+           "    entry = pipe->new_key / 32 == i ? pipe->page[i] : entry;\n"
+           "    row = pipe->new_key / 32 == i ? pipe->row_of_page[i] : row;\n"
+           "  }\n"
+           "  entry = __shfl_sync(0xffffffff, entry, pipe->new_key % 32);\n"
+           "  row = __shfl_sync(0xffffffff, row, pipe->new_key % 32);\n");
+    } else {
+      TEXT("  const int entry = pipe->sequence, row = key;\n");
+    }
+    TEXT("  if (works && (uint32_t)entry < (uint32_t)append->entries && row < append->entry_rows &&\n"
+         "      (append->num_positions == 0 || key < append->num_positions)) {\n"
+         "    if (v)\n"
+         "      store_new_row(pipe, ATTNPRESS_APPEND_V, entry, row, &none, &v_words);\n"
+         "    rotate(DTYPE, &rotation, lane, &k_words);\n"
+         "    if (k)\n"
+         "      store_new_row(pipe, ATTNPRESS_APPEND_K, entry, row, &rotation, &k_words);\n"
+         "  }\n"
+         "  // All threads of the warp arrive and wait: hands over the rows.\n"
+         "  __syncwarp();\n"
+         "}\n"
+         "\n");
+  }
   if (q_in_regs) {
     TEXT("// Q fragments of a warp's rows, from `q_tile`, which includes this lane's offset.\n"
          "__device__ __forceinline__ void load_query_fragments(\n"
@@ -1714,17 +1853,31 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
            "            (first_row + copy_row(HEAD_DIM_V, RING_THREAD)) * fwd->v_row_stride +\n"
            "            copy_column(HEAD_DIM_V, RING_THREAD);\n");
     }
+    if (append) {
+      TEXT("  const int new_key = (part.keys - 1) % BLOCK_N - pipe->key_begin;\n"
+           "  const bool ends = part.blocks.end == ceil_div(part.keys, BLOCK_N);\n"
+           "  pipe->sequence = part.sequence;\n"
+           "  pipe->new_key = ends && 0 <= new_key && new_key < RING_KEYS ? new_key : -1;\n");
+    }
     TEXT("}\n"
          "\n"
          "// The keys of a run on their way through a warp's ring, whose loads are as far ahead as it has\n"
          "// slots.\n"
-         "__device__ __forceinline__ KeyPipeline open_ring_of_run(const attnpress_fwd_runs_args *given,\n"
-         "                                                        Walk walk, int kv_head, uint32_t ring,\n"
+         "__device__ __forceinline__ KeyPipeline open_ring_of_run(const attnpress_fwd_runs_args *given,\n");
+    if (append) {
+      TEXT("                                                        const attnpress_fwd_runs_append_args *more,\n");
+    }
+    TEXT("                                                        Walk walk, int kv_head, uint32_t ring,\n"
          "                                                        int key_begin) {\n"
          "  const attnpress_fwd_args *fwd = &given->batch.fwd;\n"
          "  KeyPipeline pipe;\n"
-         "  pipe.given = given;\n"
-         "  pipe.walk = walk;\n"
+         "  pipe.given = given;\n");
+    if (append) {
+      TEXT("  pipe.appending = more;\n"
+           "  pipe.new_key = -1;\n"
+           "  pipe.kv_head = kv_head;\n");
+    }
+    TEXT("  pipe.walk = walk;\n"
          "  pipe.key_begin = key_begin;\n"
          "  pipe.ring = ring;\n"
          "  pipe.slot = 0;\n");
@@ -1734,8 +1887,10 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
            "  pipe.v = (const uint16_t *)fwd->v + kv_head * fwd->v_head_stride;\n"
            "  pipe.pages = {nullptr, 0, 0};\n");
     } else {
-      TEXT("  pipe.kv_head = kv_head;\n"
-           "  pipe.k_row_stride = fwd->k_row_stride;\n"
+      if (!append) {
+        TEXT("  pipe.kv_head = kv_head;\n");
+      }
+      TEXT("  pipe.k_row_stride = fwd->k_row_stride;\n"
            "  pipe.v_row_stride = fwd->v_row_stride;\n");
     }
     TEXT("  load_next_part(&pipe);\n");
@@ -1746,54 +1901,110 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  fill_ring(&pipe, 0, 0);\n"
          "  return pipe;\n"
          "}\n"
-         "\n"
-         "// Where this lane's rows of Q lie, and their fragments. Rows past the end are zeros.\n"
-         "__device__ __forceinline__ void find_query_rows(int64_t offsets[M_TILES][2],\n"
-         "                                                const attnpress_fwd_args *args, int row_begin) {\n"
-         "  const int lane = threadIdx.x % 32;\n"
-         "#pragma unroll\n"
-         "  for (int m = 0; m < M_TILES; ++m) {\n"
-         "#pragma unroll\n"
-         "    for (int half = 0; half < 2; ++half) {\n"
-         "      int position, head;\n"
-         "      split_row(row_begin + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);\n"
-         "      offsets[m][half] =\n"
-         "          position * args->q_row_stride + head * args->q_head_stride + lane % 4 * 2;\n"
-         "    }\n"
-         "  }\n"
-         "}\n"
-         "\n"
-         "// Has those rows of another sequence brought to the L2 cache.\n"
-         "__device__ __forceinline__ void fetch_query_rows(const uint16_t *q,\n"
-         "                                                 const int64_t offsets[M_TILES][2], int rows) {\n"
-         "  const int lane = threadIdx.x % 32, line_columns = 64; // 128 bytes\n"
-         "#pragma unroll\n"
-         "  for (int m = 0; m < M_TILES; ++m)\n"
-         "#pragma unroll\n"
-         "    for (int half = 0; half < 2; ++half)\n"
-         "      if (m * 16 + half * 8 + lane / 4 < rows && lane % 4 * line_columns < HEAD_DIM)\n"
-         "        prefetch_l2(q + offsets[m][half] + lane % 4 * line_columns);\n"
-         "}\n"
-         "\n"
-         "__device__ __forceinline__ void\n"
-         "load_query_rows(uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4], const uint16_t *q,\n"
-         "                const int64_t offsets[M_TILES][2], int rows) {\n"
-         "  const int lane = threadIdx.x % 32;\n"
-         "#pragma unroll\n"
-         "  for (int m = 0; m < M_TILES; ++m) {\n"
-         "#pragma unroll\n"
-         "    for (int half = 0; half < 2; ++half) {\n"
-         "      const bool there = m * 16 + half * 8 + lane / 4 < rows;\n"
-         "#pragma unroll\n"
-         "      for (int k = 0; k < HEAD_DIM / 16; ++k) {\n"
-         "        const uint16_t *from = q + offsets[m][half] + k * 16;\n"
-         "        q_frag[k][m][half] = there ? *(const uint32_t *)from : 0;\n"
-         "        q_frag[k][m][half + 2] = there ? *(const uint32_t *)(from + 8) : 0;\n"
-         "      }\n"
-         "    }\n"
-         "  }\n"
-         "}\n"
          "\n");
+    if (append) {
+      TEXT("// ---- Q, rotated ----\n"
+           "\n"
+           "// Rows of Q of the part in work; those that it does not have are zeros.\n"
+           "__shared__ __align__(16) unsigned char q_rows[BLOCK_M * Q_ROW_BYTES];\n"
+           "\n"
+           "constexpr int QUERY_WORDS = ceil_div(BLOCK_M * (HEAD_DIM / 4), NUM_THREADS); // pairs, of a thread\n"
+           "\n"
+           "// This thread's words of a part's Q.\n"
+           "__device__ __forceinline__ void load_query_words(RotaryWords words[QUERY_WORDS],\n"
+           "                                                 const attnpress_fwd_runs_append_args *given,\n"
+           "                                                 const Part *part, int first_head, int rows) {\n"
+           "  const attnpress_fwd_args *fwd = &given->runs.batch.fwd;\n"
+           "  const Rotation rotation = rotation_at(&given->append, part->keys - 1);\n"
+           "  const uint16_t *q = (const uint16_t *)fwd->q + part->sequence * fwd->q_batch_stride +\n"
+           "                      first_head * fwd->q_head_stride;\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < QUERY_WORDS; ++i) {\n"
+           "    const int index = (int)threadIdx.x + i * NUM_THREADS, row = index / (HEAD_DIM / 4);\n"
+           "    if (row < rows)\n"
+           "      words[i] = load_rotary_words(&rotation, q + row * fwd->q_head_stride, HEAD_DIM,\n"
+           "                                   index % (HEAD_DIM / 4));\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// Rotates them, and stores them to q_rows, which nobody reads any more.\n"
+           "__device__ __forceinline__ void store_query_words(RotaryWords words[QUERY_WORDS],\n"
+           "                                                  const attnpress_fwd_runs_append_args *given,\n"
+           "                                                  const Part *part, int rows) {\n"
+           "  const Rotation rotation = rotation_at(&given->append, part->keys - 1);\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < QUERY_WORDS; ++i) {\n"
+           "    const int index = (int)threadIdx.x + i * NUM_THREADS, row = index / (HEAD_DIM / 4);\n"
+           "    const int number = index % (HEAD_DIM / 4);\n"
+           "    if (row >= rows)\n"
+           "      continue;\n"
+           "    rotate(DTYPE, &rotation, number, &words[i]);\n"
+           "    unsigned char *to = q_rows + row * Q_ROW_BYTES + rotary_column(&rotation, number) * 2;\n"
+           "    *(uint32_t *)to = words[i].word[0];\n"
+           "    *(uint32_t *)(to + rotary_apart(&rotation, HEAD_DIM) * 2) = words[i].word[1];\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ void\n"
+           "load_query_tile(uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4]) {\n"
+           "  const uint32_t tile = shared_address(q_rows) +\n"
+           "                        ldmatrix_rows_first(threadIdx.x % 32, Q_ROW_BYTES);\n"
+           "#pragma unroll\n"
+           "  for (int m = 0; m < M_TILES; ++m)\n"
+           "#pragma unroll\n"
+           "    for (int k = 0; k < HEAD_DIM / 16; ++k)\n"
+           "      ldmatrix_x4(q_frag[k][m], tile + m * 16 * Q_ROW_BYTES + k * 32);\n"
+           "}\n"
+           "\n");
+    } else {
+      TEXT("// Where this lane's rows of Q lie, and their fragments. Rows past the end are zeros.\n"
+           "__device__ __forceinline__ void find_query_rows(int64_t offsets[M_TILES][2],\n"
+           "                                                const attnpress_fwd_args *args, int row_begin) {\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "#pragma unroll\n"
+           "  for (int m = 0; m < M_TILES; ++m) {\n"
+           "#pragma unroll\n"
+           "    for (int half = 0; half < 2; ++half) {\n"
+           "      int position, head;\n"
+           "      split_row(row_begin + m * 16 + half * 8 + lane / 4, args->heads_per_tile, &position, &head);\n"
+           "      offsets[m][half] =\n"
+           "          position * args->q_row_stride + head * args->q_head_stride + lane % 4 * 2;\n"
+           "    }\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// Has those rows of another sequence brought to the L2 cache.\n"
+           "__device__ __forceinline__ void fetch_query_rows(const uint16_t *q,\n"
+           "                                                 const int64_t offsets[M_TILES][2], int rows) {\n"
+           "  const int lane = threadIdx.x % 32, line_columns = 64; // 128 bytes\n"
+           "#pragma unroll\n"
+           "  for (int m = 0; m < M_TILES; ++m)\n"
+           "#pragma unroll\n"
+           "    for (int half = 0; half < 2; ++half)\n"
+           "      if (m * 16 + half * 8 + lane / 4 < rows && lane % 4 * line_columns < HEAD_DIM)\n"
+           "        prefetch_l2(q + offsets[m][half] + lane % 4 * line_columns);\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ void\n"
+           "load_query_rows(uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4], const uint16_t *q,\n"
+           "                const int64_t offsets[M_TILES][2], int rows) {\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "#pragma unroll\n"
+           "  for (int m = 0; m < M_TILES; ++m) {\n"
+           "#pragma unroll\n"
+           "    for (int half = 0; half < 2; ++half) {\n"
+           "      const bool there = m * 16 + half * 8 + lane / 4 < rows;\n"
+           "#pragma unroll\n"
+           "      for (int k = 0; k < HEAD_DIM / 16; ++k) {\n"
+           "        const uint16_t *from = q + offsets[m][half] + k * 16;\n"
+           "        q_frag[k][m][half] = there ? *(const uint32_t *)from : 0;\n"
+           "        q_frag[k][m][half + 2] = there ? *(const uint32_t *)(from + 8) : 0;\n"
+           "      }\n"
+           "    }\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
   }
   if (adds) {
     TEXT("// ---- What comes next, or first ----\n"
@@ -2001,7 +2212,11 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "                                           const attnpress_fwd_ragged_args *batch,\n"
        "                                           const attnpress_fwd_args *args, int row_begin,\n"
        "                                           int first_head, bool whole, int64_t first_partial,\n");
-  if (continues) {
+  if (append) {
+    TEXT("                                           unsigned char *smem, int free_slot,\n"
+         "                                           const attnpress_fwd_runs_append_args *all,\n"
+         "                                           const Part *next) {\n");
+  } else if (continues) {
     TEXT("                                           unsigned char *smem, int free_slot) {\n");
   } else {
     TEXT("                                           unsigned char *smem) {\n");
@@ -2019,8 +2234,13 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  unsigned char *parts = smem + RING_OFFSET;\n"
          "  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.\n");
   }
-  TEXT("  ring_barrier();\n"
-       "  leave_part(out, row_max, row_sum, rows, parts");
+  TEXT("  ring_barrier();\n");
+  if (append) {
+    TEXT("  RotaryWords words[QUERY_WORDS]; // of the next part, on their way meanwhile\n"
+         "  if (next->sequence >= 0)\n"
+         "    load_query_words(words, all, next, first_head, heads);\n");
+  }
+  TEXT("  leave_part(out, row_max, row_sum, rows, parts");
   STRING(continues ? ", states" : "");
   TEXT(");\n"
        "  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.\n"
@@ -2046,8 +2266,12 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "      if (column == 0)\n"
        "        args->lse_partial[partial] = end.lse;\n"
        "    }\n"
-       "  }\n"
-       "  // All threads arrive and wait: the parts have been read, and the ring may be filled.\n"
+       "  }\n");
+  if (append) {
+    TEXT("  if (next->sequence >= 0) // handed over with what follows\n"
+         "    store_query_words(words, all, next, heads);\n");
+  }
+  TEXT("  // All threads arrive and wait: the parts have been read, and the ring may be filled.\n"
        "  __syncthreads();\n"
        "}\n"
        "\n"
@@ -2132,9 +2356,14 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
   STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_fwd_runs_args given) {\n"
-       "  const attnpress_fwd_ragged_args &batch = given.batch;\n"
+  TEXT("(\n");
+  if (append) {
+    TEXT("        const __grid_constant__ attnpress_fwd_runs_append_args all) {\n"
+         "  const attnpress_fwd_runs_args &given = all.runs;\n");
+  } else {
+    TEXT("        const __grid_constant__ attnpress_fwd_runs_args given) {\n");
+  }
+  TEXT("  const attnpress_fwd_ragged_args &batch = given.batch;\n"
        "  extern __shared__ __align__(128) unsigned char smem[];\n"
        "  const int warp_row = threadIdx.x / 32 % WARPS_M * M_TILES * 16;\n"
        "  const int warp_k = threadIdx.x / RING_THREADS;\n"
@@ -2143,15 +2372,23 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "  const int row_begin = (blockIdx.x - tiles * batch.fwd.row_blocks) * BLOCK_M;\n"
        "  const int first_head = (tiles - run * tile_heads) * batch.fwd.heads_per_tile;\n"
        "  const int kv_head = key_head(&batch.fwd, first_head);\n");
-  if (continues) {
+  if (append) {
+    TEXT("  for (int i = batch.fwd.heads_per_tile * (Q_ROW_BYTES / 4) + threadIdx.x;\n"
+         "       i < BLOCK_M * Q_ROW_BYTES / 4; i += NUM_THREADS) // handed over with Q\n"
+         "    ((uint32_t *)q_rows)[i] = 0;\n");
+  } else if (continues) {
     TEXT("  int64_t query_offsets[M_TILES][2];\n"
          "  find_query_rows(query_offsets, &batch.fwd, row_begin);\n");
   } else {
     TEXT("  int64_t query_offsets[QUERY_PASSES];\n"
          "  find_queries(query_offsets, &batch.fwd, row_begin);\n");
   }
-  TEXT("  const bool key_count_alone = has_key_count_alone(&batch.ragged);\n"
-       "  const uint32_t shared = shared_address(smem);\n"
+  if (append) {
+    TEXT("  const bool key_count_alone = true;\n");
+  } else {
+    TEXT("  const bool key_count_alone = has_key_count_alone(&batch.ragged);\n");
+  }
+  TEXT("  const uint32_t shared = shared_address(smem);\n"
        "  const int first_key = warp_k * RING_KEYS; // of this warp in a key block\n"
        "  const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;\n");
   if (!continues) {
@@ -2168,8 +2405,15 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "  if (key_count_alone) {\n"
          "    guess_keys(&batch);\n"
          "    walk = find_walk(&given, run, &shares);\n"
-         "    fetch_first(&given, walk, kv_head, first_key);\n"
-         "  }\n"
+         "    fetch_first(&given, walk, kv_head, first_key);\n");
+    if (append) {
+      TEXT("    Walk ahead = walk;\n"
+           "    const Part first = next_part(&given, &ahead);\n"
+           "    if (first.sequence >= 0)\n"
+           "      fetch_sequence(&all, HEAD_DIM, first.sequence, first.keys - 1, first_head,\n"
+           "                     batch.fwd.heads_per_tile, kv_head, threadIdx.x);\n");
+    }
+    TEXT("  }\n"
          "  // What comes next may begin to wait too.\n"
          "  griddepcontrol_wait();\n"
          "  griddepcontrol_launch_dependents();\n"
@@ -2188,10 +2432,23 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "  Walk walk = find_walk(&given, run, &shares);\n");
   }
   if (continues) {
-    TEXT("  KeyPipeline pipe = open_ring_of_run(&given, walk, kv_head, ring, first_key);\n");
+    TEXT("  KeyPipeline pipe = open_ring_of_run(&given, ");
+    if (append) {
+      TEXT("&all, ");
+    }
+    TEXT("walk, kv_head, ring, first_key);\n");
   }
   TEXT("  Part part = next_part(&given, &walk);\n"
        "\n");
+  if (append) {
+    TEXT("  if (part.sequence >= 0) {\n"
+         "    RotaryWords words[QUERY_WORDS];\n"
+         "    load_query_words(words, &all, &part, first_head, batch.fwd.heads_per_tile);\n"
+         "    store_query_words(words, &all, &part, batch.fwd.heads_per_tile);\n"
+         "  }\n"
+         "  // All threads arrive and wait: hands over Q.\n"
+         "  __syncthreads();\n");
+  }
   if (!adds) {
     TEXT("  int cut = -1; // the sequence that goes on in other runs\n");
   }
@@ -2207,20 +2464,30 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "    const Range unmasked = keys_of_all(first_row, last_row);\n"
        "    const int block_begin = part.blocks.begin;\n"
        "    int n = rows > row_begin ? part.blocks.end - 1 : block_begin - 1; // the key block in work\n"
-       "\n"
-       "    const uint16_t *q = (const uint16_t *)args.q + first_head * args.q_head_stride;\n");
+       "\n");
+  if (!append) {
+    TEXT("    const uint16_t *q = (const uint16_t *)args.q + first_head * args.q_head_stride;\n");
+  }
   if (continues) {
-    TEXT("    uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];\n"
-         "    load_query_rows(q_frag, q, query_offsets, rows - row_begin);\n");
+    TEXT("    uint32_t q_frag[ceil_div(HEAD_DIM, 16)][M_TILES][4];\n");
+    if (append) {
+      TEXT("    load_query_tile(q_frag);\n");
+    } else {
+      TEXT("    load_query_rows(q_frag, q, query_offsets, rows - row_begin);\n");
+    }
     if (adds) {
       TEXT("    if (threadIdx.x == 0)\n"
            "      note_cut(&given, &walk, shares, run, &part);\n");
     }
-    TEXT("    const Part next = next_part(&given, &walk);\n"
-         "    if (key_count_alone && next.sequence >= 0)\n"
-         "      fetch_query_rows((const uint16_t *)batch.fwd.q + next.sequence * batch.fwd.q_batch_stride +\n"
-         "                           first_head * batch.fwd.q_head_stride,\n"
-         "                       query_offsets, rows - row_begin);\n");
+    TEXT("    const Part next = next_part(&given, &walk);\n");
+    if (append) {
+      TEXT("    const int fetched_at = min(n, block_begin + 1); // soon enough, and not so soon that it is gone\n");
+    } else {
+      TEXT("    if (key_count_alone && next.sequence >= 0)\n"
+           "      fetch_query_rows((const uint16_t *)batch.fwd.q + next.sequence * batch.fwd.q_batch_stride +\n"
+           "                           first_head * batch.fwd.q_head_stride,\n"
+           "                       query_offsets, rows - row_begin);\n");
+    }
   } else {
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("    const Pages pages = pages_of_rows(&batch.ragged, part.sequence, &of_sequence, args.seqlen_k);\n"
@@ -2258,7 +2525,15 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("    float out[M_TILES][O_TILES * 4], row_max[M_TILES][2], row_sum[M_TILES][2];\n"
        "    start_rows(out, row_max, row_sum, smem);\n");
-  if (continues) {
+  if (append) {
+    TEXT("    for (; n >= block_begin; --n) {\n"
+         "      if (n == fetched_at && next.sequence >= 0)\n"
+         "        fetch_sequence(&all, HEAD_DIM, next.sequence, next.keys - 1, first_head, rows, kv_head,\n"
+         "                       threadIdx.x);\n"
+         "      attend(out, row_max, row_sum, &pipe, q_frag, &place, &args, smem, n,\n"
+         "             (n + 1) * BLOCK_N > unmasked.end);\n"
+         "    }\n");
+  } else if (continues) {
     TEXT("    for (; n >= block_begin; --n)\n"
          "      attend(out, row_max, row_sum, &pipe, q_frag, &place, &args, smem, n,\n"
          "             (n + 1) * BLOCK_N > unmasked.end);\n");
@@ -2287,7 +2562,11 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   TEXT("    store_part(out, row_max, row_sum, &batch, &args, row_begin, first_head, begins && ends,\n");
   if (continues) {
     TEXT("               first_partial(&given, run, begins), smem,\n"
-         "               SLABS % STAGES == 0 || pipe.slot == 0 ? STAGES - 1 : pipe.slot - 1);\n");
+         "               SLABS % STAGES == 0 || pipe.slot == 0 ? STAGES - 1 : pipe.slot - 1");
+    if (append) {
+      TEXT(", &all, &next");
+    }
+    TEXT(");\n");
   } else {
     TEXT("               first_partial(&given, run, begins), smem);\n");
   }

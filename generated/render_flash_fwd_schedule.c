@@ -21,15 +21,15 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "//\n");
   if (ready) {
-    TEXT("// Puts the sequences of a batch in order, those with the longest units of work first, for calls that\n"
-         "// find the order ready. A thread block a part of the batch, of 1,024 sequences, which it puts in order\n"
-         "// by itself.\n");
+    TEXT("// Puts the sequences of a batch in order, those with the longest units of work first, for calls\n"
+         "// that find the order ready. A thread block a part of the batch, of 1,024 sequences, which it puts\n"
+         "// in order by itself.\n");
   } else {
     TEXT("// Puts the sequences of a batch in order, those with the longest units of work first, so that the\n"
-         "// short ones fill the gaps at the end, and counts the units before each. A thread block a part of the\n"
-         "// batch, of 1,024 sequences, and an order of it: it puts the part in order by itself, and adds up the\n"
-         "// units of all sequences before the part, whose sum is the same in any order. So no thread block waits\n"
-         "// for another.\n");
+         "// short ones fill the gaps at the end, and counts the units before each. A thread block a part of\n"
+         "// the batch, of 1,024 sequences, and an order of it: it puts the part in order by itself, and adds\n"
+         "// up the units of all sequences before the part, whose sum is the same in any order. So no thread\n"
+         "// block waits for another.\n");
   }
   TEXT("//\n"
        "// Pressed from templates/attention/flash_fwd_schedule.cu.j2 with tile ");
@@ -92,9 +92,9 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
        "  return (uint32_t)min(walk / 16, (1 << 22) - 1) << 10 | (uint32_t)(NUM_THREADS - 1 - place);\n"
        "}\n"
        "\n"
-       "// Sorts the keys of the first `count` threads, a power of two, the largest first (bitonic sort: Batcher\n"
-       "// 1968). Lanes of a warp exchange theirs by shuffles, warps through two buffers in turn, so that what\n"
-       "// is read of one is not written before all have passed the next barrier.\n"
+       "// Sorts the keys of the first `count` threads, a power of two, the largest first (bitonic sort:\n"
+       "// Batcher 1968). Lanes of a warp exchange theirs by shuffles, warps through two buffers in turn, so\n"
+       "// that what is read of one is not written before all have passed the next barrier.\n"
        "__device__ __forceinline__ uint32_t sort(uint32_t (*buffers)[NUM_THREADS], uint32_t key,\n"
        "                                         int count) {\n"
        "  const int place = threadIdx.x;\n"
@@ -149,7 +149,8 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
          "  uint4 vectors[RECORD_VECTORS];\n"
          "};\n"
          "\n"
-         "// Units of sequence b. Most orders are of rows, and of all keys at once: then keys are not looked at.\n"
+         "// Units of sequence b. Most orders are of rows, and of all keys at once: then keys are not looked\n"
+         "// at.\n"
          "__device__ __forceinline__ int count_units(const attnpress_fwd_schedule_args *args,\n"
          "                                           const attnpress_schedule_order *order, int b) {\n"
          "  if (!order->by_keys && args->split_keys == 0) {\n"

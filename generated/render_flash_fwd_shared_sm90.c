@@ -28,6 +28,7 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t runs = in->axis[AP_ATTENTION_RUNS];
+  const int32_t append = in->axis[AP_ATTENTION_APPEND];
   const int32_t long_rows = in->axis[AP_ATTENTION_LONG_ROWS];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -97,6 +98,9 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (runs) {
     TEXT(" --runs");
+  }
+  if (append) {
+    TEXT(" --append");
   }
   if (long_rows) {
     TEXT(" --long-rows");
@@ -264,10 +268,11 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
     TEXT("// Asks for this thread's keys to come to the L2 cache, one thread for each 128 bytes, as far as the\n"
          "// length says which they are before what ran before has ended, which may yet write all of them.\n"
-         "__device__ __forceinline__ void fetch_keys(const attnpress_fwd_args *fwd,\n"
-         "                                           const attnpress_ragged_args *ragged, int sequence,\n"
-         "                                           const uint16_t *k, const uint16_t *v,\n"
-         "                                           const int *k_keys, const int *v_keys) {\n"
+         "// Returns how many keys that length says.\n"
+         "__device__ __forceinline__ int fetch_keys(const attnpress_fwd_args *fwd,\n"
+         "                                          const attnpress_ragged_args *ragged, int sequence,\n"
+         "                                          const uint16_t *k, const uint16_t *v,\n"
+         "                                          const int *k_keys, const int *v_keys) {\n"
          "  const int used = (int)load_relaxed((const uint32_t *)ragged->seqused_k + sequence);\n"
          "  const int count = rows_used({0, ragged->rows_k}, used, ragged->seqlen_k_new).count;\n"
          "#pragma unroll\n"
@@ -278,10 +283,65 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
          "  for (int pass = 0; pass < V_PASSES; ++pass)\n"
          "    if (threadIdx.x % V_CHUNKS == 0 && v_keys[pass] < count)\n"
          "      prefetch_l2(v + sequence * fwd->v_batch_stride + v_keys[pass] * fwd->v_row_stride);\n"
+         "  return count;\n"
          "}\n"
          "\n");
   }
-  TEXT("// The reference behind one key block more, and the factor of what was summed before: as\n"
+  TEXT("// Begins this thread's copies of own key blocks of K and of Q, a group, and of V, another, of a\n"
+       "// sequence whose rows are `of`. What is past its ends becomes zeros.\n"
+       "__device__ __forceinline__ void copy_rows(const attnpress_fwd_sm90_args *args,\n"
+       "                                          const attnpress_ragged_args *ragged, Place place,\n"
+       "                                          const SequenceRows *of, const uint16_t *k,\n"
+       "                                          const uint16_t *v, const int *k_keys, const int *v_keys,\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("                                          const PageRow *k_places, const PageRow *v_places,\n");
+  }
+  TEXT("                                          uint32_t shared) {\n"
+       "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+       "  const int seqlen_q = of->queries.count, seqlen_k = of->keys.count;\n"
+       "#pragma unroll\n"
+       "  for (int pass = 0; pass < K_PASSES; ++pass) {\n"
+       "    const int own = pass * K_ROWS + threadIdx.x / K_CHUNKS, key = k_keys[pass];\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("    const uint16_t *from = k + clamped_page(ragged, k_places[pass].page) * fwd->k_batch_stride +\n"
+         "                           k_places[pass].row * fwd->k_row_stride;\n");
+  } else {
+    TEXT("    const uint16_t *from = k + max(min(key, seqlen_k - 1), 0) * fwd->k_row_stride;\n");
+  }
+  TEXT("    if (OWN_KEYS % K_ROWS == 0 || own < OWN_KEYS)\n"
+       "      cp_async_16(shared + K_OFFSET + own * ROW_BYTES + threadIdx.x % K_CHUNKS * 16, from,\n"
+       "                  key < seqlen_k ? 16 : 0);\n"
+       "  }\n"
+       "  if (threadIdx.x < BLOCK_M * K_CHUNKS) {\n"
+       "    const int row = threadIdx.x / K_CHUNKS, of_block = divide(row, &args->heads_per_tile);\n"
+       "    const int of_head = (place.tile_head - of_block) * fwd->heads_per_tile + row;\n"
+       "    const int at = place.position_begin + of_block;\n"
+       "    const int q_batch = ragged->cu_seqlens_q != nullptr ? 0 : place.sequence;\n"
+       "    const bool there = of_block < args->warpgroup_positions && at < seqlen_q;\n"
+       "    const uint16_t *from = (const uint16_t *)fwd->q + q_batch * fwd->q_batch_stride;\n"
+       "    if (there)\n"
+       "      from += (of->queries.begin + at) * fwd->q_row_stride + of_head * fwd->q_head_stride +\n"
+       "              threadIdx.x % K_CHUNKS * 8;\n"
+       "    cp_async_16(shared + row * ROW_BYTES + threadIdx.x % K_CHUNKS * 16, from, there ? 16 : 0);\n"
+       "  }\n"
+       "  cp_async_commit();\n"
+       "#pragma unroll\n"
+       "  for (int pass = 0; pass < V_PASSES; ++pass) {\n"
+       "    const int own = pass * V_ROWS + threadIdx.x / V_CHUNKS, key = v_keys[pass];\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+    TEXT("    const uint16_t *from = v + clamped_page(ragged, v_places[pass].page) * fwd->v_batch_stride +\n"
+         "                           v_places[pass].row * fwd->v_row_stride;\n");
+  } else {
+    TEXT("    const uint16_t *from = v + max(min(key, seqlen_k - 1), 0) * fwd->v_row_stride;\n");
+  }
+  TEXT("    if (SPLIT_KEYS % V_ROWS == 0 || own < SPLIT_KEYS)\n"
+       "      cp_async_16(shared + V_OFFSET + own * V_ROW_BYTES + threadIdx.x % V_CHUNKS * 16, from,\n"
+       "                  key < seqlen_k ? 16 : 0);\n"
+       "  }\n"
+       "  cp_async_commit();\n"
+       "}\n"
+       "\n"
+       "// The reference behind one key block more, and the factor of what was summed before: as\n"
        "// take_row_lazily() moves it.\n"
        "__device__ __forceinline__ float move_behind(Outermost block, float *reference, float scale_log2) {\n"
        "  const int bits = max(block.greatest, __builtin_bit_cast(int, *reference));\n"
@@ -384,8 +444,9 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
          "  }\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("  if (alone)\n"
-         "    fetch_keys(fwd, ragged, place.sequence, k, v, k_keys, v_keys);\n");
+    TEXT("  int guessed = 0; // keys\n"
+         "  if (alone)\n"
+         "    guessed = fetch_keys(fwd, ragged, place.sequence, k, v, k_keys, v_keys);\n");
   }
   TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
        "  griddepcontrol_wait();\n"
@@ -409,14 +470,29 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
          "  if (alone)\n"
          "    of = rows_of_key_count(fwd, ragged, place.sequence);\n");
   } else {
-    TEXT("  SequenceRows of;\n"
-         "  if (alone) // most calls': what else there may be takes several times as long\n"
-         "    of = rows_of_key_count(fwd, ragged, place.sequence);\n"
+    TEXT("  // In most calls the length is all that is read. Copies begin by the guess, and once more if it is\n"
+         "  // another one after all.\n"
+         "  const int *const length = ragged->seqused_k;\n"
+         "  SequenceRows of = {{0, ragged->rows_q <= fwd->seqlen_q ? ragged->rows_q : 0},\n"
+         "                     {0, guessed},\n"
+         "                     place.sequence};\n"
+         "  int used = 0;\n"
+         "  if (alone)\n"
+         "    used = length[place.sequence];\n"
          "  else\n"
          "    of = rows_of_sequence(fwd, ragged, place.sequence);\n"
          "  const int k_batch = max(of.k_batch, 0); // without keys, none is read\n"
          "  k += k_batch * fwd->k_batch_stride + of.keys.begin * fwd->k_row_stride;\n"
-         "  v += k_batch * fwd->v_batch_stride + of.keys.begin * fwd->v_row_stride;\n");
+         "  v += k_batch * fwd->v_batch_stride + of.keys.begin * fwd->v_row_stride;\n"
+         "  for (;;) {\n"
+         "    const int copied = of.keys.count;\n"
+         "    copy_rows(args, ragged, place, &of, k, v, k_keys, v_keys, shared);\n"
+         "    if (alone)\n"
+         "      of.keys = rows_used({0, ragged->rows_k}, used, ragged->seqlen_k_new);\n"
+         "    if (of.keys.count == copied)\n"
+         "      break;\n"
+         "    cp_async_wait(0);\n"
+         "  }\n");
   }
   TEXT("  const int q_batch = ragged->cu_seqlens_q != nullptr ? 0 : place.sequence;\n"
        "  const int seqlen_q = of.queries.count, seqlen_k = of.keys.count;\n"
@@ -441,8 +517,11 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "      lse += lse_of_sequence(ragged, of.queries, place.sequence, fwd->lse_batch_stride) +\n"
        "             head * fwd->lse_head_stride + position * ragged->lse_row_stride;\n"
        "  }\n"
-       "  if (count <= 0 || place.position_begin >= seqlen_q) {\n"
-       "    cluster_wait(); // as below\n"
+       "  if (count <= 0 || place.position_begin >= seqlen_q) {\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("    cp_async_wait(0);\n");
+  }
+  TEXT("    cluster_wait(); // as below\n"
        "    if (place.split > 0 || warp >= COLUMNS / 8)\n"
        "      return;\n"
        "    // Rows without keys.\n"
@@ -451,47 +530,11 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "    store_row(args, ragged, out_row, lse, none, zero, head, valid, warp == 0 && rank == 0);\n"
        "    return;\n"
        "  }\n"
-       "\n"
-       "#pragma unroll\n"
-       "  for (int pass = 0; pass < K_PASSES; ++pass) {\n"
-       "    const int own = pass * K_ROWS + threadIdx.x / K_CHUNKS, key = k_keys[pass];\n");
+       "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-    TEXT("    const uint16_t *from = k + clamped_page(ragged, k_places[pass].page) * fwd->k_batch_stride +\n"
-         "                           k_places[pass].row * fwd->k_row_stride;\n");
-  } else {
-    TEXT("    const uint16_t *from = k + min(key, seqlen_k - 1) * fwd->k_row_stride;\n");
+    TEXT("  copy_rows(args, ragged, place, &of, k, v, k_keys, v_keys, k_places, v_places, shared);\n");
   }
-  TEXT("    if (OWN_KEYS % K_ROWS == 0 || own < OWN_KEYS)\n"
-       "      cp_async_16(shared + K_OFFSET + own * ROW_BYTES + threadIdx.x % K_CHUNKS * 16, from,\n"
-       "                  key < seqlen_k ? 16 : 0);\n"
-       "  }\n"
-       "  if (threadIdx.x < BLOCK_M * K_CHUNKS) {\n"
-       "    const int row = threadIdx.x / K_CHUNKS, of_block = divide(row, &args->heads_per_tile);\n"
-       "    const int of_head = (place.tile_head - of_block) * fwd->heads_per_tile + row;\n"
-       "    const int at = place.position_begin + of_block;\n"
-       "    const bool there = of_block < args->warpgroup_positions && at < seqlen_q;\n"
-       "    const uint16_t *from = (const uint16_t *)fwd->q + q_batch * fwd->q_batch_stride;\n"
-       "    if (there)\n"
-       "      from += (of.queries.begin + at) * fwd->q_row_stride + of_head * fwd->q_head_stride +\n"
-       "              threadIdx.x % K_CHUNKS * 8;\n"
-       "    cp_async_16(shared + row * ROW_BYTES + threadIdx.x % K_CHUNKS * 16, from, there ? 16 : 0);\n"
-       "  }\n"
-       "  cp_async_commit();\n"
-       "#pragma unroll\n"
-       "  for (int pass = 0; pass < V_PASSES; ++pass) {\n"
-       "    const int own = pass * V_ROWS + threadIdx.x / V_CHUNKS, key = v_keys[pass];\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-    TEXT("    const uint16_t *from = v + clamped_page(ragged, v_places[pass].page) * fwd->v_batch_stride +\n"
-         "                           v_places[pass].row * fwd->v_row_stride;\n");
-  } else {
-    TEXT("    const uint16_t *from = v + min(key, seqlen_k - 1) * fwd->v_row_stride;\n");
-  }
-  TEXT("    if (SPLIT_KEYS % V_ROWS == 0 || own < SPLIT_KEYS)\n"
-       "      cp_async_16(shared + V_OFFSET + own * V_ROW_BYTES + threadIdx.x % V_CHUNKS * 16, from,\n"
-       "                  key < seqlen_k ? 16 : 0);\n"
-       "  }\n"
-       "  cp_async_commit();\n"
-       "  if (threadIdx.x == 0) {\n"
+  TEXT("  if (threadIdx.x == 0) {\n"
        "    mbarrier_arrive_expect(barrier, count * BLOCK_N * BLOCK_M * 4);\n"
        "    if (place.split == 0)\n"
        "      mbarrier_arrive_expect(all_parts, other_splits * PART_BYTES);\n"
@@ -580,13 +623,13 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "  if (warp >= COLUMNS / 8)\n"
        "    return;\n"
        "\n"
-       "  // O = P V, of 8 columns a warp, one key block after the other.\n");
-  TEXT("  const uint32_t *p = (const uint32_t *)(smem + P_OFFSET);\n"
+       "  // O = P V, of 8 columns a warp, one key block after the other.\n"
+       "  const uint32_t *p = (const uint32_t *)(smem + P_OFFSET);\n"
        "  uint32_t columns = shared + V_OFFSET + warp * 16 +\n"
        "                     (blocks.end - 1 - first_block) * BLOCK_N * V_ROW_BYTES;\n"
        "  BlockFragments block;\n"
-       "  load_fragments(&block, p, columns);\n"
-       "  float out[4] = {0.0f, 0.0f, 0.0f, 0.0f}, row_sum = 0.0f;\n"
+       "  load_fragments(&block, p, columns);\n");
+  TEXT("  float out[4] = {0.0f, 0.0f, 0.0f, 0.0f}, row_sum = 0.0f;\n"
        "  for (int n = 0; n < count; ++n) {\n"
        "    const float rescale = rescales[n][lane / 4];\n"
        "    row_sum = row_sum * rescale + sums[n][lane];\n"

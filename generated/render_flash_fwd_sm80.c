@@ -29,6 +29,7 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t few = in->axis[AP_ATTENTION_FEW];
   const int32_t runs = in->axis[AP_ATTENTION_RUNS];
+  const int32_t append = in->axis[AP_ATTENTION_APPEND];
   const int32_t long_rows = in->axis[AP_ATTENTION_LONG_ROWS];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -110,6 +111,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   }
   if (runs) {
     TEXT(" --runs");
+  }
+  if (append) {
+    TEXT(" --append");
   }
   if (long_rows) {
     TEXT(" --long-rows");
@@ -415,8 +419,15 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("  int n;           // the key block whose slabs are loaded next; below block_begin: none\n"
          "  Walk walk;       // on to what is loaded behind those\n"
          "  const attnpress_fwd_runs_args *given;\n");
+    if (append) {
+      TEXT("  const attnpress_fwd_runs_append_args *appending;\n"
+           "  int sequence;\n"
+           "  int new_key; // of the keys of this ring in key block n, until it has been written; -1: none\n");
+    }
     if (sequences != AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("  int kv_head, key_begin;\n");
+    } else if (append) {
+      TEXT("  int kv_head;\n");
     }
   }
   TEXT("  uint32_t ring;   // shared address of slot 0\n"
@@ -431,6 +442,29 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
     TEXT("// Moves a pipeline on to the next sequence of the run, if there is one.\n"
          "__device__ __forceinline__ void load_next_part(KeyPipeline *pipe);\n"
          "\n");
+    if (append) {
+      TEXT("// Writes the new key that passes through the ring, its value, or both, to their place in the cache.\n"
+           "__device__ __forceinline__ void append_rows(KeyPipeline *pipe, bool k, bool v);\n"
+           "\n"
+           "// Likewise, before the slab that has one of them is loaded: both before that of K, unless V's page\n"
+           "// is another one, which is not known yet.\n"
+           "__device__ __forceinline__ void append_to_slab(KeyPipeline *pipe, int slab) {\n"
+           "  if ((slab != 0 && slab != K_SLABS) || pipe->new_key < 0)\n"
+           "    return;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("  const bool together = pipe->batch->ragged.page_table_v == 0;\n");
+      } else {
+        TEXT("  const bool together = true;\n");
+      }
+      TEXT("  if (slab == 0)\n"
+           "    append_rows(pipe, true, together);\n"
+           "  else\n"
+           "    append_rows(pipe, false, true);\n"
+           "  if (slab == K_SLABS || together)\n"
+           "    pipe->new_key = -1;\n"
+           "}\n"
+           "\n");
+    }
   }
   TEXT("// This thread among those that fill the ring. A macro, because the compiler finds fewer registers\n"
        "// for a function of the same text.\n");
@@ -510,8 +544,11 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
            "// their use. Keys past the end, which only a `masked` key block can have, become zeros.\n"
            "__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
            "                                          bool masked) {\n"
-           "  const attnpress_fwd_args *args = &pipe->batch->fwd;\n"
-           "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
+           "  const attnpress_fwd_args *args = &pipe->batch->fwd;\n");
+      if (append) {
+        TEXT("  append_to_slab(pipe, slab);\n");
+      }
+      TEXT("  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
            "  if (slab < K_SLABS) {\n"
            "    const int columns = slab < K_SLABS - 1 || HEAD_DIM % K_SLAB == 0 ? K_SLAB : HEAD_DIM % K_SLAB;\n"
            "    load_rows(slot, K_SLAB, pipe, pipe->k + slab * K_SLAB, args->k_batch_stride,\n"
@@ -614,8 +651,11 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
          "// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of\n"
          "// their use. Keys past the end, which only a `masked` key block can have, become zeros.\n"
          "__device__ __forceinline__ void load_slab(KeyPipeline *pipe, int n, int slab, uint32_t slot,\n"
-         "                                          bool masked) {\n"
-         "  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
+         "                                          bool masked) {\n");
+    if (append) {
+      TEXT("  append_to_slab(pipe, slab);\n");
+    }
+    TEXT("  const int keys = masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N; // from the first to the end\n"
          "  if (slab < K_SLABS - 1 || (slab < K_SLABS && HEAD_DIM % K_SLAB == 0)) {\n"
          "    load_rows(slot, K_SLAB, pipe->k + slab * K_SLAB, pipe->k_row_stride, RING_KEYS, K_SLAB, keys);\n");
     if ((hdim % k_slab) != 0) {

@@ -28,6 +28,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t runs = in->axis[AP_ATTENTION_RUNS];
+  const int32_t append = in->axis[AP_ATTENTION_APPEND];
   const int32_t long_rows = in->axis[AP_ATTENTION_LONG_ROWS];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_m = in->field[AP_ATTENTION_TILE_BLOCK_M];
@@ -54,6 +55,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t behind = ((plain && (behind_by_columns || behind_of_ragged)) || keeps_here) ? 1 : 0;
   int32_t skips_rows = (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && !split) && ((long_rows && (hdim == 128)) || (block_m == 256))) ? 1 : 0;
   int32_t offsets_ahead = (skips_rows && (block_m == 256)) ? 1 : 0;
+  int32_t limits = (((plain && (hdim == 64)) && (hdim_v == 64)) && ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && (mask == AP_ATTENTION_MASK_CAUSAL)))) ? 1 : 0;
   int32_t q_ahead = (offsets_ahead || (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE))) ? 1 : 0;
   int32_t values_apart = (((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && split)) || skips_rows) ? 1 : 0;
   int32_t gather_parts = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && decode) ? 4 : 1;
@@ -151,6 +153,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (runs) {
     TEXT(" --runs");
   }
+  if (append) {
+    TEXT(" --append");
+  }
   if (long_rows) {
     TEXT(" --long-rows");
   }
@@ -216,7 +221,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("#include \"attnpress/device/sequence.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/softmax.cuh\"\n");
-  if (plain) {
+  if (limits) {
+    TEXT("#include \"attnpress/device/softmax_limits.cuh\"\n");
+  } else if (plain) {
     TEXT("#include \"attnpress/device/softmax_first.cuh\"\n");
   }
   if (decode) {
@@ -525,7 +532,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     if (split) {
-      TEXT("enum { FIRST_SPLIT = 1, LAST_SPLIT = 2 };\n"
+      TEXT("enum { FIRST_SPLIT = 1, LAST_SPLIT = 2");
+      STRING((one_sequence && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? ", WITH_ENTRIES = 4" : "");
+      TEXT(" };\n"
            "\n"
            "// A unit of work: a row block of one head of a sequence, and one split of its keys.\n");
     } else {
@@ -1062,8 +1071,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  if (threadIdx.x % 32 == 0)\n"
          "    mbarrier_arrive_expect(full, slabs * KEY_SLAB_BYTES);\n"
          "  // All lanes arrive and wait: the barrier knows of the bytes before any of them lands.\n"
-         "  __syncwarp();\n"
-         "  if (first >= BLOCK_N)\n"
+         "  __syncwarp();\n");
+    if (one_sequence) {
+      TEXT("  griddepcontrol_wait(); // the unit may be a guess\n");
+    }
+    TEXT("  if (first >= BLOCK_N)\n"
          "    return;\n"
          "#pragma unroll 1\n"
          "  for (int slab = 0; slab < slabs; slab += box_slabs)\n"
@@ -1093,8 +1105,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("// A warp of its own asks for entries of the table, of K and V, as many key blocks ahead as there\n"
            "// are places. At a place's \"full\" barrier its lanes arrive by their copies, and the warps that\n"
            "// gather wait; at its \"empty\" one these arrive.\n"
-           "constexpr int ENTRY_PLACES = 4;\n"
-           "__shared__ int entries[ENTRY_PLACES][2][BLOCK_N];\n"
+           "constexpr int ENTRY_PLACES = 4;\n");
+      if (one_sequence) {
+        TEXT("constexpr int LANE_ENTRIES = ceil_div(BLOCK_N, 32); // of a key block\n");
+      }
+      TEXT("__shared__ int entries[ENTRY_PLACES][2][BLOCK_N];\n"
            "__shared__ uint64_t entry_barriers[2 * ENTRY_PLACES];\n"
            "\n"
            "__device__ __forceinline__ uint32_t entries_full(int place) {\n"
@@ -1166,8 +1181,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  gathering->place = next_stage(gathering->place, ENTRY_PLACES);\n");
     }
     TEXT("  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
-         "  wait_for_phase(empty, parity);\n"
-         "  target += row * 128 + (chunk ^ row) * 16;\n"
+         "  wait_for_phase(empty, parity);\n");
+    if (one_sequence) {
+      TEXT("  griddepcontrol_wait(); // the unit may be a guess\n");
+    }
+    TEXT("  target += row * 128 + (chunk ^ row) * 16;\n"
          "  from += chunk * 8;\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < LOOKUPS; ++i) {\n");
@@ -1210,8 +1228,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "                                          int row, int kv_head, int batch) {\n"
          "  // The consumers' warps arrived; hands over the space of the key block that was here a round ago.\n"
          "  wait_for_phase(empty, parity);\n"
-         "  mbarrier_arrive_expect(full, slabs * KEY_SLAB_BYTES);\n"
-         "#pragma unroll\n"
+         "  mbarrier_arrive_expect(full, slabs * KEY_SLAB_BYTES);\n");
+    if (one_sequence) {
+      TEXT("  griddepcontrol_wait(); // the unit may be a guess\n");
+    }
+    TEXT("#pragma unroll\n"
          "  for (int slab = 0; slab < slabs; ++slab)\n"
          "    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, row, kv_head, batch);\n"
          "}\n"
@@ -1224,13 +1245,47 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  return unit->seqlen_k - (unit->blocks.end - 1) * BLOCK_N;\n"
          "}\n"
          "\n");
+    if (decode) {
+      TEXT("// Key blocks of K, and of V, that are on their way at once. With more, thread blocks that ask first\n"
+           "// have all of theirs before others have any, and what else is read, code among it, waits behind\n"
+           "// them.\n"
+           "constexpr int KEY_BLOCKS_ASKED = ");
+      INTEGER(((sequences == AP_ATTENTION_SEQUENCES_PAGED) && !ready) ? 3 : 2);
+      TEXT(";\n"
+           "\n"
+           "// How far what was asked for has come.\n"
+           "struct Arrivals {\n"
+           "  Stage stage; // of the key block that comes next\n"
+           "  int asked;   // key blocks on their way\n"
+           "};\n"
+           "\n"
+           "// Waits until fewer are on their way, and counts one more; `full`: the first stage's barrier.\n"
+           "__device__ __forceinline__ void ask_for_one(Arrivals *arrivals, uint32_t full) {\n"
+           "  if (arrivals->asked < KEY_BLOCKS_ASKED) {\n"
+           "    ++arrivals->asked;\n"
+           "    return;\n"
+           "  }\n"
+           "  // The copy engine hands over a key block, or who hands on what was gathered.\n"
+           "  wait_for_phase(full + 8 * arrivals->stage.index, arrivals->stage.parity);\n"
+           "  arrivals->stage = next_stage(arrivals->stage, STAGES);\n"
+           "}\n"
+           "\n");
+    }
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("// Where the lane's box of key block `n` begins, by the table that lies `table` entries behind K's.\n"
            "// Boxes past the last key begin at that one, or before it: they are masked, and made zeros.\n"
            "__device__ __forceinline__ PageRow find_box(const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
            "                                            int n, int64_t table) {\n"
-           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
-           "  return page_of_key(&unit->pages, &ragged->ragged,\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n");
+      if (one_sequence) {
+        TEXT("  const int place = unit->blocks.end - 1 - n, key = threadIdx.x % 32 * ragged->box_rows;\n"
+             "  if (unit->ends & WITH_ENTRIES && place < ENTRY_PLACES) { // which are in their places\n"
+             "    const int entry = entries[place][0][min(key, BLOCK_N - 1)];\n"
+             "    return {clamped_page(&ragged->ragged, entry),\n"
+             "            place_of_key(&unit->pages, &ragged->ragged, n * BLOCK_N + key).row};\n"
+             "  }\n");
+      }
+      TEXT("  return page_of_key(&unit->pages, &ragged->ragged,\n"
            "                     n * BLOCK_N + threadIdx.x % 32 * ragged->box_rows, table);\n"
            "}\n"
            "\n"
@@ -1408,6 +1463,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
            "  Stage k_stage = {0, 0}, place = {0, 0};\n");
       if (decode) {
+        TEXT("  Arrivals arrivals = {{0, 0}, 0};\n");
       } else if (q_ahead) {
         TEXT("  uint32_t q_turn = 0; // of the first consumer\n");
       } else {
@@ -1431,6 +1487,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      int n = unit->blocks.end");
       STRING(decode ? "" : " - 1");
       TEXT(";\n");
+      if (one_sequence && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) {
+        TEXT("      if (boxes && !(unit->ends & WITH_ENTRIES))\n"
+             "        griddepcontrol_wait(); // the unit may be a guess\n");
+      }
       if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && !decode) {
         TEXT("      if (!boxes)\n"
              "        look_up_block(&gathering, &ragged_args(args)->ragged, &unit->pages, n, 0);\n");
@@ -1470,11 +1530,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
           TEXT("      q_parity ^= 1;\n");
         }
       }
-      TEXT("      while (--n >= unit->blocks.begin)\n"
-           "        load_k(args, shared, ");
-      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "boxes, &gathering, " : "");
-      TEXT("&k_stage, unit, n, kv_head);\n"
-           "    }\n");
+      if (decode) {
+        TEXT("      while (--n >= unit->blocks.begin) {\n"
+             "        ask_for_one(&arrivals, k_full(shared, 0));\n"
+             "        load_k(args, shared, ");
+        STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "boxes, &gathering, " : "");
+        TEXT("&k_stage, unit, n, kv_head);\n"
+             "      }\n");
+      } else {
+        TEXT("      while (--n >= unit->blocks.begin)\n"
+             "        load_k(args, shared, ");
+        STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "boxes, &gathering, " : "");
+        TEXT("&k_stage, unit, n, kv_head);\n");
+      }
+      TEXT("    }\n");
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("    // All lanes arrive and wait: they have read the unit.\n"
              "    __syncwarp();\n"
@@ -1505,6 +1574,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
            "  Stage v_stage = {0, 0}, place = {0, 0};\n");
+      if (decode) {
+        TEXT("  Arrivals arrivals = {{0, 0}, 0};\n");
+      }
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("  Gathering gathering;\n"
              "  gathering.part = part;\n");
@@ -1519,15 +1591,28 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    if (unit->position_begin < 0)\n"
            "      return;\n"
            "    const int kv_head = unit->tile_head / group;\n");
+      if (one_sequence && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) {
+        TEXT("    if (boxes && !(unit->ends & WITH_ENTRIES))\n"
+             "      griddepcontrol_wait(); // the unit may be a guess\n");
+      }
       if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && !decode) {
         TEXT("    if (!boxes && unit->blocks.end > unit->blocks.begin)\n"
              "      look_up_block(&gathering, &ragged_args(args)->ragged, &unit->pages, unit->blocks.end - 1,\n"
              "                    ragged_args(args)->ragged.page_table_v);\n");
       }
-      TEXT("    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n"
-           "      load_v(args, shared, ");
-      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "boxes, &gathering, " : "");
-      TEXT("&v_stage, unit, n, kv_head);\n");
+      if (decode) {
+        TEXT("    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n) {\n"
+             "      ask_for_one(&arrivals, v_full(shared, 0));\n"
+             "      load_v(args, shared, ");
+        STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "boxes, &gathering, " : "");
+        TEXT("&v_stage, unit, n, kv_head);\n"
+             "    }\n");
+      } else {
+        TEXT("    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n)\n"
+             "      load_v(args, shared, ");
+        STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "boxes, &gathering, " : "");
+        TEXT("&v_stage, unit, n, kv_head);\n");
+      }
       if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
         TEXT("    // As above.\n"
              "    __syncwarp();\n"
@@ -1595,47 +1680,159 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  return {split, number - split * args->tile_heads.value};\n"
            "}\n"
            "\n"
-           "// find_units() of such a batch, by one thread: between the wait and the first key stands one read.\n"
+           "// Writes down such a unit of a sequence of so many keys; false where there is none, as its split\n"
+           "// has no keys.\n"
+           "__device__ __forceinline__ bool write_unit_of_one(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
+           "                                                  UnitOfOne of, int seqlen_q, int seqlen_k) {\n"
+           "  const attnpress_ragged_args *batch = &ragged_args(args)->ragged;\n"
+           "  const int fixed = batch->fixed_split_blocks;\n"
+           "  if (of.split > 0 && of.split * fixed * BLOCK_N >= seqlen_k)\n"
+           "    return false;\n"
+           "  unit->position_begin = 0;\n"
+           "  unit->tile_head = of.tile_head;\n"
+           "  unit->seqlen_q = seqlen_q;\n"
+           "  unit->seqlen_k = seqlen_k;\n"
+           "  unit->center = batch->window_top_left ? 0 : seqlen_k - seqlen_q;\n"
+           "  unit->q_batch = unit->q_row = unit->sequence = 0;\n"
+           "  unit->split = of.split;\n"
+           "  unit->ends = FIRST_SPLIT | LAST_SPLIT;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("  unit->pages = {batch->page_table, 0, max(seqlen_k - 1, 0)};\n");
+      } else {
+        TEXT("  unit->k_batch = unit->k_row = 0;\n");
+      }
+      TEXT("  unit->blocks =\n"
+           "      split_fixed_blocks(key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, 0),\n"
+           "                                                 row_at_end(&args->fwd, unit, seqlen_q)),\n"
+           "                                    BLOCK_N),\n"
+           "                         of.split, fixed);\n"
+           "  return true;\n"
+           "}\n"
+           "\n"
+           "// What was read before what ran before has ended, which may yet write it.\n"
+           "struct Guess {\n"
+           "  int seqlen_k; // by which the first unit has been handed over; -1: it has not\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("  bool with_entries;                       // of the table, in their places\n"
+             "  int entries[ENTRY_PLACES][LANE_ENTRIES]; // the lane's\n");
+      }
+      TEXT("};\n"
+           "\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("// Whether entries of the table that were guessed are handed over with the first unit, if it is a\n"
+             "// whole split: those of its last key blocks, of as many as there are places. Those up to the bound\n"
+             "// of the lengths stand in the table.\n"
+             "__device__ __forceinline__ bool guesses_entries(const attnpress_fwd_sm90_args *args) {\n"
+             "  return ragged_args(args)->ragged.page_table_v == 0;\n"
+             "}\n"
+             "\n"
+             "// Where the lane's entry of such a key stands.\n"
+             "__device__ __forceinline__ const int32_t *entry_of_whole(const attnpress_fwd_sm90_args *args,\n"
+             "                                                         UnitOfOne first, int place, int i) {\n"
+             "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
+             "  const int n = (first.split + 1) * ragged->fixed_split_blocks - 1 - place;\n"
+             "  const Pages pages = {ragged->page_table, 0, max(args->fwd.seqlen_k - 1, 0)};\n"
+             "  const int key = min_int(i * 32 + threadIdx.x % 32, BLOCK_N - 1);\n"
+             "  return pages.table + place_of_key(&pages, ragged, max(n, 0) * BLOCK_N + key).page;\n"
+             "}\n"
+             "\n");
+      }
+      TEXT("// Writes down the first unit by the length that stands there before what ran before has ended, and\n"
+           "// hands it over, so that no read stands between that end and its keys. One without keys is none: no\n"
+           "// keys would be waited for, and it might be stored before that end. All lanes of a warp arrive.\n"
+           "__device__ __forceinline__ Guess guess_unit_of_one(const attnpress_fwd_sm90_args *args,\n"
+           "                                                   UnitOfOne first) {\n"
+           "  const attnpress_ragged_args *batch = &ragged_args(args)->ragged;\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "  const int used = (int)load_relaxed((const uint32_t *)batch->seqused_k);\n"
+           "  Guess guess;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("  const bool entries_too = guesses_entries(args);\n"
+             "  if (entries_too)\n"
+             "#pragma unroll\n"
+             "    for (int place = 0; place < ENTRY_PLACES; ++place)\n"
+             "#pragma unroll\n"
+             "      for (int i = 0; i < LANE_ENTRIES; ++i)\n"
+             "        guess.entries[place][i] =\n"
+             "            (int)load_relaxed((const uint32_t *)entry_of_whole(args, first, place, i));\n");
+      }
+      TEXT("  const int seqlen_k = rows_used({0, batch->rows_k}, used, batch->seqlen_k_new).count;\n"
+           "  const int seqlen_q = batch->rows_q <= args->fwd.seqlen_q ? batch->rows_q : 0;\n"
+           "  bool there = false;\n"
+           "  if (lane == 0 && seqlen_q > 0 && seqlen_k > 0)\n"
+           "    there = write_unit_of_one(&units[0], args, first, seqlen_q, seqlen_k);\n"
+           "  guess.seqlen_k = __shfl_sync(0xffffffff, there ? seqlen_k : -1, 0);\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("  const int fixed = batch->fixed_split_blocks;\n"
+             "  guess.with_entries = entries_too && guess.seqlen_k >= (first.split + 1) * fixed * BLOCK_N;\n"
+             "  if (guess.with_entries) {\n"
+             "#pragma unroll\n"
+             "    for (int place = 0; place < ENTRY_PLACES; ++place) {\n"
+             "      if (place >= fixed)\n"
+             "        break;\n"
+             "#pragma unroll\n"
+             "      for (int i = 0; i < LANE_ENTRIES; ++i)\n"
+             "        if (i * 32 + lane < BLOCK_N)\n"
+             "          entries[place][0][i * 32 + lane] = entries[place][1][i * 32 + lane] =\n"
+             "              guess.entries[place][i];\n"
+             "      mbarrier_arrive(entries_full(place));\n"
+             "    }\n"
+             "    if (lane == 0)\n"
+             "      units[0].ends |= WITH_ENTRIES;\n"
+             "  }\n"
+             "  // All lanes arrive and wait: boxes' warps, which wait for the unit alone, find entries there.\n"
+             "  __syncwarp();\n");
+      }
+      TEXT("  if (lane == 0 && there)\n"
+           "    mbarrier_arrive(unit_full(0));\n"
+           "  return guess;\n"
+           "}\n"
+           "\n"
+           "// Whether what was guessed is so. All lanes of a warp arrive.\n"
+           "__device__ __forceinline__ bool guess_holds(const attnpress_fwd_sm90_args *args, UnitOfOne first,\n"
+           "                                            const Guess *guess, int seqlen_k) {\n"
+           "  bool holds = guess->seqlen_k == seqlen_k;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("  if (guess->with_entries) {\n"
+             "#pragma unroll\n"
+             "    for (int place = 0; place < ENTRY_PLACES; ++place)\n"
+             "#pragma unroll\n"
+             "      for (int i = 0; i < LANE_ENTRIES; ++i)\n"
+             "        holds &= guess->entries[place][i] == *entry_of_whole(args, first, place, i);\n"
+             "  }\n");
+      }
+      TEXT("  return __ballot_sync(0xffffffff, !holds) == 0;\n"
+           "}\n"
+           "\n"
+           "// find_units() of such a batch. The first unit, if it was guessed, has been handed\n"
+           "// over. If the guess does not hold, it is computed once more, and stored by the same threads to the\n"
+           "// same place. All lanes of a warp arrive.\n"
            "__device__ __forceinline__ void find_units_of_one(const attnpress_fwd_sm90_args *args,\n"
-           "                                                  UnitOfOne next) {\n"
+           "                                                  UnitOfOne next, const Guess *guess) {\n"
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
-           "  const attnpress_ragged_args *batch = &ragged->ragged;\n"
-           "  const SequenceRows rows = rows_of_key_count(&args->fwd, batch, 0);\n"
-           "  const Rows keys = rows.keys;\n"
-           "  const int seqlen_q = rows.queries.count;\n"
-           "  const int fixed = batch->fixed_split_blocks, split_keys = fixed * BLOCK_N;\n"
-           "  Stage place = {0, 0};\n"
-           "  for (int number = blockIdx.x; seqlen_q > 0; number += gridDim.x) {\n"
-           "    if (next.split > 0 && next.split * split_keys >= keys.count) // there is one without keys\n"
-           "      break;\n"
+           "  const SequenceRows rows = rows_of_key_count(&args->fwd, &ragged->ragged, 0);\n"
+           "  const int seqlen_q = rows.queries.count, seqlen_k = rows.keys.count;\n"
+           "  const int split_keys = ragged->ragged.fixed_split_blocks * BLOCK_N;\n"
+           "  Stage place = {guess->seqlen_k >= 0 ? 1 : 0, 0};\n"
+           "  int number = blockIdx.x;\n"
+           "  if (guess->seqlen_k >= 0 && guess_holds(args, next, guess, seqlen_k)) {\n"
+           "    number += gridDim.x;\n"
+           "    next = unit_of_one(args, number);\n"
+           "  }\n"
+           "  if (threadIdx.x % 32 != 0)\n"
+           "    return;\n"
+           "  for (; seqlen_q > 0; number += gridDim.x) {\n"
            "    // All who read the unit that was here arrived; hands over the place.\n"
            "    wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
-           "    Unit *unit = &units[place.index];\n"
-           "    unit->position_begin = 0;\n"
-           "    unit->tile_head = next.tile_head;\n"
-           "    unit->seqlen_q = seqlen_q;\n"
-           "    unit->seqlen_k = keys.count;\n"
-           "    unit->center = batch->window_top_left ? 0 : keys.count - seqlen_q;\n"
-           "    unit->q_batch = unit->q_row = unit->sequence = 0;\n"
-           "    unit->split = next.split;\n"
-           "    unit->ends = FIRST_SPLIT | LAST_SPLIT;\n");
-      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-        TEXT("    unit->pages = {batch->page_table, 0, max(keys.count - 1, 0)};\n");
-      } else {
-        TEXT("    unit->k_batch = unit->k_row = 0;\n");
-      }
-      TEXT("    unit->blocks = split_fixed_blocks(\n"
-           "        key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, 0),\n"
-           "                                row_at_end(&args->fwd, unit, seqlen_q)),\n"
-           "                   BLOCK_N),\n"
-           "        next.split, fixed);\n"
+           "    if (!write_unit_of_one(&units[place.index], args, next, seqlen_q, seqlen_k))\n"
+           "      break;\n"
            "    mbarrier_arrive(unit_full(place.index));\n"
            "    place = next_stage(place, UNITS);\n"
            "    next = unit_of_one(args, number + gridDim.x);\n"
            "  }\n"
            "  // Splits that are units of their own: for the combine kernel.\n"
            "  if (blockIdx.x == 0 && ragged->sequence_splits != nullptr)\n"
-           "    ragged->sequence_splits[0] = max(ceil_div(keys.count, split_keys), 1);\n"
+           "    ragged->sequence_splits[0] = max(ceil_div(seqlen_k, split_keys), 1);\n"
            "  wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
            "  units[place.index].position_begin = -1;\n"
            "  mbarrier_arrive(unit_full(place.index));\n"
@@ -1888,8 +2085,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "      return;\n"
          "    const int blocks = unit->blocks.end - unit->blocks.begin, keys = tail_keys(unit);\n");
     if (decode) {
-      TEXT("    if (blocks > 0 && unit->ends & FIRST_SPLIT) {\n"
-           "      if (threadIdx.x % 32 == 0)\n"
+      TEXT("    if (blocks > 0 && unit->ends & FIRST_SPLIT) {\n");
+      if (one_sequence) {
+        TEXT("      griddepcontrol_wait(); // the unit may be a guess\n");
+      }
+      TEXT("      if (threadIdx.x % 32 == 0)\n"
            "        load_q(args, shared, q_turn, unit);\n"
            "      ++q_turn;\n"
            "    }\n");
@@ -1950,8 +2150,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      return;\n"
            "    const int blocks = unit->blocks.end - unit->blocks.begin;\n");
       if (decode) {
-        TEXT("    if (!of_values && blocks > 0 && unit->ends & FIRST_SPLIT) {\n"
-             "      if (threadIdx.x % 32 == 0)\n"
+        TEXT("    if (!of_values && blocks > 0 && unit->ends & FIRST_SPLIT) {\n");
+        if (one_sequence) {
+          TEXT("      griddepcontrol_wait(); // the unit may be a guess\n");
+        }
+        TEXT("      if (threadIdx.x % 32 == 0)\n"
              "        load_q(args, shared, q_turn, unit);\n"
              "      ++q_turn;\n"
              "    }\n");
@@ -1991,28 +2194,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "    cp_async_4(shared_address(&entries[place][1][key]), at + ragged->page_table_v, 4);\n"
              "  }\n"
              "}\n"
-             "\n");
-        if (one_sequence) {
-          TEXT("// The end of the first unit's key blocks if it is a whole split. The entries of its last key\n"
-               "// blocks, of as many as there are places, are asked for beside the length: those up to the bound of\n"
-               "// the lengths stand in the table.\n"
-               "__device__ __forceinline__ int guess_end(const attnpress_fwd_sm90_args *args, UnitOfOne first) {\n"
-               "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
-               "  const int fixed = ragged->fixed_split_blocks, end = (first.split + 1) * fixed;\n"
-               "  const Pages pages = {ragged->page_table, 0, max(args->fwd.seqlen_k - 1, 0)};\n"
-               "  for (int place = 0; place < min(fixed, ENTRY_PLACES); ++place)\n"
-               "    ask_entries(ragged, &pages, end - 1 - place, place);\n"
-               "  return end;\n"
-               "}\n"
-               "\n");
-        }
-        TEXT("// A warp that asks for the entries of each unit's key blocks.\n");
-        if (one_sequence) {
-          TEXT("// `guessed`: of the first unit, as guess_end() says.\n");
-        }
-        TEXT("__device__ __forceinline__ void look_up(const attnpress_fwd_sm90_args *args");
-        STRING(one_sequence ? ", int guessed" : "");
-        TEXT(") {\n"
+             "\n"
+             "// A warp that asks for the entries of each unit's key blocks.\n"
+             "__device__ __forceinline__ void look_up(const attnpress_fwd_sm90_args *args) {\n"
              "  const attnpress_ragged_args *ragged = &ragged_args(args)->ragged;\n"
              "  Stage entry = {0, 0}, place = {0, 0};\n"
              "  for (;; place = next_stage(place, UNITS)) {\n"
@@ -2020,26 +2204,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "    wait_for_phase(unit_full(place.index), place.parity);\n"
              "    const Unit *unit = &units[place.index];\n"
              "    if (unit->position_begin < 0)\n"
-             "      break;\n");
+             "      break;\n"
+             "    int n = unit->blocks.end - 1;\n");
         if (one_sequence) {
-          TEXT("    if (guessed > 0 && unit->seqlen_k < guessed * BLOCK_N) { // others are asked for in their places\n"
-               "      cp_async_commit();\n"
-               "      cp_async_wait(0);\n"
-               "      guessed = 0;\n"
+          TEXT("    if (unit->ends & WITH_ENTRIES) { // which are in their places\n"
+               "      const int count = min(unit->blocks.end - unit->blocks.begin, ENTRY_PLACES);\n"
+               "      n -= count;\n"
+               "      entry = {count % ENTRY_PLACES, count / ENTRY_PLACES};\n"
                "    }\n"
-               "    const int asked = guessed > 0 ? guessed - ENTRY_PLACES : NO_BOUND; // key blocks from there on\n"
-               "    guessed = 0;\n");
+               "    griddepcontrol_wait(); // the unit may be a guess\n");
         }
-        TEXT("    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n) {\n"
+        TEXT("    for (; n >= unit->blocks.begin; --n) {\n"
              "      // The warps that gather arrived; hands over the place.\n"
-             "      wait_for_phase(entries_empty(entry.index), entry.parity ^ 1);\n");
-        if (one_sequence) {
-          TEXT("      if (n < asked)\n"
-               "        ask_entries(ragged, &unit->pages, n, entry.index);\n");
-        } else {
-          TEXT("      ask_entries(ragged, &unit->pages, n, entry.index);\n");
-        }
-        TEXT("      cp_async_arrive(entries_full(entry.index));\n"
+             "      wait_for_phase(entries_empty(entry.index), entry.parity ^ 1);\n"
+             "      ask_entries(ragged, &unit->pages, n, entry.index);\n"
+             "      cp_async_arrive(entries_full(entry.index));\n"
              "      entry = next_stage(entry, ENTRY_PLACES);\n"
              "    }\n"
              "    // All lanes arrive and wait: they have read the unit.\n"
@@ -3003,7 +3182,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (behind) {
     TEXT("__device__ __forceinline__ void follow_scores(float score[S_TILES * 4], float reference[2],\n"
-         "                                              float rescale[2], const Walk *walk,\n");
+         "                                              ");
+    STRING(limits ? "float row_sum[2], " : "");
+    TEXT("float rescale[2], const Walk *walk,\n");
   } else {
     TEXT("__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
          "                                            float row_sum[2], float rescale[2], ");
@@ -3028,6 +3209,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("                                            ");
     STRING(behind ? "  " : "");
     TEXT("float scale_log2");
+    STRING(limits ? ", RowLimits *limits" : "");
     STRING((plain || keeps_here) ? ", bool first" : "");
     TEXT(") {\n");
   }
@@ -3095,6 +3277,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     if (forwards) {
       TEXT("  if (walk->n < walk->masked) {\n");
+    } else if (limits && (mask == AP_ATTENTION_MASK_FULL)) {
+      TEXT("  // Of all key blocks the unit's first alone, the last of the sequence.\n"
+           "  if (first && (walk->n + 1) * BLOCK_N > walk->key_unmasked) {\n");
     } else {
       TEXT("  if ((");
       STRING(outward ? "walk->block" : "walk->n");
@@ -3117,6 +3302,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (decode) {
     TEXT("  rescale[1] = 1.0f;\n"
          "  take_row_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
+  } else if (limits) {
+    TEXT("  if (first)\n"
+         "    begin_limited_rows(score, S_TILES, reference, limits, rescale, scale_log2, DTYPE);\n"
+         "  else\n"
+         "    follow_limited_rows(score, S_TILES, reference, row_sum, limits, rescale, scale_log2, DTYPE);\n");
+    if (!behind) {
+      TEXT("  add_limited_rows(score, S_TILES, limits, row_sum, scale_log2);\n");
+    }
   } else if (plain || behind) {
     TEXT("  if (first)\n"
          "    begin_rows");
@@ -3141,10 +3334,17 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// The same of a unit's first block, and makes P of them.\n"
          "__device__ __forceinline__ void take_scores(float score[S_TILES * 4], float reference[2],\n"
          "                                            float row_sum[2], float rescale[2], const Walk *walk,\n"
-         "                                            float scale_log2) {\n"
-         "  follow_scores(score, reference, rescale, walk, scale_log2, true);\n"
-         "  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n"
-         "}\n"
+         "                                            float scale_log2");
+    STRING(limits ? ", RowLimits *limits" : "");
+    TEXT(") {\n");
+    if (limits) {
+      TEXT("  follow_scores(score, reference, row_sum, rescale, walk, scale_log2, limits, true);\n"
+           "  add_limited_rows(score, S_TILES, limits, row_sum, scale_log2);\n");
+    } else {
+      TEXT("  follow_scores(score, reference, rescale, walk, scale_log2, true);\n"
+           "  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
+    }
+    TEXT("}\n"
          "\n");
   }
   if (dropout) {
@@ -3635,6 +3835,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "  while (more) {\n"
        "    float out[O_TILES * 4] = {};\n"
        "    float reference[2] = {-INF, -INF}, row_sum[2] = {0.0f, 0.0f}, rescale[2];\n");
+  if (limits) {
+    TEXT("    RowLimits limits;\n");
+  }
   if (keeps_here) {
     TEXT("    SplitEnd split_end; // of the split whose O is to be stored next\n");
   }
@@ -3760,7 +3963,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     if (q_ahead) {
       TEXT("    finish_scores(score, 0, shared, q_turn % Q_PLACES, stage.index,\n"
-           "                  walk.n == walk.unit.blocks.begin);\n");
+           "                  walk.n == ");
+      STRING(ends_apart ? "walk.block_begin" : "walk.unit.blocks.begin");
+      TEXT(");\n");
     } else {
       TEXT("    finish_scores(score, 0, shared, consumer, stage.index, walk.n == ");
       STRING(ends_apart ? "walk.block_begin" : "walk.unit.blocks.begin");
@@ -3771,6 +3976,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING((mod_score || mod_mask) ? "mod, " : "");
   STRING(has_map ? "state, seen, " : "");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+  STRING(limits ? ", &limits" : "");
   STRING((plain && !behind) ? ", true" : "");
   TEXT(");\n"
        "\n");
@@ -3816,7 +4022,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("      }\n");
     if (overwrites) {
-      TEXT("      begins = true;\n");
+      if (limits) {
+        TEXT("      const int second = walk.n - 1; // of the unit's key blocks\n");
+      } else {
+        TEXT("      begins = true;\n");
+      }
     } else {
       TEXT("      for (int i = 0; i < O_TILES * 4; ++i)\n"
            "        out[i] = 0.0f;\n");
@@ -3872,22 +4082,26 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("\n"
          "                        ");
     STRING(alibi_product ? "slopes, walk.key_numbers, " : "");
-    TEXT("walk.n == ");
-    STRING(ends_apart ? "walk.block_begin" : "walk.unit.blocks.begin");
+    STRING((limits && q_ahead) ? "false" : (ends_apart ? "walk.n == walk.block_begin" : "walk.n == walk.unit.blocks.begin"));
     STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
-    STRING(overwrites ? ", begins" : "");
+    STRING((limits && overwrites) ? ", walk.n == second" : (overwrites ? ", begins" : ""));
     TEXT(");\n");
   }
-  if (overwrites) {
+  if (overwrites && !limits) {
     TEXT("        begins = false;\n");
   }
   if (behind) {
-    TEXT("        follow_scores(score, reference, rescale, &walk, scale_log2, false);\n");
+    TEXT("        follow_scores(score, reference, ");
+    STRING(limits ? "row_sum, " : "");
+    TEXT("rescale, &walk, scale_log2");
+    STRING(limits ? ", &limits" : "");
+    TEXT(", false);\n");
   } else {
     TEXT("        take_scores(score, reference, row_sum, rescale, &walk, ");
     STRING((mod_score || mod_mask) ? "mod, " : "");
     STRING(has_map ? "state, seen, " : "");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+    STRING(limits ? ", &limits" : "");
     STRING((plain && !behind) ? ", false" : "");
     TEXT(");\n");
   }
@@ -3896,12 +4110,22 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "        wait_for_phase(v_full(shared, stage.index), stage.parity);\n");
   }
   TEXT("        finish_output(out);\n"
-       "        arrive_once(v_empty(shared, last.index));\n"
-       "        rescale_rows(out, O_TILES, rescale);\n");
+       "        arrive_once(v_empty(shared, last.index));\n");
+  if (limits) {
+    TEXT("        rescale_followed_rows(out, O_TILES, &limits, rescale);\n");
+  } else {
+    TEXT("        rescale_rows(out, O_TILES, rescale);\n");
+  }
   if (behind) {
-    TEXT("        // Behind the vote in rescale_rows(), over which the compiler moves no exponentials: they\n"
-         "        // run under the other consumers' products, each beside an addition of the sum.\n"
-         "        add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
+    if (limits) {
+      TEXT("        // Behind the branch in rescale_followed_rows(), over which the compiler moves no\n"
+           "        // exponentials: they run under the other consumers' products, each beside an addition.\n"
+           "        add_limited_rows(score, S_TILES, &limits, row_sum, scale_log2);\n");
+    } else {
+      TEXT("        // Behind the vote in rescale_rows(), over which the compiler moves no exponentials: they\n"
+           "        // run under the other consumers' products, each beside an addition of the sum.\n"
+           "        add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
+    }
   }
   TEXT("        round_probabilities(p[0], score, S_TILES, DTYPE);\n");
   if (dropout) {
@@ -3911,6 +4135,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("      }\n"
        "\n");
+  if (limits && overwrites) {
+    TEXT("      begins = walk.n == second;\n");
+  }
+  if (limits && q_ahead) {
+    TEXT("      if (!begins)\n"
+         "        arrive_once(q_empty(shared, q_turn % Q_PLACES));\n");
+  }
   if (far_blocks) {
     TEXT("      far = walk.n >= walk.unit.blocks.begin;\n"
          "      if (far) {\n"
@@ -4042,6 +4273,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING((mod_score || mod_mask) ? "mod, " : "");
     STRING(has_map ? "state, seen, " : "");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
+    STRING(limits ? ", &limits" : "");
     STRING((plain && !behind) ? ", true" : "");
     TEXT(");\n"
          "    }\n"
@@ -4222,14 +4454,26 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     if (one_sequence) {
       TEXT("  const bool one_sequence = has_one_sequence(&args);\n"
-           "  const UnitOfOne first_unit = unit_of_one(&args, blockIdx.x);\n");
+           "  const UnitOfOne first_unit = unit_of_one(&args, blockIdx.x);\n"
+           "  Guess guess = {-1};\n");
     }
-    if (decode && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
-      TEXT("  // What comes before hands over what it wrote to who finds units. All others wait for units, which\n"
-           "  // hand it on, and have begun meanwhile. The combine kernel may begin to wait, too.\n"
-           "  if (threadIdx.x / 32 == 2) {\n"
-           "    griddepcontrol_wait();\n"
-           "    griddepcontrol_launch_dependents();\n"
+    if (decode && ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || one_sequence)) {
+      if (one_sequence) {
+        TEXT("  // What comes before hands over what it wrote to who finds units. All others wait for units, which\n"
+             "  // hand it on, or by themselves, as the first unit may be a guess, and have begun meanwhile. The\n"
+             "  // combine kernel may begin to wait, too, before keys are asked for, behind which its launch would\n"
+             "  // wait.\n");
+      } else {
+        TEXT("  // What comes before hands over what it wrote to who finds units. All others wait for units, which\n"
+             "  // hand it on, and have begun meanwhile. The combine kernel may begin to wait, too.\n");
+      }
+      TEXT("  if (threadIdx.x / 32 == 2) {\n"
+           "    griddepcontrol_launch_dependents();\n");
+      if (one_sequence) {
+        TEXT("    if (one_sequence)\n"
+             "      guess = guess_unit_of_one(&args, first_unit);\n");
+      }
+      TEXT("    griddepcontrol_wait();\n"
            "  }\n");
     } else {
       TEXT("  // ");
@@ -4288,19 +4532,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("shared, smem);\n");
     }
     if (one_sequence) {
-      TEXT("    else if (threadIdx.x / 32 == 2 && one_sequence) {\n"
-           "      if (threadIdx.x % 32 == 0)\n"
-           "        find_units_of_one(&args, first_unit);\n"
-           "    }\n");
+      TEXT("    else if (threadIdx.x / 32 == 2 && one_sequence)\n"
+           "      find_units_of_one(&args, first_unit, &guess);\n");
     }
     TEXT("    else if (threadIdx.x / 32 == 2)\n"
          "      find_units(&args);\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       if (decode) {
         TEXT("    else if (warp == 8)\n"
-             "      look_up(&args");
-        STRING(one_sequence ? ", one_sequence ? guess_end(&args, first_unit) : 0" : "");
-        TEXT(");\n");
+             "      look_up(&args);\n");
       }
       TEXT("    else if (has_boxes(&args))\n"
            "      produce_values(&args, shared, true, 0);\n"

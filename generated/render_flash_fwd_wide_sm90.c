@@ -28,6 +28,7 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
   const int32_t runs = in->axis[AP_ATTENTION_RUNS];
+  const int32_t append = in->axis[AP_ATTENTION_APPEND];
   const int32_t long_rows = in->axis[AP_ATTENTION_LONG_ROWS];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
@@ -102,6 +103,9 @@ void ap_render_flash_fwd_wide_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (runs) {
     TEXT(" --runs");
+  }
+  if (append) {
+    TEXT(" --append");
   }
   if (long_rows) {
     TEXT(" --long-rows");

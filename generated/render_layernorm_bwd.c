@@ -63,12 +63,16 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   }
   TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/row_norm.cuh\"\n"
+       "#include \"attnpress/device/row_span.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
        "constexpr bool CENTERED = ");
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
-  TEXT("; // the mean was taken off\n"
-       "constexpr int COLUMNS = ");
+  TEXT("; // the mean was taken off\n");
+  int32_t few = (((norm == AP_LAYERNORM_NORM_RMS) && (dtype != AP_LAYERNORM_DTYPE_FP32)) && (((cols == 6144) || (cols == 12288)) || ((params == AP_LAYERNORM_PARAMS_FP32) && (cols <= 128)))) ? 1 : 0;
+  int32_t dsum_late = (ahead || few) ? 1 : 0;
+  int32_t one_loop = (cols == 16384) ? 1 : 0;
+  TEXT("constexpr int COLUMNS = ");
   INTEGER(cols);
   TEXT(";\n"
        "constexpr int SIZE = ");
@@ -86,8 +90,11 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
        "constexpr int ROW_THREADS = ");
   INTEGER(row_threads);
   TEXT(";\n"
-       "constexpr int GROUPS = THREADS / ROW_THREADS;\n"
-       "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
+       "constexpr int GROUPS = THREADS / ROW_THREADS;\n");
+  if (row_threads > 32) {
+    TEXT("constexpr int WARPS = THREADS / 32, ROW_WARPS = ROW_THREADS / 32;\n");
+  }
+  TEXT("constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
        "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n"
        "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
        "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's weights\n"
@@ -155,7 +162,23 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
          "               ROW_THREADS, VECTORS, part + VECTORS);\n"
          "}\n");
   }
-  TEXT("// The words of the weight of a thread's vectors `index`, `index` + ROW_THREADS ..., `count` of them; 0\n"
+  TEXT("// A row of dsum comes to the L2 cache while others are added up.\n"
+       "__device__ __forceinline__ void prefetch_dsum(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
+       "                                              int thread) {\n"
+       "  prefetch_row(row_of(args->dsum, row, args->dsum_row_stride), SIZE, columns_of(args, row), thread,\n"
+       "               ROW_THREADS);\n"
+       "}\n"
+       "\n"
+       "// Vector number `index` of a thread's part of a row of dsum.\n"
+       "__device__ __forceinline__ uint4 load_dsum(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
+       "                                           int thread, int index) {\n"
+       "  uint4 vector;\n"
+       "  load_columns(row_of(args->dsum, row, args->dsum_row_stride), SIZE, columns_of(args, row),\n"
+       "               index * ROW_THREADS + thread, 0, 1, &vector);\n"
+       "  return vector;\n"
+       "}\n"
+       "\n"
+       "// The words of the weight of a thread's vectors `index`, `index` + ROW_THREADS ..., `count` of them; 0\n"
        "// beyond the row. word: (count, WORDS)\n"
        "__device__ __forceinline__ void load_weight(const attnpress_layernorm_bwd_args *args, int index,\n"
        "                                            int count, uint32_t *word) {\n"
@@ -225,6 +248,175 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
        "      to[j] = sum[j];\n"
        "}\n"
        "\n"
+       "// Walks over the rows of the block's groups, and adds up dweight and dbias. has_dsum, has_weight:\n"
+       "// mostly constants, so that calls without dsum have a loop of their own, which no branch cuts.\n"
+       "__device__ __forceinline__ void walk(\n"
+       "    const attnpress_layernorm_bwd_args *args, bool has_dsum, bool has_weight, int thread,\n");
+  if (slots > 0) {
+    TEXT("    uint4 *slots, // each thread's own places: nobody else reads them\n");
+  }
+  if (weight_held) {
+    TEXT("    const uint32_t (*held)[WORDS],\n");
+  }
+  if (row_threads > 32) {
+    TEXT("    float2 *warp_sums, // (2, WARPS): in turn, so that one barrier a row is enough\n");
+  }
+  if (sums_in_shared) {
+    TEXT("    float4 *weight_sums, float4 *bias_sums) {\n");
+  } else {
+    TEXT("    float (*weight_sum)[ELEMENTS], float (*bias_sum)[ELEMENTS]) {\n");
+  }
+  if (row_threads > 32) {
+    TEXT("  int turn = 0;\n");
+  }
+  TEXT("  const int64_t step = (int64_t)gridDim.x * GROUPS;\n"
+       "  int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / ROW_THREADS;\n");
+  if (slots > 0) {
+    TEXT("#pragma unroll\n"
+         "  for (int i = 0; i < SLOTS; ++i)\n"
+         "    copy_row(args, row + i * step, thread, slots + i * 2 * VECTORS * APART);\n"
+         "  if (has_dsum)\n"
+         "    prefetch_dsum(args, row, thread);\n"
+         "  int slot = 0;\n");
+  } else if (ahead) {
+    TEXT("  uint4 next[2 * VECTORS];\n"
+         "  load_row(args, row, thread, next);\n"
+         "  if (has_dsum)\n"
+         "    prefetch_dsum(args, row, thread);\n");
+  }
+  if ((slots > 0) || ahead) {
+    TEXT("  RowMoments next_moments = load_moments(args, row);\n");
+  }
+  TEXT("  // As often as the block's first group has a row; others then may have none.\n"
+       "  for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < args->rows; first += step) {\n");
+  if (slots > 0) {
+    TEXT("    cp_async_wait(SLOTS - 1);\n"
+         "    uint4 *const part = slots + slot * 2 * VECTORS * APART;\n"
+         "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n");
+  } else {
+    TEXT("    uint4 part[2 * VECTORS];\n");
+    if (ahead) {
+      TEXT("#pragma unroll\n"
+           "    for (int i = 0; i < 2 * VECTORS; ++i)\n"
+           "      part[i] = next[i];\n"
+           "    load_row(args, row + step, thread, next);\n");
+    } else {
+      TEXT("    load_row(args, row, thread, part);\n");
+    }
+  }
+  TEXT("    if (has_dsum)\n"
+       "      prefetch_dsum(args, row + step, thread);\n");
+  if ((slots > 0) || ahead) {
+    TEXT("    const RowMoments moments = next_moments;\n"
+         "    next_moments = load_moments(args, row + step);\n");
+  } else {
+    TEXT("    const RowMoments moments = load_moments(args, row);\n");
+  }
+  TEXT("    // The sums of g and of g x^.\n"
+       "    float sum = 0.0f, dot = 0.0f;\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < VECTORS; ++i) {\n"
+       "      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
+       "      uint32_t weight[WORDS];\n");
+  if (weight_held) {
+    TEXT("      renew_words(held[i], WORDS, weight);\n");
+  } else {
+    TEXT("      if (has_weight)\n"
+         "        load_weight(args, i * ROW_THREADS + thread, 1, weight);\n");
+  }
+  TEXT("      widen_row(part, i, moments, has_weight, weight, x, dy, g);\n"
+       "#pragma unroll\n"
+       "      for (int j = 0; j < ELEMENTS; ++j) {\n"
+       "        sum += g[j];\n"
+       "        dot += g[j] * x[j];\n"
+       "      }\n"
+       "    }\n");
+  if (!dsum_late) {
+    TEXT("    // One vector ahead.\n"
+         "    uint4 next_added = {0, 0, 0, 0};\n"
+         "    if (has_dsum)\n"
+         "      next_added = load_dsum(args, row, thread, 0);\n");
+  }
+  TEXT("    sum = CENTERED ? sum_lanes(sum, LANES) : 0.0f;\n"
+       "    dot = sum_lanes(dot, LANES);\n");
+  if (row_threads > 32) {
+    TEXT("    if (threadIdx.x % 32 == 0) {\n"
+         "      const float2 own = {sum, dot};\n"
+         "      warp_sums[turn * WARPS + threadIdx.x / 32] = own;\n"
+         "    }\n"
+         "    // All threads arrive and wait: hands over the sums of the warps.\n"
+         "    __syncthreads();\n"
+         "    const float2 other =\n"
+         "        warp_sums[turn * WARPS + threadIdx.x / ROW_THREADS * ROW_WARPS +\n"
+         "                  threadIdx.x % ROW_WARPS];\n"
+         "    sum = CENTERED ? sum_lanes(other.x, ROW_WARPS) : 0.0f;\n"
+         "    dot = sum_lanes(other.y, ROW_WARPS);\n"
+         "    turn ^= 1;\n");
+  }
+  if (slots == 0) {
+    TEXT("    renew_vectors(part, 2 * VECTORS);\n");
+  }
+  TEXT("    sum *= args->per_column;\n"
+       "    dot *= args->per_column;\n"
+       "\n"
+       "    const int columns = columns_of(args, row);\n"
+       "    unsigned char *dx = row_of(args->dx, row, args->dx_row_stride);\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < VECTORS; ++i) {\n"
+       "      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
+       "      uint32_t weight[WORDS];\n");
+  if (weight_held) {
+    TEXT("      renew_words(held[i], WORDS, weight);\n");
+  } else {
+    TEXT("      if (has_weight)\n"
+         "        load_weight(args, i * ROW_THREADS + thread, 1, weight);\n");
+  }
+  TEXT("      widen_row(part, i, moments, has_weight, weight, x, dy, g);\n");
+  if (sums_in_shared) {
+    TEXT("      float product[ELEMENTS];\n"
+         "#pragma unroll\n"
+         "      for (int j = 0; j < ELEMENTS; ++j)\n"
+         "        product[j] = dy[j] * x[j];\n"
+         "      add_to_sums(weight_sums + i * (ELEMENTS / 4) * THREADS, product);\n"
+         "      add_to_sums(bias_sums + i * (ELEMENTS / 4) * THREADS, dy);\n");
+  } else {
+    TEXT("#pragma unroll\n"
+         "      for (int j = 0; j < ELEMENTS; ++j) {\n"
+         "        weight_sum[i][j] += dy[j] * x[j];\n"
+         "        bias_sum[i][j] += dy[j];\n"
+         "      }\n");
+  }
+  TEXT("#pragma unroll\n"
+       "      for (int j = 0; j < ELEMENTS; ++j)\n"
+       "        g[j] = moments.rstd * (g[j] - sum - x[j] * dot);\n"
+       "      if (has_dsum) {\n");
+  if (dsum_late) {
+    TEXT("        const uint4 added = load_dsum(args, row, thread, i);\n");
+  } else {
+    TEXT("        const uint4 added = next_added;\n"
+         "        if (i + 1 < VECTORS)\n"
+         "          next_added = load_dsum(args, row, thread, i + 1);\n");
+  }
+  TEXT("        float more[ELEMENTS];\n"
+       "        widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(added, more);\n"
+       "#pragma unroll\n"
+       "        for (int j = 0; j < ELEMENTS; ++j)\n"
+       "          g[j] += more[j];\n"
+       "      }\n"
+       "      store_columns(dx, SIZE, columns, i * ROW_THREADS + thread, narrow_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(g));\n"
+       "    }\n");
+  if (slots > 0) {
+    TEXT("    // The row that comes SLOTS later takes this one's place.\n"
+         "    copy_row(args, row + SLOTS * step, thread, part);\n");
+  }
+  TEXT("    row += step;\n"
+       "  }\n"
+       "}\n"
+       "\n"
        "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
        "    ");
   STRING(stem);
@@ -232,8 +424,12 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
        "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
        "  // All memory is touched after what ran before has ended.\n"
        "  griddepcontrol_wait();\n"
-       "  const int thread = threadIdx.x % ROW_THREADS;\n"
-       "  const bool has_weight = args.weight != nullptr;\n");
+       "  const int thread = threadIdx.x % ROW_THREADS;\n");
+  if (weight_held && !one_loop) {
+    TEXT("  const bool has_weight = true; // ones where there is none\n");
+  } else {
+    TEXT("  const bool has_weight = args.weight != nullptr;\n");
+  }
   if (sums_in_shared || (slots > 0)) {
     TEXT("  extern __shared__ __align__(1024) unsigned char smem[];\n");
   }
@@ -258,146 +454,50 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   }
   if (weight_held) {
     TEXT("  uint32_t held[VECTORS][WORDS];\n"
-         "  if (has_weight)\n"
-         "    load_weight(&args, thread, VECTORS, held[0]);\n");
+         "  if (args.weight) {\n"
+         "    load_weight(&args, thread, VECTORS, held[0]);\n"
+         "  } else {\n"
+         "    const float ones[ELEMENTS] = {1.0f, 1.0f, 1.0f, 1.0f");
+    STRING((dtype != AP_LAYERNORM_DTYPE_FP32) ? ", 1.0f, 1.0f, 1.0f, 1.0f" : "");
+    TEXT("};\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < VECTORS; ++i)\n"
+         "      narrow_words_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(ones, ELEMENTS, held[i]);\n"
+         "  }\n");
   }
   if (row_threads > 32) {
-    TEXT("  constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
-         "  __shared__ float2 warp_sums[2][THREADS / 32]; // in turn: one barrier a row is enough\n"
-         "  int turn = 0;\n");
+    TEXT("  __shared__ float2 warp_sums[2 * WARPS];\n");
   }
-  TEXT("  const int64_t step = (int64_t)gridDim.x * GROUPS;\n"
-       "  int64_t row = (int64_t)blockIdx.x * GROUPS + threadIdx.x / ROW_THREADS;\n");
   if (slots > 0) {
-    TEXT("  // Each thread has its own places: nobody else reads them.\n"
-         "  uint4 *const slots = (uint4 *)smem + threadIdx.x;\n"
-         "#pragma unroll\n"
-         "  for (int i = 0; i < SLOTS; ++i)\n"
-         "    copy_row(&args, row + i * step, thread, slots + i * 2 * VECTORS * APART);\n"
-         "  int slot = 0;\n");
-  } else if (ahead) {
-    TEXT("  uint4 next[2 * VECTORS];\n"
-         "  load_row(&args, row, thread, next);\n");
+    TEXT("  uint4 *const slots = (uint4 *)smem + threadIdx.x;\n");
   }
-  if ((slots > 0) || ahead) {
-    TEXT("  RowMoments next_moments = load_moments(&args, row);\n");
-  }
-  TEXT("  // As often as the block's first group has a row; others then may have none.\n"
-       "  for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < args.rows; first += step) {\n");
-  if (slots > 0) {
-    TEXT("    cp_async_wait(SLOTS - 1);\n"
-         "    uint4 *const part = slots + slot * 2 * VECTORS * APART;\n"
-         "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n");
-  } else {
-    TEXT("    uint4 part[2 * VECTORS];\n");
-    if (ahead) {
-      TEXT("#pragma unroll\n"
-           "    for (int i = 0; i < 2 * VECTORS; ++i)\n"
-           "      part[i] = next[i];\n"
-           "    load_row(&args, row + step, thread, next);\n");
+  for (int32_t dsum = 0; dsum < (one_loop ? 1 : 2); ++dsum) {
+    if (!one_loop) {
+      TEXT("  ");
+      STRING((dsum == 1) ? "else" : "if (!args.dsum)");
+      TEXT("\n");
+    }
+    TEXT("    walk(&args, ");
+    STRING(one_loop ? "args.dsum != nullptr" : ((dsum == 1) ? "true" : "false"));
+    TEXT(", has_weight, thread,\n");
+    if (slots > 0) {
+      TEXT("         slots,\n");
+    }
+    if (weight_held) {
+      TEXT("         held,\n");
+    }
+    if (row_threads > 32) {
+      TEXT("         warp_sums,\n");
+    }
+    if (sums_in_shared) {
+      TEXT("         weight_sums, bias_sums);\n");
     } else {
-      TEXT("    load_row(&args, row, thread, part);\n");
+      TEXT("         weight_sum, bias_sum);\n");
     }
   }
-  if ((slots > 0) || ahead) {
-    TEXT("    const RowMoments moments = next_moments;\n"
-         "    next_moments = load_moments(&args, row + step);\n");
-  } else {
-    TEXT("    const RowMoments moments = load_moments(&args, row);\n");
-  }
-  TEXT("    // The sums of g and of g x^.\n"
-       "    float sum = 0.0f, dot = 0.0f;\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < VECTORS; ++i) {\n"
-       "      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
-       "      uint32_t weight[WORDS];\n");
-  if (weight_held) {
-    TEXT("      renew_words(held[i], WORDS, weight);\n");
-  } else {
-    TEXT("      if (has_weight)\n"
-         "        load_weight(&args, i * ROW_THREADS + thread, 1, weight);\n");
-  }
-  TEXT("      widen_row(part, i, moments, has_weight, weight, x, dy, g);\n"
-       "#pragma unroll\n"
-       "      for (int j = 0; j < ELEMENTS; ++j) {\n"
-       "        sum += g[j];\n"
-       "        dot += g[j] * x[j];\n"
-       "      }\n"
-       "    }\n"
-       "    sum = CENTERED ? sum_lanes(sum, LANES) : 0.0f;\n"
-       "    dot = sum_lanes(dot, LANES);\n");
-  if (row_threads > 32) {
-    TEXT("    if (threadIdx.x % 32 == 0) {\n"
-         "      const float2 own = {sum, dot};\n"
-         "      warp_sums[turn][threadIdx.x / 32] = own;\n"
-         "    }\n"
-         "    // All threads arrive and wait: hands over the sums of the warps.\n"
-         "    __syncthreads();\n"
-         "    const float2 other =\n"
-         "        warp_sums[turn][threadIdx.x / ROW_THREADS * ROW_WARPS + threadIdx.x % ROW_WARPS];\n"
-         "    sum = CENTERED ? sum_lanes(other.x, ROW_WARPS) : 0.0f;\n"
-         "    dot = sum_lanes(other.y, ROW_WARPS);\n"
-         "    turn ^= 1;\n");
-  }
-  if (slots == 0) {
-    TEXT("    renew_vectors(part, 2 * VECTORS);\n");
-  }
-  TEXT("    sum *= args.per_column;\n"
-       "    dot *= args.per_column;\n"
-       "\n"
-       "    const int columns = columns_of(&args, row);\n"
-       "    unsigned char *dx = row_of(args.dx, row, args.dx_row_stride);\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < VECTORS; ++i) {\n"
-       "      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
-       "      uint32_t weight[WORDS];\n");
-  if (weight_held) {
-    TEXT("      renew_words(held[i], WORDS, weight);\n");
-  } else {
-    TEXT("      if (has_weight)\n"
-         "        load_weight(&args, i * ROW_THREADS + thread, 1, weight);\n");
-  }
-  TEXT("      widen_row(part, i, moments, has_weight, weight, x, dy, g);\n");
-  if (sums_in_shared) {
-    TEXT("      float product[ELEMENTS];\n"
-         "#pragma unroll\n"
-         "      for (int j = 0; j < ELEMENTS; ++j)\n"
-         "        product[j] = dy[j] * x[j];\n"
-         "      add_to_sums(weight_sums + i * (ELEMENTS / 4) * THREADS, product);\n"
-         "      add_to_sums(bias_sums + i * (ELEMENTS / 4) * THREADS, dy);\n");
-  } else {
-    TEXT("#pragma unroll\n"
-         "      for (int j = 0; j < ELEMENTS; ++j) {\n"
-         "        weight_sum[i][j] += dy[j] * x[j];\n"
-         "        bias_sum[i][j] += dy[j];\n"
-         "      }\n");
-  }
-  TEXT("#pragma unroll\n"
-       "      for (int j = 0; j < ELEMENTS; ++j)\n"
-       "        g[j] = moments.rstd * (g[j] - sum - x[j] * dot);\n"
-       "      if (args.dsum) {\n"
-       "        uint4 added;\n"
-       "        float more[ELEMENTS];\n"
-       "        load_columns(row_of(args.dsum, row, args.dsum_row_stride), SIZE, columns,\n"
-       "                     i * ROW_THREADS + thread, 0, 1, &added);\n"
-       "        widen_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(added, more);\n"
-       "#pragma unroll\n"
-       "        for (int j = 0; j < ELEMENTS; ++j)\n"
-       "          g[j] += more[j];\n"
-       "      }\n"
-       "      store_columns(dx, SIZE, columns, i * ROW_THREADS + thread, narrow_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(g));\n"
-       "    }\n");
-  if (slots > 0) {
-    TEXT("    // The row that comes SLOTS later takes this one's place.\n"
-         "    copy_row(&args, row + SLOTS * step, thread, part);\n");
-  }
-  TEXT("    row += step;\n"
-       "  }\n"
-       "  // The kernel that adds up the parts may be launched; it waits for their end.\n"
+  TEXT("  // The kernel that adds up the parts may be launched; it waits for their end.\n"
        "  griddepcontrol_launch_dependents();\n"
        "  if (!args.weight_parts && !args.bias_parts)\n"
        "    return;\n"

@@ -85,6 +85,7 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "constexpr bool CENTERED = ");
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
   TEXT("; // the mean was taken off\n");
+  int32_t one_loop = ((dtype != AP_LAYERNORM_DTYPE_FP32) && (((cols == 65536) || (cols == 131072)) || ((cols == 24576) && (norm == AP_LAYERNORM_NORM_RMS)))) ? 1 : 0;
   int32_t of_cluster = 1;
   int32_t any_cluster = 0;
   TEXT("constexpr int COLUMNS = ");
@@ -423,6 +424,23 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  cp_async_commit();\n"
        "}\n"
        "\n");
+  if (!one_loop) {
+    TEXT("// A row of dsum comes to the L2 cache while others are added up.\n"
+         "__device__ __forceinline__ void prefetch_dsum(const Args *args, int64_t row, int thread) {\n"
+         "  prefetch_row(row_of(args->dsum, row, args->dsum_row_stride), SIZE, columns_of(args, row), thread,\n"
+         "               ROW_THREADS);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Vector number `index` of a thread's part of a row of dsum.\n"
+       "__device__ __forceinline__ uint4 load_dsum(const Args *args, int64_t row, int thread, int shift,\n"
+       "                                           int index) {\n"
+       "  uint4 vector;\n"
+       "  load_part(row_of(args->dsum, row, args->dsum_row_stride), args->columns, thread, shift, index, 1,\n"
+       "            &vector);\n"
+       "  return vector;\n"
+       "}\n"
+       "\n");
   if (dtype != AP_LAYERNORM_DTYPE_FP32) {
     TEXT("// Writes two vectors of the sums of each lane's 8 columns, from `to` on. Neighbouring lanes share\n"
          "// each of the two, so that sectors of 32 bytes are written as a whole.\n"
@@ -477,6 +495,94 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
   }
   TEXT("}\n"
        "\n"
+       "// Walks over the rows of a cluster from number `row` on, of which the first has been added up, and\n"
+       "// adds up dweight and dbias. has_dsum: mostly a constant, so that calls without dsum have a loop of\n"
+       "// their own, which no branch cuts.\n"
+       "__device__ __forceinline__ void walk(const Args *args, bool has_dsum, int64_t row, int64_t step,\n"
+       "                                     int thread, int shift, RowParts *parts, uint4 *slots,\n"
+       "                                     const Weight *weight, RowMoments moments,\n"
+       "                                     RowMoments next_moments, float (*weight_sum)[ELEMENTS],\n"
+       "                                     float (*bias_sum)[ELEMENTS]) {\n"
+       "  int slot = 0, turn = 0, parity = 0; // parity: of the phase of parts[turn]\n"
+       "  for (; row < args->rows; row += step) {\n"
+       "    // What the next row amounts to, while others arrive.\n"
+       "    const int next = slot + 1 == SLOTS ? 0 : slot + 1;\n"
+       "    const RowMoments later_moments = load_moments(args, row + 2 * step);\n");
+  if (!one_loop) {
+    TEXT("    if (has_dsum)\n"
+         "      prefetch_dsum(args, row + step, thread);\n");
+  }
+  TEXT("    cp_async_wait(SLOTS - 2);\n"
+       "    const float2 own = add_up(slots + next * ROW, next_moments, weight);\n"
+       "\n");
+  if (!one_loop) {
+    TEXT("    // One vector ahead.\n"
+         "    uint4 next_added = {0, 0, 0, 0};\n"
+         "    if (has_dsum)\n"
+         "      next_added = load_dsum(args, row, thread, shift, 0);\n");
+  }
+  TEXT("    // Hands over what all warps of the cluster have of this row.\n"
+       "    await_parts(&parts[turn], parity);\n"
+       "    if (threadIdx.x == 0)\n"
+       "      expect_parts(&parts[turn]);\n"
+       "    const float2 *const part = parts[turn].warp + threadIdx.x % LANES;\n"
+       "    float sum = 0.0f, dot = 0.0f;\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < PARTS; ++i) {\n"
+       "      sum += part[i * LANES].x;\n"
+       "      dot += part[i * LANES].y;\n"
+       "    }\n"
+       "    sum = CENTERED ? sum_lanes(sum, LANES) * args->per_column : 0.0f;\n"
+       "    dot = sum_lanes(dot, LANES) * args->per_column;\n"
+       "    parity ^= turn;\n"
+       "    turn ^= 1;\n"
+       "    tell(&parts[turn], row_warp(), own);\n"
+       "\n"
+       "    uint4 *const x_and_dy = slots + slot * ROW;\n"
+       "    unsigned char *const dx = row_of(args->dx, row, args->dx_row_stride);\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < VECTORS; ++i) {\n"
+       "      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
+       "      widen_row(x_and_dy, i, moments, weight, x, dy, g);\n"
+       "#pragma unroll\n"
+       "      for (int j = 0; j < ELEMENTS; ++j) {\n"
+       "        weight_sum[i][j] += dy[j] * x[j];\n"
+       "        bias_sum[i][j] += dy[j];\n"
+       "        g[j] = moments.rstd * (g[j] - sum - x[j] * dot);\n"
+       "      }\n"
+       "      if (has_dsum) {\n");
+  if (one_loop) {
+    TEXT("        const uint4 added = load_dsum(args, row, thread, shift, i);\n");
+  } else {
+    TEXT("        const uint4 added = next_added;\n"
+         "        if (i + 1 < VECTORS)\n"
+         "          next_added = load_dsum(args, row, thread, shift, i + 1);\n");
+  }
+  TEXT("        float more[ELEMENTS];\n"
+       "        widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(added, more);\n"
+       "#pragma unroll\n"
+       "        for (int j = 0; j < ELEMENTS; ++j)\n"
+       "          g[j] += more[j];\n"
+       "      }\n"
+       "      store_part(dx, args->columns, thread, shift, i, narrow_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(g));\n"
+       "    }\n"
+       "    // The row that comes SLOTS later takes this one's place.\n"
+       "    send_row(args, row + SLOTS * step, thread, shift, x_and_dy);\n"
+       "    slot = next;\n"
+       "    moments = next_moments;\n"
+       "    next_moments = later_moments;\n"
+       "  }\n"
+       "  // The kernel that adds up the parts may be launched; it waits for their end.\n"
+       "  griddepcontrol_launch_dependents();\n"
+       "  // All warps of the cluster have told what they have of the row after the last: nobody reaches\n"
+       "  // into this block's shared memory any more.\n"
+       "  await_parts(&parts[turn], parity);\n"
+       "}\n"
+       "\n"
        "extern \"C\" __global__ void __launch_bounds__(THREADS, 1)\n"
        "    ");
   STRING(stem);
@@ -492,9 +598,10 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  griddepcontrol_wait();\n"
        "  const int thread = row_warp() * 32 + threadIdx.x % 32; // of the row\n"
        "  const int64_t step = gridDim.x / CLUSTER;\n"
-       "  int64_t row = blockIdx.x / CLUSTER;\n"
+       "  const int64_t row = blockIdx.x / CLUSTER;\n"
        "  const int shift = shift_of(row_of(args.x, row, args.x_row_stride), args.columns);\n"
-       "  RowMoments moments = load_moments(&args, row), next_moments = load_moments(&args, row + step);\n"
+       "  const RowMoments moments = load_moments(&args, row);\n"
+       "  const RowMoments next_moments = load_moments(&args, row + step);\n"
        "  // Each thread has its own places: nobody else reads them.\n"
        "  uint4 *const slots = (uint4 *)smem + threadIdx.x;\n"
        "  // What the first row is added up with comes before the rows that follow it.\n"
@@ -504,6 +611,10 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "  for (int i = 1; i < SLOTS; ++i)\n"
        "    send_row(&args, row + i * step, thread, shift, slots + i * ROW);\n");
+  if (!one_loop) {
+    TEXT("  if (args.dsum)\n"
+         "    prefetch_dsum(&args, row, thread);\n");
+  }
   if (weight_in_shared) {
     TEXT("  Weight *const weight = slots + SLOTS * ROW;\n"
          "  keep_weight(words, weight);\n");
@@ -522,72 +633,19 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  const float2 first = add_up(slots, moments, weight);\n"
        "  // All threads of the cluster have arrived: every block has its barriers.\n"
        "  cluster_wait();\n"
-       "  tell(&parts[0], row_warp(), first);\n"
-       "  int slot = 0, turn = 0, parity = 0; // parity: of the phase of parts[turn]\n"
-       "  for (; row < args.rows; row += step) {\n"
-       "    // What the next row amounts to, while others arrive.\n"
-       "    const int next = slot + 1 == SLOTS ? 0 : slot + 1;\n"
-       "    const RowMoments later_moments = load_moments(&args, row + 2 * step);\n"
-       "    cp_async_wait(SLOTS - 2);\n"
-       "    const float2 own = add_up(slots + next * ROW, next_moments, weight);\n"
-       "\n"
-       "    // Hands over what all warps of the cluster have of this row.\n"
-       "    await_parts(&parts[turn], parity);\n"
-       "    if (threadIdx.x == 0)\n"
-       "      expect_parts(&parts[turn]);\n"
-       "    const float2 *const part = parts[turn].warp + threadIdx.x % LANES;\n"
-       "    float sum = 0.0f, dot = 0.0f;\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < PARTS; ++i) {\n"
-       "      sum += part[i * LANES].x;\n"
-       "      dot += part[i * LANES].y;\n"
-       "    }\n"
-       "    sum = CENTERED ? sum_lanes(sum, LANES) * args.per_column : 0.0f;\n"
-       "    dot = sum_lanes(dot, LANES) * args.per_column;\n"
-       "    parity ^= turn;\n"
-       "    turn ^= 1;\n"
-       "    tell(&parts[turn], row_warp(), own);\n"
-       "\n"
-       "    uint4 *const x_and_dy = slots + slot * ROW;\n"
-       "    unsigned char *const dx = row_of(args.dx, row, args.dx_row_stride);\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < VECTORS; ++i) {\n"
-       "      float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
-       "      widen_row(x_and_dy, i, moments, weight, x, dy, g);\n"
-       "#pragma unroll\n"
-       "      for (int j = 0; j < ELEMENTS; ++j) {\n"
-       "        weight_sum[i][j] += dy[j] * x[j];\n"
-       "        bias_sum[i][j] += dy[j];\n"
-       "        g[j] = moments.rstd * (g[j] - sum - x[j] * dot);\n"
-       "      }\n"
-       "      if (args.dsum) {\n"
-       "        uint4 added;\n"
-       "        float more[ELEMENTS];\n"
-       "        load_part(row_of(args.dsum, row, args.dsum_row_stride), args.columns, thread, shift, i, 1,\n"
-       "                  &added);\n"
-       "        widen_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(added, more);\n"
-       "#pragma unroll\n"
-       "        for (int j = 0; j < ELEMENTS; ++j)\n"
-       "          g[j] += more[j];\n"
-       "      }\n"
-       "      store_part(dx, args.columns, thread, shift, i, narrow_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(g));\n"
-       "    }\n"
-       "    // The row that comes SLOTS later takes this one's place.\n"
-       "    send_row(&args, row + SLOTS * step, thread, shift, x_and_dy);\n"
-       "    slot = next;\n"
-       "    moments = next_moments;\n"
-       "    next_moments = later_moments;\n"
-       "  }\n"
-       "  // The kernel that adds up the parts may be launched; it waits for their end.\n"
-       "  griddepcontrol_launch_dependents();\n"
-       "  // All warps of the cluster have told what they have of the row after the last: nobody reaches\n"
-       "  // into this block's shared memory any more.\n"
-       "  await_parts(&parts[turn], parity);\n"
-       "#pragma unroll\n"
+       "  tell(&parts[0], row_warp(), first);\n");
+  if (one_loop) {
+    TEXT("  walk(&args, args.dsum != nullptr, row, step, thread, shift, parts, slots, weight, moments,\n"
+         "       next_moments, weight_sum, bias_sum);\n");
+  } else {
+    TEXT("  if (args.dsum)\n"
+         "    walk(&args, true, row, step, thread, shift, parts, slots, weight, moments, next_moments,\n"
+         "         weight_sum, bias_sum);\n"
+         "  else\n"
+         "    walk(&args, false, row, step, thread, shift, parts, slots, weight, moments, next_moments,\n"
+         "         weight_sum, bias_sum);\n");
+  }
+  TEXT("#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    if (args.weight_parts)\n"
        "      store_sums(args.weight_parts, i, args.columns, thread, shift, weight_sum[i]);\n"

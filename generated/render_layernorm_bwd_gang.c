@@ -49,11 +49,13 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "// told. Meanwhile rows that follow are added up, some ahead of the one that is written.\n");
   if (split) {
     TEXT("//\n"
-         "// Rows lie one after the other, x, dy, dsum and dx alike, from a multiple of a vector on. What a\n"
-         "// warp has of them comes in whole vectors, of which those at its ends hold elements of others, too.\n"
-         "// Rows that begin at the same element of a vector are a class. A gang takes class after class, in\n"
-         "// the order of that element: where the next one begins so many elements later in its vectors,\n"
-         "// weight and sums go as many further, from lane to lane. dx is a matrix of its own.\n");
+         "// Rows lie one after the other, x, dy, dsum and dx alike, from a multiple of a vector on. Warps\n"
+         "// have whole vectors of them, of which a row's first and its last hold elements of other rows, too:\n"
+         "// who has one of these has fewer vectors. Rows that begin at the same element of a vector are a\n"
+         "// class. A gang takes class after class, in the order of that element: where the next one begins so\n"
+         "// many elements later in its vectors, weight and sums go as many further, from lane to lane. Of\n"
+         "// columns that have gone from a warp's vectors to the next one's, each has a part of the sums; in\n"
+         "// the end they come together. dx is a matrix of its own.\n");
   } else {
     TEXT("//\n"
          "// Rows of all matrices are whole vectors, at multiples of a vector.\n");
@@ -82,13 +84,20 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_bulk_copy.cuh\"\n"
+       "#include \"attnpress/device/ptx_elect.cuh\"\n"
+       "#include \"attnpress/device/ptx_grid.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
-       "#include \"attnpress/device/ptx_mbarrier.cuh\"\n");
+       "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
+       "#include \"attnpress/device/ptx_opaque.cuh\"\n"
+       "#include \"attnpress/device/ptx_shared.cuh\"\n");
   if (split) {
     TEXT("#include \"attnpress/device/ptx_tma.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/ptx_told.cuh\"\n"
-       "#include \"attnpress/device/row_norm.cuh\"\n"
+  TEXT("#include \"attnpress/device/ptx_told.cuh\"\n");
+  if (split) {
+    TEXT("#include \"attnpress/device/ptx_warpgroup.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/row_norm.cuh\"\n"
        "#include \"attnpress/device/row_span.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
@@ -116,9 +125,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "constexpr int ELEMENTS = 16 / SIZE;                         // of a vector\n"
        "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row, at the most\n");
   if (split) {
-    TEXT("constexpr int ENDS = 16; // bytes that a part of a row takes beside its own vectors\n");
-  } else {
-    TEXT("constexpr int ENDS = 0; // bytes that a part of a row takes beside its vectors\n");
+    TEXT("constexpr int FEWER = 32; // vectors that a row's first and its last warp do without\n");
   }
   TEXT("constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's weights\n"
        "constexpr int SLOTS = ");
@@ -129,6 +136,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr int RING_BYTES = SMEM_BYTES / ROW_WARPS;\n"
        "constexpr int AHEAD_MAX = 6;    // rows that have been added up before one is written, at the most\n"
+       "constexpr int ROWS_AT_FIRST = 3; // rows that are on their way before one is added up\n"
        "constexpr int AHEAD_ASKED = 3;  // and are when a row's sums are asked for\n"
        "constexpr int TURNS = 8;        // rows that a block's warps tell of, and are told of\n"
        "constexpr int TOLD_ROWS = 16;   // and a gang's blocks\n"
@@ -155,11 +163,23 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "  return moments;\n"
        "}\n"
        "\n"
-       "// What a block's warps have of a row, and then all blocks; each with the barrier that awaits it.\n"
+       "// What a block's warps have of a row, and what it is written by, each with the barrier that awaits\n"
+       "// it.\n"
        "struct RowSums {\n"
-       "  float2 warp[ROW_WARPS], all;\n"
+       "  float2 warp[ROW_WARPS];\n"
+       "  float4 known_row; // rstd times the means of g and of g x^, then what x^ is made of\n"
        "  uint64_t told, known;\n"
        "};\n"
+       "constexpr int ROW_BYTE = ROW_WARPS * 8, TOLD_BYTE = ROW_BYTE + 16, KNOWN_BYTE = TOLD_BYTE + 8;\n"
+       "constexpr int SUMS_BYTES = KNOWN_BYTE + 8;\n"
+       "static_assert(sizeof(RowSums) == SUMS_BYTES, \"these are where they are said to be\");\n"
+       "\n"
+       "// Mean and rstd of a row; behind the last one, of that.\n"
+       "__device__ __forceinline__ RowMoments moments_of(const Args *args, int row) {\n"
+       "  const int there = min(row, (int)args->rows - 1);\n"
+       "  const RowMoments moments = {CENTERED ? args->mean[there] : 0.0f, args->rstd[there]};\n"
+       "  return moments;\n"
+       "}\n"
        "\n"
        "// Where a block is: its gang, of how many, and its number in it.\n"
        "struct Place {\n"
@@ -174,18 +194,58 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   }
   TEXT("};\n"
        "\n"
-       "__device__ __forceinline__ Share share_of(const Args *args, int rank, int warp) {\n"
-       "  const int all = (args->columns + ELEMENTS - 1) / ELEMENTS, warps = args->gang * ROW_WARPS;\n"
-       "  const int number = rank * ROW_WARPS + warp, more = all % warps;\n"
-       "  const int begin = number * (all / warps) + min(number, more);\n"
-       "  const int vectors = all / warps + (number < more);\n"
-       "  const int columns = max(min(vectors * ELEMENTS, args->columns - begin * ELEMENTS), 0);\n");
+       "// Vectors of a row that warps share");
+  STRING(split ? ", wherever it begins" : "");
+  TEXT(".\n"
+       "__device__ __forceinline__ int vectors_of_row(const Args *args) {\n"
+       "  return (args->columns + ");
+  STRING(split ? "2 * ELEMENTS - 2" : "ELEMENTS - 1");
+  TEXT(") / ELEMENTS;\n"
+       "}\n"
+       "\n"
+       "// The most of them that a warp has.\n"
+       "__device__ __forceinline__ int most_vectors(const Args *args) {\n"
+       "  const int warps = args->gang * ROW_WARPS;\n"
+       "  return (vectors_of_row(args)");
+  STRING(split ? " + 2 * FEWER" : "");
+  TEXT(" + warps - 1) / warps;\n"
+       "}\n"
+       "\n");
   if (split) {
-    TEXT("  const bool ends = columns > 0 && begin * ELEMENTS + columns == args->columns;\n"
-         "  const bool beyond = args->rows * args->columns % ELEMENTS != 0;\n"
-         "  const Share share = {begin, vectors, columns, ends && beyond ? args->rows - 1 : -1};\n");
+    TEXT("// Vectors of a warp's part of a row that begins at element `shift` of its first one, which may be\n"
+         "// one less where that is the row's last.\n"
+         "__device__ __forceinline__ int vectors_of(const Args *args, Share share, int shift) {\n"
+         "  const int all = (shift + args->columns + ELEMENTS - 1) / ELEMENTS;\n"
+         "  return max(min(share.vectors, all - share.begin), 0);\n"
+         "}\n"
+         "\n"
+         "// Elements of the row's last vector, if that is the part's and has not all.\n"
+         "__device__ __forceinline__ int end_of(const Args *args, Share share, int shift) {\n"
+         "  const int end = shift + args->columns, last = end / ELEMENTS - share.begin;\n"
+         "  return last >= 0 && last < share.vectors ? end % ELEMENTS : 0;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("__device__ __forceinline__ Share share_of(const Args *args, int rank, int warp) {\n");
+  if (split) {
+    TEXT("  // As if so many vectors more came before a row and behind it.\n"
+         "  const int all = vectors_of_row(args), warps = args->gang * ROW_WARPS;\n"
+         "  const int dealt = all + 2 * FEWER, number = rank * ROW_WARPS + warp, more = dealt % warps;\n"
+         "  const int first = number * (dealt / warps) + min(number, more) - FEWER;\n"
+         "  const int begin = max(first, 0);\n"
+         "  const int vectors = max(min(first + dealt / warps + (number < more), all) - begin, 0);\n"
+         "  const int columns = max(min(vectors * ELEMENTS, args->columns - begin * ELEMENTS), 0);\n"
+         "  Share share = {begin, vectors, columns, -1};\n"
+         "  const int shift = (int)((args->rows - 1) * args->columns % ELEMENTS);\n"
+         "  if (end_of(args, share, shift) > 0)\n"
+         "    share.cut_row = args->rows - 1;\n");
   } else {
-    TEXT("  const Share share = {begin, vectors, columns};\n");
+    TEXT("  const int all = vectors_of_row(args), warps = args->gang * ROW_WARPS;\n"
+         "  const int number = rank * ROW_WARPS + warp, more = all % warps;\n"
+         "  const int begin = number * (all / warps) + min(number, more);\n"
+         "  const int vectors = all / warps + (number < more);\n"
+         "  const int columns = max(min(vectors * ELEMENTS, args->columns - begin * ELEMENTS), 0);\n"
+         "  const Share share = {begin, vectors, columns};\n");
   }
   TEXT("  return share;\n"
        "}\n"
@@ -206,67 +266,88 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "  return order;\n"
          "}\n"
          "\n"
-         "// A row, one past the last behind it, and the number of its class.\n"
+         "// A row, one past the last behind it, the number of its class, and at what element of a vector it\n"
+         "// begins.\n"
          "struct Walk {\n"
-         "  int64_t row;\n"
-         "  int number;\n"
+         "  int row, number, shift;\n"
+         "  // What a warp has of it: vectors; elements before the row in its first one, if the warp has that,\n"
+         "  // and elements of the row in its last one, if the warp has that and the row ends in it; else 0.\n"
+         "  int vectors, first, end;\n"
          "};\n"
          "\n"
-         "__device__ __forceinline__ Walk next_row(const Args *args, Order order, Place, Walk walk) {\n"
-         "  walk.row += order.period;\n"
-         "  while (walk.row >= args->rows && ++walk.number < order.period)\n"
-         "    walk.row = walk.number * order.second % order.period;\n"
+         "__device__ __forceinline__ Walk begin_class(const Args *args, Order order, Share share, int row,\n"
+         "                                            int number) {\n"
+         "  const int shift = number * order.apart, vectors = vectors_of(args, share, shift);\n"
+         "  const Walk walk = {row,\n"
+         "                     number,\n"
+         "                     shift,\n"
+         "                     vectors,\n"
+         "                     share.begin == 0 && vectors > 0 ? shift : 0,\n"
+         "                     end_of(args, share, shift)};\n"
          "  return walk;\n"
          "}\n"
          "\n"
-         "// The first row of a gang, which has as many as others.\n"
-         "__device__ __forceinline__ Walk first_row(const Args *args, Order order, Place place) {\n"
-         "  const int rows = (int)args->rows;\n"
-         "  int left = place.gang * (rows / place.gangs) + min(place.gang, rows % place.gangs);\n"
-         "  Walk walk = {0, 0};\n"
-         "  for (;; ++walk.number) {\n"
-         "    const int first = walk.number * order.second % order.period;\n"
-         "    const int count = (rows - first + order.period - 1) / order.period; // of the class\n"
-         "    if (left < count) {\n"
-         "      walk.row = first + left * order.period;\n"
-         "      return walk;\n"
-         "    }\n"
-         "    left -= max(count, 0);\n"
-         "  }\n"
+         "__device__ __forceinline__ Walk next_row(const Args *args, Order order, Place, Share share,\n"
+         "                                         Walk walk) {\n"
+         "  walk.row += order.period;\n"
+         "  if (__builtin_expect(walk.row < (int)args->rows, 1))\n"
+         "    return walk;\n"
+         "  int row = walk.row, number = walk.number;\n"
+         "  while (row >= (int)args->rows && ++number < order.period)\n"
+         "    row = number * order.second % order.period;\n"
+         "  return begin_class(args, order, share, row, number);\n"
          "}\n"
          "\n"
-         "// At what element of a vector a row begins.\n"
-         "__device__ __forceinline__ int shift_of(Order order, Walk walk) {\n"
-         "  return walk.number * order.apart;\n"
+         "// The first row of a gang, which has as many as others.\n"
+         "__device__ __forceinline__ Walk first_row(const Args *args, Order order, Place place,\n"
+         "                                          Share share) {\n"
+         "  const int rows = (int)args->rows;\n"
+         "  int left = place.gang * (rows / place.gangs) + min(place.gang, rows % place.gangs);\n"
+         "  for (int number = 0;; ++number) {\n"
+         "    const int first = number * order.second % order.period;\n"
+         "    const int count = (rows - first + order.period - 1) / order.period; // of the class\n"
+         "    if (left < count)\n"
+         "      return begin_class(args, order, share, first + left * order.period, number);\n"
+         "    left -= max(count, 0);\n"
+         "  }\n"
          "}\n"
          "\n");
   } else {
     TEXT("struct Order {};\n"
          "\n"
-         "// A row, or one past the last.\n"
+         "// A row, or one past the last, and the vectors that a warp has of it.\n"
          "struct Walk {\n"
-         "  int64_t row;\n"
+         "  int row, vectors;\n"
          "};\n"
          "\n"
-         "__device__ __forceinline__ Walk next_row(const Args *, Order, Place place, Walk walk) {\n"
+         "__device__ __forceinline__ Walk next_row(const Args *, Order, Place place, Share, Walk walk) {\n"
          "  walk.row += place.gangs;\n"
          "  return walk;\n"
-         "}\n"
-         "\n"
-         "__device__ __forceinline__ int shift_of(Order, Walk) {\n"
-         "  return 0;\n"
          "}\n"
          "\n");
   }
   TEXT("// ---- What blocks tell each other ----------------------------------------------------------------\n"
+       "//\n"
+       "// Nothing is there in the beginning but what others have left. A block writes zeros where it is to\n"
+       "// tell, and asks others when all blocks have done so: they all run at the same time.\n"
        "\n"
        "// Where a block tells of a row.\n"
        "__device__ __forceinline__ uint64_t *told_of(const Args *args, Place place, int round, int rank) {\n"
-       "  return args->told +\n"
-       "         ((int64_t)(place.gang * TOLD_ROWS + round % TOLD_ROWS) * args->gang + rank) * TOLD_WORDS;\n"
+       "  const int row = place.gang * TOLD_ROWS + (int)((uint32_t)round % TOLD_ROWS);\n"
+       "  return args->told + ((int64_t)row * args->gang + rank) * TOLD_WORDS;\n"
        "}\n"
-       "\n"
-       "// A value and the round that it is of, which is never 0.\n"
+       "\n");
+  if (split) {
+    TEXT("// Where a block tells another of a column's sums.\n"
+         "__device__ __forceinline__ uint64_t *sums_of(const Args *args, Place place, int rank, int index) {\n"
+         "  return args->told +\n"
+         "         ((int64_t)place.gangs * TOLD_ROWS * args->gang +\n"
+         "          (int64_t)(place.gang * args->gang + rank) * ELEMENTS + index) *\n"
+         "             TOLD_WORDS;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// A value and the round that it is of, which is never 0.\n"
        "__device__ __forceinline__ uint64_t mark(float value, int round) {\n"
        "  return (uint64_t)(round + 1) << 32 | __builtin_bit_cast(uint32_t, value);\n"
        "}\n"
@@ -275,14 +356,25 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "  return (uint32_t)(word >> 32) == (uint32_t)(round + 1);\n"
        "}\n"
        "\n"
+       "// One warp: zeros where the block is to tell.\n"
+       "__device__ __forceinline__ void clear_told(const Args *args, Place place) {\n"
+       "  const int lane = threadIdx.x % 32;\n"
+       "  if (lane < TOLD_ROWS)\n"
+       "    store_told(told_of(args, place, lane, place.rank), 0, 0);\n");
+  if (split) {
+    TEXT("  else if (lane < TOLD_ROWS + ELEMENTS)\n"
+         "    store_told(sums_of(args, place, place.rank, lane - TOLD_ROWS), 0, 0);\n");
+  }
+  TEXT("}\n"
+       "\n"
        "// One warp: tells the gang what the block's warps have of rows.\n"
        "__device__ __forceinline__ void tell_rows(const Args *args, Place place, int rounds,\n"
        "                                          RowSums *sums) {\n"
        "  const int lane = threadIdx.x % 32;\n"
        "#pragma unroll 1\n"
        "  for (int round = 0; round < rounds; ++round) {\n"
-       "    RowSums *const row = &sums[round % TURNS];\n"
-       "    wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n"
+       "    RowSums *const row = &sums[(uint32_t)round % TURNS];\n"
+       "    wait_for_phase(shared_address(&row->told), (uint32_t)round / TURNS % 2);\n"
        "    const float2 own = sum_lanes_of_two(row->warp[lane % ROW_WARPS], ROW_WARPS);\n"
        "    // All lanes arrive and wait: they have read what the warps told.\n"
        "    __syncwarp();\n"
@@ -294,21 +386,37 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// Another one: adds up what all blocks have told of rows, always in the same order, and hands it to\n"
-       "// the block. Who asks before others have told asks again, which costs the L2 cache time: a row's sums\n"
-       "// are asked for when the block has told of `later` rows more.\n"
-       "__device__ __forceinline__ void add_rows(const Args *args, Place place, int later, int rounds,\n"
-       "                                         RowSums *sums) {\n"
+       "// the block. Who asks before others have told asks again, which costs the L2 cache time: a row's\n"
+       "// sums are asked for when the block has told of `later` rows more.\n");
+  if (dtype != AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("//\n"
+         "// Blocks tell the sum of g x, of which it makes that of g x^: of 16 bits x has no more digits than\n"
+         "// that leaves.\n");
+  }
+  TEXT("__device__ __forceinline__ void add_rows(const Args *args, Order order, Place place, Share share,\n"
+       "                                         Walk walk, int later, int rounds, RowSums *sums) {\n"
        "  const int lane = threadIdx.x % 32;\n"
        "  constexpr int COUNT = BLOCKS_MAX / 32;\n"
+       "  // All blocks arrive and wait: there are zeros where they are to tell. Others of the block ask for\n"
+       "  // nothing before they have been told of a row.\n"
+       "  if (lane == 0) {\n"
+       "    const uint32_t arrived = grid_arrive();\n"
+       "    while (!grid_has_come(arrived))\n"
+       "      ;\n"
+       "  }\n"
+       "  __syncwarp();\n"
        "#pragma unroll 1\n"
        "  for (int round = 0; round < rounds; ++round) {\n"
        "    uint64_t sum[COUNT], dot[COUNT];\n"
        "    bool there;\n"
-       "    RowSums *const row = &sums[round % TURNS];\n"
+       "    const RowMoments moments = moments_of(args, walk.row);\n"
+       "    walk = next_row(args, order, place, share, walk);\n"
+       "    RowSums *const row = &sums[(uint32_t)round % TURNS];\n"
        "    // The block's warps have told of this row, and so read what they were told of the one whose\n"
        "    // place it takes.\n"
-       "    const int until = min(round + later, rounds - 1);\n"
-       "    wait_for_phase(shared_address(&sums[until % TURNS].told), until / TURNS % 2);\n"
+       "    const int until = round == 0 ? 0 : min(round + later, rounds - 1);\n"
+       "    wait_for_phase(shared_address(&sums[(uint32_t)until % TURNS].told),\n"
+       "                   (uint32_t)until / TURNS % 2);\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < COUNT; ++i)\n"
        "      sum[i] = dot[i] = i * 32 + lane < args->gang ? 0 : mark(0.0f, round);\n"
@@ -328,11 +436,18 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "      all.x += __builtin_bit_cast(float, (uint32_t)sum[i]);\n"
        "      all.y += __builtin_bit_cast(float, (uint32_t)dot[i]);\n"
        "    }\n"
-       "    all = sum_lanes_of_two(all, 32);\n"
-       "    all.x *= args->per_column;\n"
-       "    all.y *= args->per_column;\n"
-       "    if (lane == 0) {\n"
-       "      row->all = all;\n"
+       "    all = sum_lanes_of_two(all, 32);\n");
+  if (dtype != AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("    all.y = (all.y - moments.mean * all.x) * moments.rstd;\n");
+  }
+  TEXT("    const float scale = args->per_column * moments.rstd;\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("    const float4 known = {all.x * scale, all.y * scale, moments.mean, moments.rstd};\n");
+  } else {
+    TEXT("    const float4 known = {all.x * scale, all.y * scale, -moments.mean * moments.rstd, moments.rstd};\n");
+  }
+  TEXT("    if (lane == 0) {\n"
+       "      row->known_row = known;\n"
        "      mbarrier_arrive(shared_address(&row->known));\n"
        "    }\n"
        "  }\n"
@@ -342,8 +457,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Its places: of x, dy and, where it is given, dsum, `each` bytes apart.\n"
        "struct Ring {\n"
-       "  unsigned char *first;\n"
-       "  uint32_t barriers;\n"
+       "  uint32_t first, barriers;\n"
        "  int each, matrices, slots;\n"
        "};\n"
        "\n"
@@ -352,53 +466,42 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "  int index, parity;\n"
        "};\n"
        "\n"
-       "__device__ __forceinline__ unsigned char *place_of(const Ring *ring, Slot slot) {\n"
+       "__device__ __forceinline__ uint32_t place_of(const Ring *ring, Slot slot) {\n"
        "  return ring->first + slot.index * ring->matrices * ring->each;\n"
        "}\n"
        "\n"
        "__device__ __forceinline__ Slot next_slot(Slot slot, int slots) {\n"
-       "  const bool last = slot.index + 1 == slots;\n");
-  TEXT("  const Slot next = {last ? 0 : slot.index + 1, slot.parity ^ (int)last};\n"
+       "  const bool last = slot.index + 1 == slots;\n"
+       "  const Slot next = {last ? 0 : slot.index + 1, slot.parity ^ (int)last};\n"
        "  return next;\n"
        "}\n"
        "\n"
        "// Where a warp's part of a row is in a matrix, its first vector.\n"
-       "__device__ __forceinline__ int64_t part_of(const Args *args, Walk walk, int shift, int64_t stride,\n"
+       "__device__ __forceinline__ int64_t part_of(const Args *args, Walk walk, int64_t stride,\n"
        "                                           Share share) {\n");
   if (split) {
-    TEXT("  return (walk.row * args->columns - shift) * SIZE + (int64_t)share.begin * 16;\n");
+    TEXT("  return ((int64_t)walk.row * args->columns - walk.shift) * SIZE + (int64_t)share.begin * 16;\n");
   } else {
     TEXT("  return walk.row * stride * SIZE + (int64_t)share.begin * 16;\n");
   }
   TEXT("}\n"
        "\n"
-       "// Vectors of a warp's part of a row.\n"
-       "__device__ __forceinline__ int vectors_of(Share share, int shift) {\n");
-  if (split) {
-    TEXT("  return share.columns > 0 ? (shift + share.columns + ELEMENTS - 1) / ELEMENTS : 0;\n");
-  } else {
-    TEXT("  return share.vectors;\n");
-  }
-  TEXT("}\n"
-       "\n"
-       "// Sends a warp's part of a row on its way. Called by all lanes.\n"
-       "__device__ __forceinline__ void send_row(const Args *args, Walk walk, int shift, Share share,\n"
+       "// Sends a warp's part of a row on its way. By one lane.\n"
+       "__device__ __forceinline__ void send_row(const Args *args, Walk walk, Share share,\n"
        "                                         const Ring *ring, Slot slot) {\n"
-       "  if (threadIdx.x % 32 != 0)\n"
-       "    return;\n"
-       "  const uint32_t to = shared_address(place_of(ring, slot));\n"
+       "  const uint32_t to = place_of(ring, slot);\n"
        "  const uint32_t barrier = ring->barriers + slot.index * 8;\n");
   if (split) {
-    TEXT("  const int bytes = (vectors_of(share, shift) - (walk.row == share.cut_row)) * 16;\n");
+    TEXT("  const int bytes = (walk.vectors - (walk.row == share.cut_row)) * 16;\n");
   } else {
     TEXT("  const int bytes = share.vectors * 16;\n");
   }
   TEXT("  const unsigned char *const x =\n"
-       "      (const unsigned char *)args->x + part_of(args, walk, shift, args->x_row_stride, share);\n"
+       "      (const unsigned char *)args->x + part_of(args, walk, args->x_row_stride, share);\n"
        "  const unsigned char *const dy =\n"
-       "      (const unsigned char *)args->dy + part_of(args, walk, shift, args->dy_row_stride, share);\n"
+       "      (const unsigned char *)args->dy + part_of(args, walk, args->dy_row_stride, share);\n"
        "  const unsigned char *const dsum =\n"
-       "      (const unsigned char *)args->dsum + part_of(args, walk, shift, args->dsum_row_stride, share);\n"
+       "      (const unsigned char *)args->dsum + part_of(args, walk, args->dsum_row_stride, share);\n"
        "  mbarrier_arrive_expect(barrier, bytes * ring->matrices);\n"
        "  if (bytes == 0)\n"
        "    return;\n"
@@ -409,28 +512,28 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (split) {
-    TEXT("// Puts zeros where the vectors at the ends of a warp's part hold what is not its own, and what is\n"
-         "// not sent of the row's last one where it was to come. Called by all lanes.\n"
-         "__device__ __forceinline__ void end_part(const Args *args, Walk walk, int shift, Share share,\n"
-         "                                         const Ring *ring, unsigned char *place) {\n"
+    TEXT("// Puts zeros where the row's first vector and its last hold what is not its own, and brings what is\n"
+         "// not sent of the matrix's last one. Called by all lanes of a warp that has one of them.\n"
+         "__device__ __forceinline__ void end_part(const Args *args, Walk walk, Share share, const Ring *ring,\n"
+         "                                         unsigned char *place) {\n"
          "  const int lane = threadIdx.x % 32, index = lane % ELEMENTS;\n"
-         "  const int matrix = lane / (2 * ELEMENTS);                      // x or dy\n"
-         "  const int end = shift + share.columns, count = end % ELEMENTS; // of the last vector\n"
+         "  const int matrix = lane / (2 * ELEMENTS); // x or dy\n"
+         "  const int last = (walk.vectors - 1) * ELEMENTS;\n"
          "  unsigned char *const to = place + matrix * ring->each;\n"
-         "  if (matrix < 2 && lane / ELEMENTS % 2 == 0 && index < shift)\n"
+         "  if (matrix < 2 && lane / ELEMENTS % 2 == 0 && index < walk.first)\n"
          "    store_element(to, SIZE, index, 0);\n"
-         "  if (matrix < 2 && lane / ELEMENTS % 2 == 1 && count > 0 && index >= count)\n"
-         "    store_element(to, SIZE, end - count + index, 0);\n"
+         "  if (matrix < 2 && lane / ELEMENTS % 2 == 1 && walk.end > 0 && index >= walk.end)\n"
+         "    store_element(to, SIZE, last + index, 0);\n"
          "  if (walk.row == share.cut_row) {\n"
-         "    const int64_t first = args->rows * args->columns - count;\n"
+         "    const int64_t first = args->rows * args->columns - walk.end;\n"
          "#pragma unroll 1\n"
          "    for (int i = 0; i < ring->matrices; ++i) {\n"
          "      const void *const from = i == 0 ? args->x : i == 1 ? args->dy : args->dsum;\n"
-         "      if (lane < count)\n"
-         "        store_element(place + i * ring->each, SIZE, end - count + lane,\n"
+         "      if (lane < walk.end)\n"
+         "        store_element(place + i * ring->each, SIZE, last + lane,\n"
          "                      load_element((const unsigned char *)from + first * SIZE, SIZE, lane));\n"
          "      else if (i == 2 && lane < ELEMENTS)\n"
-         "        store_element(place + i * ring->each, SIZE, end - count + lane, 0);\n"
+         "        store_element(place + i * ring->each, SIZE, last + lane, 0);\n"
          "    }\n"
          "  }\n"
          "  // The copy engine may write over it later.\n"
@@ -439,11 +542,23 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "  __syncwarp();\n"
          "}\n"
          "\n"
+         "// The element of the weight that comes to a warp's vectors when its columns go one further for the\n"
+         "// `lane + 1`-th time, at the end of a word.\n"
+         "__device__ __forceinline__ uint32_t load_coming(const Args *args, Share share) {\n"
+         "  const int column = share.begin * ELEMENTS - 1 - (int)threadIdx.x % 32;\n"
+         "  if (column < 0 || column >= args->columns || !args->weight)\n"
+         "    return ");
+    STRING((params == AP_LAYERNORM_PARAMS_FP32) ? "0x3f800000" : ((params == AP_LAYERNORM_PARAMS_BF16) ? "0x3f800000" : "0x3c000000"));
+    TEXT(";\n"
+         "  return load_element(args->weight, PARAMETER_SIZE, column)");
+    STRING((params == AP_LAYERNORM_PARAMS_FP32) ? "" : " << 16");
+    TEXT(";\n"
+         "}\n"
+         "\n"
          "// Elements of all lanes' vectors, as words, go one further: the last of a vector to the next\n"
-         "// lane. word: (VECTORS, WORDS)\n"
-         "__device__ __forceinline__ void move_words(uint32_t (*word)[WORDS]) {\n"
+         "// lane. word: (VECTORS, WORDS), before: what comes to the first lane\n"
+         "__device__ __forceinline__ void move_words(uint32_t (*word)[WORDS], uint32_t before) {\n"
          "  const int lane = threadIdx.x % 32;\n"
-         "  uint32_t before = 0; // what comes to the first lane\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < VECTORS; ++i) {\n"
          "    const uint32_t given = __shfl_sync(0xffffffff, word[i][WORDS - 1], (lane + 31) % 32);\n"
@@ -516,88 +631,70 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT("(ones, ELEMENTS, word[i]);\n"
        "}\n"
        "\n"
-       "// A lane's vectors of a warp's part of a row: how many the warp has of it, and from the lane's first\n"
-       "// on.\n"
-       "struct Own {\n"
-       "  int all, vectors;\n");
-  if (split) {
-    TEXT("  int shift, end; // elements before the part in its first vector, and of it in its last, if not all\n");
-  }
-  TEXT("};\n"
-       "\n"
-       "__device__ __forceinline__ Own own_of(Share share, int shift) {\n"
-       "  const int all = vectors_of(share, shift);\n");
-  if (split) {
-    TEXT("  const Own own = {all, all - (int)threadIdx.x % 32, shift, (shift + share.columns) % ELEMENTS};\n");
-  } else {
-    TEXT("  const Own own = {all, all - (int)threadIdx.x % 32};\n");
-  }
-  TEXT("  return own;\n"
-       "}\n"
-       "\n"
        "// Vector number `index` of a lane of a matrix, 0 where the warp has no more. from: its first\n"
-       "__device__ __forceinline__ void load_own(const unsigned char *from, int index, Own own,\n"
-       "                                         float *value) {\n"
+       "__device__ __forceinline__ void load_own(uint32_t from, int index, int vectors, float *value) {\n"
        "  uint4 vector = {0, 0, 0, 0};\n"
-       "  if (index * 32 < own.vectors)\n"
-       "    vector = ((const uint4 *)from)[index * 32];\n"
+       "  if (index * 32 < vectors)\n"
+       "    vector = load_shared_16(from + index * 512);\n"
        "  widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(vector, value);\n"
        "}\n"
        "\n"
-       "// Vector number `index` of x^, of dy and of g = dy weight. place: of the lane's first one of x\n"
-       "__device__ __forceinline__ void load_row(const unsigned char *place, const Ring *ring, int index,\n"
-       "                                         Own own, RowMoments moments, const uint32_t *weight,\n"
-       "                                         float *x, float *dy, float *g) {\n"
+       "// Vector number `index` of x, of dy and of g = dy weight. place: of the lane's first one of x\n"
+       "__device__ __forceinline__ void load_row(uint32_t place, const Ring *ring, int index, int vectors,\n"
+       "                                         const uint32_t *weight, float *x, float *dy, float *g) {\n"
        "  uint32_t word[WORDS];\n"
        "  float factor[ELEMENTS];\n"
-       "  load_own(place, index, own, x);\n"
-       "  load_own(place + ring->each, index, own, dy);\n"
+       "  load_own(place, index, vectors, x);\n"
+       "  load_own(place + ring->each, index, vectors, dy);\n"
        "  renew_words(weight, WORDS, word);\n"
        "  widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(word, ELEMENTS, factor);\n");
-  if (dtype != AP_LAYERNORM_DTYPE_FP32) {
-    TEXT("  // By one instruction, of values that were rounded to 16 bits.\n"
-         "  const float offset = -moments.mean * moments.rstd;\n");
-  }
-  TEXT("#pragma unroll\n"
-       "  for (int j = 0; j < ELEMENTS; ++j) {\n");
-  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
-    TEXT("    x[j] = (x[j] - moments.mean) * moments.rstd;\n");
-  } else {
-    TEXT("    x[j] = x[j] * moments.rstd + offset;\n");
-  }
-  TEXT("    g[j] = dy[j] * factor[j];\n"
-       "  }\n"
+  TEXT("(word, ELEMENTS, factor);\n"
+       "#pragma unroll\n"
+       "  for (int j = 0; j < ELEMENTS; ++j)\n"
+       "    g[j] = dy[j] * factor[j];\n"
        "}\n"
        "\n"
-       "// Waits for a warp's part of a row, and tells the block what it amounts to: the sums of g and of\n"
-       "// g x^.\n"
-       "__device__ __forceinline__ void add_up(const Args *args, Walk walk, Own own, Share share,\n"
-       "                                       const Ring *ring, Slot slot, RowMoments moments,\n"
-       "                                       const uint32_t (*weight)[WORDS], RowSums *to) {\n"
+       "// Waits for a warp's part of a row, and tells the block what it amounts to: the sums of g and of\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("// g x^.\n");
+  } else {
+    TEXT("// g x.\n");
+  }
+  TEXT("__device__ __forceinline__ void add_up(const Args *args, Walk walk, Share share, const Ring *ring,\n"
+       "                                       Slot slot");
+  STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? ", RowMoments moments" : "");
+  TEXT(",\n"
+       "                                       const uint32_t (*weight)[WORDS],\n"
+       "                                       uint32_t told");
+  STRING(split ? ", unsigned char *rings" : "");
+  TEXT(") {\n"
        "  const int lane = threadIdx.x % 32;\n"
-       "  unsigned char *const place = place_of(ring, slot);\n"
+       "  const uint32_t place = place_of(ring, slot);\n"
        "  wait_for_phase(ring->barriers + slot.index * 8, slot.parity);\n");
   if (split) {
-    TEXT("  if (share.columns > 0)\n"
-         "    end_part(args, walk, own.shift, share, ring, place);\n");
+    TEXT("  if (__builtin_expect(walk.first > 0 || walk.end > 0, 0))\n"
+         "    end_part(args, walk, share, ring, rings + (place - shared_address(rings)));\n");
   }
   TEXT("  float2 all = {0.0f, 0.0f};\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    // Of half of them a warp may have none at all.\n"
-       "    if (i >= VECTORS / 2 && i * 32 >= own.all)\n"
+       "    if (i >= VECTORS / 2 && i * 32 >= walk.vectors)\n"
        "      break;\n"
        "    float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
-       "    load_row(place + lane * 16, ring, i, own, moments, weight[i], x, dy, g);\n"
+       "    load_row(place + lane * 16, ring, i, walk.vectors - lane, weight[i], x, dy, g);\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < ELEMENTS; ++j) {\n"
-       "      all.x += g[j];\n"
-       "      all.y += g[j] * x[j];\n"
-       "    }\n"
+       "      all.x += g[j];\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("      all.y += g[j] * ((x[j] - moments.mean) * moments.rstd);\n");
+  } else {
+    TEXT("      all.y += g[j] * x[j];\n");
+  }
+  TEXT("    }\n"
        "  }\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("  all = sum_lanes_of_two(all, 32);\n");
@@ -605,41 +702,45 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
     TEXT("  all = {0.0f, sum_lanes(all.y, 32)};\n");
   }
   TEXT("  if (lane == 0) {\n"
-       "    to->warp[threadIdx.x / 32] = all;\n"
-       "    mbarrier_arrive(shared_address(&to->told));\n"
+       "    store_shared_8(told + threadIdx.x / 32 * 8, all);\n"
+       "    mbarrier_arrive(told + TOLD_BYTE);\n"
        "  }\n"
        "}\n"
        "\n"
-       "// Writes a warp's part of a row of dx, and adds up dweight and dbias. sum, dot: rstd times the\n"
-       "// means of g and of g x^; weight_sum, bias_sum: (VECTORS, ELEMENTS)\n"
-       "__device__ __forceinline__ void write_row(const Args *args, Walk walk, Own own, Share share,\n"
-       "                                          const Ring *ring, Slot slot, RowMoments moments,\n"
-       "                                          float sum, float dot, const uint32_t (*weight)[WORDS],\n"
+       "// Writes a warp's part of a row of dx, and adds up dweight and dbias. known: known_row of RowSums;\n"
+       "// weight_sum, bias_sum: (VECTORS, ELEMENTS)\n"
+       "__device__ __forceinline__ void write_row(const Args *args, Walk walk, Share share,\n"
+       "                                          const Ring *ring, Slot slot, float4 known,\n"
+       "                                          const uint32_t (*weight)[WORDS],\n"
        "                                          float (*weight_sum)[ELEMENTS],\n"
        "                                          float (*bias_sum)[ELEMENTS]");
   STRING(split ? ", uint4 *ends" : "");
   TEXT(") {\n"
-       "  const int lane = threadIdx.x % 32;\n"
-       "  unsigned char *const place = place_of(ring, slot) + lane * 16;\n"
+       "  const int lane = threadIdx.x % 32, vectors = walk.vectors - lane; // from the lane's first one on\n"
+       "  const uint32_t place = place_of(ring, slot) + lane * 16;\n"
        "  unsigned char *const part =\n"
        "      (unsigned char *)args->dx +\n"
-       "      part_of(args, walk, ");
-  STRING(split ? "own.shift" : "0");
-  TEXT(", args->dx_row_stride, share);\n"
+       "      part_of(args, walk, args->dx_row_stride, share);\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    if (i >= VECTORS / 2 && i * 32 >= own.all)\n"
+       "    if (i >= VECTORS / 2 && i * 32 >= walk.vectors)\n"
        "      break;\n"
        "    float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
-       "    load_row(place, ring, i, own, moments, weight[i], x, dy, g);\n"
+       "    load_row(place, ring, i, vectors, weight[i], x, dy, g);\n"
        "#pragma unroll\n"
-       "    for (int j = 0; j < ELEMENTS; ++j) {\n"
-       "      weight_sum[i][j] += dy[j] * x[j];\n"
+       "    for (int j = 0; j < ELEMENTS; ++j) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("      x[j] = (x[j] - known.z) * known.w;\n");
+  } else {
+    TEXT("      // By one instruction, of values that were rounded to 16 bits.\n"
+         "      x[j] = x[j] * known.w + known.z;\n");
+  }
+  TEXT("      weight_sum[i][j] += dy[j] * x[j];\n"
        "      bias_sum[i][j] += dy[j];\n"
-       "      g[j] = g[j] * moments.rstd - (sum + x[j] * dot);\n"
+       "      g[j] = g[j] * known.w - (known.x + x[j] * known.y);\n"
        "    }\n"
-       "    if (ring->matrices > 2) {\n"
-       "      load_own(place + 2 * ring->each, i, own, x);\n"
+       "    if (__builtin_expect(ring->matrices > 2, 0)) {\n"
+       "      load_own(place + 2 * ring->each, i, vectors, x);\n"
        "#pragma unroll\n"
        "      for (int j = 0; j < ELEMENTS; ++j)\n"
        "        g[j] += x[j];\n"
@@ -648,83 +749,125 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(g);\n");
   if (split) {
-    TEXT("    const bool first = i == 0 && lane == 0 && own.shift != 0;\n"
-         "    const bool last = own.end != 0 && own.vectors == i * 32 + 1;\n"
+    TEXT("    const bool first = i == 0 && walk.first > 0 && lane == 0;\n"
+         "    if (i * 32 < vectors - (walk.end > 0) && !first)\n"
+         "      *(uint4 *)(part + (i * 32 + lane) * 16) = dx;\n"
          "    if (first)\n"
          "      ends[0] = dx;\n"
-         "    else if (last)\n"
-         "      ends[1] = dx;\n"
-         "    else if (i * 32 < own.vectors)\n"
-         "      *(uint4 *)(part + (i * 32 + lane) * 16) = dx;\n");
+         "    if (walk.end > 0 && vectors == i * 32 + 1)\n"
+         "      ends[1] = dx;\n");
   } else {
-    TEXT("    if (i * 32 < own.vectors)\n"
+    TEXT("    if (i * 32 < vectors)\n"
          "      *(uint4 *)(part + (i * 32 + lane) * 16) = dx;\n");
   }
   TEXT("  }\n");
   if (split) {
-    TEXT("  if (own.shift == 0 && own.end == 0)\n"
+    TEXT("  if (__builtin_expect(walk.first == 0 && walk.end == 0, 1))\n"
          "    return;\n"
-         "  // All lanes arrive and wait: the vectors at the ends are there, whose elements have a lane each.\n"
+         "  // All lanes arrive and wait: the row's first vector and its last are there, whose elements have a\n"
+         "  // lane each.\n"
          "  __syncwarp();\n"
          "  const bool tail = lane >= ELEMENTS;\n"
-         "  const int index = tail ? (own.all - 1) * ELEMENTS + lane - ELEMENTS : lane;\n"
-         "  const int columns = index - own.shift;\n"
+         "  const int index = tail ? (walk.vectors - 1) * ELEMENTS + lane - ELEMENTS : lane;\n"
          "  if (lane < 2 * ELEMENTS &&\n"
-         "      (tail ? own.end != 0 && (own.all > 1 || own.shift == 0) : own.shift != 0) && columns >= 0 &&\n"
-         "      columns < share.columns)\n"
+         "      (tail ? lane - ELEMENTS < walk.end : walk.first > 0 && lane >= walk.first))\n"
          "    store_element(part, SIZE, index, load_element(ends, SIZE, lane));\n");
   }
   TEXT("}\n"
-       "\n"
-       "// Writes a warp's sums of vector number `index`, of the columns that exist: those of all rows, or a\n"
-       "// part of them. Called by all lanes.\n"
+       "\n");
+  if (split) {
+    TEXT("constexpr int PLACE_SUMS = VECTORS * 33 * ELEMENTS; // of a warp\n"
+         "\n"
+         "// Where a warp's sum is, so that neither vectors of lanes nor neighbours lie in the same bank.\n"
+         "__device__ __forceinline__ int place_of_sum(int column) {\n"
+         "  return column + column / 32;\n"
+         "}\n"
+         "\n"
+         "// Gives what a warp has of columns that have come to its first vector to the warp before it, whose\n"
+         "// these are, adds what the next one gives, and moves columns so that the first vector is its own:\n"
+         "// by now they are `shift` elements behind. Called by all warps that have columns. rings: the block's,\n"
+         "// which are empty, with room for (2, PLACE_SUMS) of each warp\n"
+         "__device__ __forceinline__ void join_sums(const Args *args, Place place, Share share, int shift,\n"
+         "                                          unsigned char *rings, float (*weight_sum)[ELEMENTS],\n"
+         "                                          float (*bias_sum)[ELEMENTS]) {\n"
+         "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n"
+         "  static_assert(2 * PLACE_SUMS * 4 <= RING_BYTES, \"sums have room where rows were\");\n"
+         "  float *const own = (float *)(rings + warp * RING_BYTES);\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j) {\n"
+         "      float *const at = own + place_of_sum((i * 32 + lane) * ELEMENTS + j);\n"
+         "      at[0] = weight_sum[i][j];\n"
+         "      at[PLACE_SUMS] = bias_sum[i][j];\n"
+         "    }\n"
+         "  }\n"
+         "  // All threads that have columns arrive and wait: hands over the warps' sums.\n"
+         "  named_barrier_sync(1, ROW_THREADS);\n"
+         "  if (warp == 0 && share.vectors > 0 && share.begin > 0 && lane < shift)\n"
+         "    store_told(sums_of(args, place, place.rank, lane), mark(own[lane], 0),\n"
+         "               mark(own[PLACE_SUMS + lane], 0));\n"
+         "  if (share.vectors > 0 && share.begin + share.vectors < vectors_of_row(args) && lane < shift) {\n"
+         "    float2 more;\n"
+         "    if (warp < ROW_WARPS - 1) {\n"
+         "      const float *const next = (const float *)(rings + (warp + 1) * RING_BYTES);\n"
+         "      more = {next[lane], next[PLACE_SUMS + lane]};\n"
+         "    } else {\n"
+         "      uint64_t sum = 0, dot = 0;\n"
+         "      while (!is_of(sum, 0) || !is_of(dot, 0))\n"
+         "        load_told(sums_of(args, place, place.rank + 1, lane), &sum, &dot);\n"
+         "      more = {__builtin_bit_cast(float, (uint32_t)sum), __builtin_bit_cast(float, (uint32_t)dot)};\n"
+         "    }\n"
+         "    float *const at = own + place_of_sum(share.vectors * ELEMENTS + lane);\n"
+         "    at[0] += more.x;\n"
+         "    at[PLACE_SUMS] += more.y;\n"
+         "  }\n"
+         "  // All lanes arrive and wait: the warp's columns are there, from element `shift` on.\n"
+         "  __syncwarp();\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    const int first = (i * 32 + lane) * ELEMENTS + shift;\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j) {\n"
+         "      // Of the last vector there may be nothing behind it.\n"
+         "      const float *const at = own + place_of_sum(min(first + j, VECTORS * 32 * ELEMENTS - 1));\n"
+         "      weight_sum[i][j] = at[0];\n"
+         "      bias_sum[i][j] = at[PLACE_SUMS];\n"
+         "    }\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Writes a warp's sums of vector number `index`, of the columns that exist: those of all rows, or a\n"
+       "// part of them.\n"
        "__device__ __forceinline__ void store_sums(const Args *args, Place place, Share share, int index,\n"
-       "                                           float *parts, const float *sum, float *scratch) {\n"
-       "  // ");
-  STRING(split ? "By now columns are a vector behind the lane's own place." : "The vector's first column, of the warp's.");
-  TEXT("\n"
-       "  const int lane = threadIdx.x % 32, own = (index * 32 + lane");
-  STRING(split ? " - 1" : "");
-  TEXT(") * ELEMENTS;\n"
+       "                                           float *parts, const float *sum) {\n"
+       "  // The vector's first column, of the warp's.\n"
+       "  const int own = (index * 32 + (int)threadIdx.x % 32) * ELEMENTS;\n"
        "  const int column = share.begin * ELEMENTS + own;\n"
-       "  if (!parts)\n"
+       "  if (!parts || own >= share.columns)\n"
        "    return;\n"
        "  if (args->whole) {\n"
        "    uint32_t word[WORDS];\n"
        "    narrow_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(sum, ELEMENTS, word);\n"
-       "    if (own >= 0 && own < share.columns)\n"
-       "      store_span(parts, PARAMETER_SIZE, column, args->columns, ELEMENTS, word);\n"
+       "    store_span(parts, PARAMETER_SIZE, column, args->columns, ELEMENTS, word);\n"
        "    return;\n"
        "  }\n"
-       "  float *const part = parts + (int64_t)place.gang * args->columns;\n");
-  if (split) {
-    TEXT("  // Neighbouring lanes write neighbouring columns. All lanes arrive and wait: nobody needs what is\n"
-         "  // there, and then the sums are there.\n"
-         "  __syncwarp();\n"
-         "#pragma unroll\n"
-         "  for (int j = 0; j < ELEMENTS; j += 4) {\n"
-         "    const float4 four = {sum[j], sum[j + 1], sum[j + 2], sum[j + 3]};\n"
-         "    *(float4 *)(scratch + lane * ELEMENTS + j) = four;\n"
-         "  }\n"
-         "  __syncwarp();\n"
-         "#pragma unroll\n"
-         "  for (int j = 0; j < ELEMENTS; ++j) {\n"
-         "    const int other = (index * 32 - 1) * ELEMENTS + j * 32 + lane;\n"
-         "    if (other >= 0 && other < share.columns)\n"
-         "      part[share.begin * ELEMENTS + other] = scratch[j * 32 + lane];\n"
-         "  }\n");
+       "  float *const part = parts + (int64_t)place.gang * args->pitch;\n"
+       "#pragma unroll\n"
+       "  for (int j = 0; j < ELEMENTS; j += 4) {\n"
+       "    const float4 four = {sum[j], sum[j + 1], sum[j + 2], sum[j + 3]};\n");
+  if (split && (dtype != AP_LAYERNORM_DTYPE_FP32)) {
+    TEXT("    // The part's columns are a multiple of four.\n"
+         "    if (column + j < args->columns)\n"
+         "      *(float4 *)(part + column + j) = four;\n");
   } else {
-    TEXT("  if (own < share.columns) {\n"
-         "#pragma unroll\n"
-         "    for (int j = 0; j < ELEMENTS; j += 4) {\n"
-         "      const float4 four = {sum[j], sum[j + 1], sum[j + 2], sum[j + 3]};\n"
-         "      *(float4 *)(part + column + j) = four;\n"
-         "    }\n"
-         "  }\n");
+    TEXT("    *(float4 *)(part + column + j) = four;\n");
   }
-  TEXT("}\n"
+  TEXT("  }\n"
+       "}\n"
        "\n"
        "extern \"C\" __global__ void __launch_bounds__(THREADS, 1)\n"
        "    ");
@@ -732,12 +875,14 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT("(\n"
        "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
        "  extern __shared__ __align__(1024) unsigned char smem[];\n"
-       "  __shared__ RowSums sums[TURNS];\n");
+       "  __shared__ __align__(16) RowSums sums[TURNS];\n");
   if (split) {
-    TEXT("  __shared__ uint4 ends[ROW_WARPS][2];\n");
+    TEXT("  __shared__ uint4 ends[ROW_WARPS][2];\n"
+         "  __shared__ uint32_t coming[ROW_WARPS][ELEMENTS];\n");
   }
   TEXT("  __shared__ __align__(8) unsigned char warp_barriers[ROW_WARPS * SLOTS * 8];\n"
-       "  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;\n"
+       "  // The same in all lanes, which the compiler does not see otherwise.\n"
+       "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;\n"
        "  const Place place = {(int)blockIdx.x / args.gang, (int)gridDim.x / args.gang,\n"
        "                       (int)blockIdx.x % args.gang};\n"
        "  // Rows of the gang.\n"
@@ -752,45 +897,50 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "  if (warp < ROW_WARPS && lane < SLOTS)\n"
        "    mbarrier_init(barriers + lane * 8, 1);\n"
        "  fence_mbarrier_init();\n"
-       "  // All threads arrive and wait: the barriers are there.\n"
-       "  __syncthreads();\n"
        "  // All memory is touched after what ran before has ended.\n"
        "  griddepcontrol_wait();\n"
+       "  if (warp > ROW_WARPS)\n"
+       "    clear_told(&args, place);\n"
+       "  // All threads arrive and wait: the barriers are there, and zeros where the block tells.\n"
+       "  __syncthreads();\n"
        "  const Share share = share_of(&args, place.rank, warp % ROW_WARPS);\n"
        "  const int matrices = args.dsum ? 3 : 2;\n"
        "  // Rows of a ring, and those that have been added up before one is written. Another is on its way\n"
        "  // meanwhile, where there is room.\n"
-       "  const int vectors = (args.columns + ELEMENTS - 1) / ELEMENTS, warps = args.gang * ROW_WARPS;\n"
-       "  const int each = (vectors + warps - 1) / warps * 16 + ENDS;\n"
+       "  const int each = most_vectors(&args) * 16;\n"
        "  const int slots = min(RING_BYTES / (matrices * each), SLOTS);\n"
        "  const int ahead = min(max(slots - (slots < 5 ? 1 : 2), 1), AHEAD_MAX);\n"
        "  if (warp == ROW_WARPS) {\n"
        "    tell_rows(&args, place, rounds, sums);\n"
        "    return;\n"
-       "  }\n"
-       "  if (warp > ROW_WARPS) {\n"
-       "    add_rows(&args, place, max(ahead - AHEAD_ASKED, 0), rounds, sums);\n"
+       "  }\n");
+  if (split) {
+    TEXT("  const Order order = order_of(&args);\n"
+         "  Walk walk = first_row(&args, order, place, share);\n");
+  } else {
+    TEXT("  const Order order = {};\n"
+         "  Walk walk = {place.gang, share.vectors};\n");
+  }
+  TEXT("  if (warp > ROW_WARPS) {\n"
+       "    add_rows(&args, order, place, share, walk, max(ahead - AHEAD_ASKED, 0), rounds, sums);\n"
        "    return;\n"
        "  }\n"
        "\n"
-       "  const Ring ring = {smem + warp * RING_BYTES, barriers, each, matrices, slots};\n");
-  if (split) {
-    TEXT("  const Order order = order_of(&args);\n"
-         "  Walk walk = first_row(&args, order, place);\n");
-  } else {
-    TEXT("  const Order order = {};\n"
-         "  Walk walk = {place.gang};\n");
-  }
-  TEXT("  Walk later_walk = walk, sent_walk = walk; // of the row that is added up, and of one that is sent\n"
+       "  // To the compiler new values: it would make them anew wherever they are needed.\n"
+       "  const Ring ring = {opaque(shared_address(smem) + warp * RING_BYTES), opaque(barriers), each,\n"
+       "                     matrices, slots};\n"
+       "  const uint32_t told = opaque(shared_address(sums));\n"
+       "  Walk later_walk = walk, sent_walk = walk; // of the row that is added up, and of one that is sent\n"
        "  Slot slot = {0, 0}, later_slot = slot, sent_slot = slot;\n"
        "  int sent = 0;\n"
        "  uint32_t weight[VECTORS][WORDS];\n"
+       "  // Some rows come before all others: what the first ones amount to is told early.\n"
        "#pragma unroll 1\n"
-       "  for (; sent < ring.slots; ++sent) {\n"
-       "    if (sent < rounds)\n"
-       "      send_row(&args, sent_walk, shift_of(order, sent_walk), share, &ring, sent_slot);\n"
+       "  for (; sent < min(ring.slots, ROWS_AT_FIRST); ++sent) {\n"
+       "    if (sent < rounds && elect_lane())\n"
+       "      send_row(&args, sent_walk, share, &ring, sent_slot);\n"
        "    sent_slot = next_slot(sent_slot, ring.slots);\n"
-       "    sent_walk = next_row(&args, order, place, sent_walk);\n"
+       "    sent_walk = next_row(&args, order, place, share, sent_walk);\n"
        "    // What the first row is added up with comes before the rows that follow it.\n"
        "    if (sent == 0)\n"
        "      load_weight(&args, share, weight);\n"
@@ -806,6 +956,10 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
     TEXT("  // Where columns are by now in lanes' vectors: weight and sums of rows that are written, and\n"
          "  // weight of those that are added up.\n"
          "  int shift = 0, later_shift = 0;\n"
+         "  if (lane < ELEMENTS)\n"
+         "    coming[warp][lane] = load_coming(&args, share);\n"
+         "  // All lanes arrive and wait: these are there.\n"
+         "  __syncwarp();\n"
          "  uint32_t later_weight[VECTORS][WORDS];\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < VECTORS; ++i) {\n"
@@ -817,71 +971,76 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
     TEXT("  constexpr int shift = 0, later_shift = 0;\n"
          "  const uint32_t(*const later_weight)[WORDS] = weight;\n");
   }
-  TEXT("  RowMoments moments = load_moments(&args, walk.row), later_moments = moments;\n"
-       "#pragma unroll 1\n"
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  RowMoments later_moments = moments_of(&args, walk.row);\n");
+  }
+  TEXT("#pragma unroll 1\n"
        "  for (int round = -ahead; round < rounds; ++round) {\n"
        "    // What a later row amounts to, while others arrive.\n"
        "    if (round + ahead < rounds) {\n"
-       "      const Walk last_walk = next_row(&args, order, place, later_walk);\n"
-       "      const RowMoments last_moments = load_moments(&args, last_walk.row);\n");
+       "      const Walk last_walk = next_row(&args, order, place, share, later_walk);\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("      const RowMoments last_moments = moments_of(&args, last_walk.row);\n");
+  }
   if (split) {
     TEXT("#pragma unroll 1\n"
-         "      for (; later_shift < shift_of(order, later_walk); ++later_shift)\n"
-         "        move_words(later_weight);\n");
+         "      for (; __builtin_expect(later_shift < later_walk.shift, 0); ++later_shift)\n"
+         "        move_words(later_weight, coming[warp][later_shift]);\n");
   }
-  TEXT("      add_up(&args, later_walk, own_of(share, later_shift), share, &ring, later_slot,\n"
-       "             later_moments, later_weight, &sums[(round + ahead) % TURNS]);\n"
+  TEXT("      add_up(&args, later_walk, share, &ring, later_slot, ");
+  STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "later_moments, " : "");
+  TEXT("later_weight,\n"
+       "             told + (uint32_t)(round + ahead) % TURNS * SUMS_BYTES");
+  STRING(split ? ", smem" : "");
+  TEXT(");\n"
        "      later_slot = next_slot(later_slot, ring.slots);\n"
-       "      later_walk = last_walk;\n"
-       "      later_moments = last_moments;\n"
-       "    }\n"
-       "    if (round < 0)\n"
-       "      continue;\n"
-       "    const Walk next_walk = next_row(&args, order, place, walk);\n"
-       "    const RowMoments next_moments = load_moments(&args, next_walk.row);\n");
+       "      later_walk = last_walk;\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("      later_moments = last_moments;\n");
+  }
+  TEXT("    }\n"
+       "    if (round >= 0) {\n"
+       "      const Walk next_walk = next_row(&args, order, place, share, walk);\n");
   if (split) {
     TEXT("#pragma unroll 1\n"
-         "    for (; shift < shift_of(order, walk); ++shift) {\n"
-         "      move_words(weight);\n"
-         "      move_values(weight_sum);\n"
-         "      move_values(bias_sum);\n"
-         "    }\n");
+         "      for (; __builtin_expect(shift < walk.shift, 0); ++shift) {\n"
+         "        move_words(weight, coming[warp][shift]);\n"
+         "        move_values(weight_sum);\n"
+         "        move_values(bias_sum);\n"
+         "      }\n");
   }
-  TEXT("    // Hands over what all blocks have of this row.\n"
-       "    RowSums *const told = &sums[round % TURNS];\n"
-       "    wait_for_phase(shared_address(&told->known), round / TURNS % 2);\n"
-       "    const float2 all = told->all;\n"
-       "    // dx = rstd g - (rstd mean(g) + x^ rstd mean(g x^)).\n"
-       "    write_row(&args, walk, own_of(share, shift), share, &ring, slot, moments,\n"
-       "              all.x * moments.rstd, all.y * moments.rstd, weight, weight_sum, bias_sum");
+  TEXT("      // Hands over what all blocks have of this row.\n"
+       "      const uint32_t turn = told + (uint32_t)round % TURNS * SUMS_BYTES;\n"
+       "      wait_for_phase(turn + KNOWN_BYTE, (uint32_t)round / TURNS % 2);\n"
+       "      const float4 known = load_shared_float4(turn + ROW_BYTE);\n"
+       "      // dx = rstd g - (rstd mean(g) + x^ rstd mean(g x^)).\n"
+       "      write_row(&args, walk, share, &ring, slot, known, weight, weight_sum,\n"
+       "                bias_sum");
   STRING(split ? ", ends[warp]" : "");
   TEXT(");\n"
-       "    // All lanes arrive and wait: they have read the row. Another takes its place.\n"
-       "    __syncwarp();\n"
-       "    if (sent < rounds)\n"
-       "      send_row(&args, sent_walk, shift_of(order, sent_walk), share, &ring, sent_slot);\n"
-       "    ++sent;\n"
-       "    sent_slot = next_slot(sent_slot, ring.slots);\n"
-       "    sent_walk = next_row(&args, order, place, sent_walk);\n"
-       "    slot = next_slot(slot, ring.slots);\n"
-       "    walk = next_walk;\n"
-       "    moments = next_moments;\n"
+       "      // All lanes arrive and wait: they have read the row. Another takes its place.\n"
+       "      __syncwarp();\n"
+       "      slot = next_slot(slot, ring.slots);\n"
+       "      walk = next_walk;\n"
+       "    }\n"
+       "    // In the beginning places are left.\n"
+       "    if (round >= 0 || sent < ring.slots) {\n"
+       "      if (sent < rounds && elect_lane())\n"
+       "        send_row(&args, sent_walk, share, &ring, sent_slot);\n"
+       "      ++sent;\n"
+       "      sent_slot = next_slot(sent_slot, ring.slots);\n"
+       "      sent_walk = next_row(&args, order, place, share, sent_walk);\n"
+       "    }\n"
        "  }\n"
        "  // The kernel that adds up the parts may be launched; it waits for their end.\n"
        "  griddepcontrol_launch_dependents();\n");
   if (split) {
-    TEXT("  // To a whole vector.\n"
-         "#pragma unroll 1\n"
-         "  for (; shift < ELEMENTS; ++shift) {\n"
-         "    move_values(weight_sum);\n"
-         "    move_values(bias_sum);\n"
-         "  }\n");
+    TEXT("  join_sums(&args, place, share, shift, smem, weight_sum, bias_sum);\n");
   }
-  TEXT("  float *const scratch = (float *)ring.first;\n"
-       "#pragma unroll\n"
+  TEXT("#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    store_sums(&args, place, share, i, args.weight_parts, weight_sum[i], scratch);\n"
-       "    store_sums(&args, place, share, i, args.bias_parts, bias_sum[i], scratch);\n"
+       "    store_sums(&args, place, share, i, args.weight_parts, weight_sum[i]);\n"
+       "    store_sums(&args, place, share, i, args.bias_parts, bias_sum[i]);\n"
        "  }\n"
        "}\n");
 }

@@ -68,8 +68,10 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "\n"
        "constexpr bool CENTERED = ");
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
-  TEXT("; // the mean was taken off\n"
-       "constexpr int COLUMNS = ");
+  TEXT("; // the mean was taken off\n");
+  int32_t one_loop = ((cols == 768) || (cols == 1536)) ? 1 : 0;
+  int32_t dsum_late = (cols > (16 * row_threads)) ? 1 : 0;
+  TEXT("constexpr int COLUMNS = ");
   INTEGER(cols);
   TEXT(";\n"
        "constexpr int PARAMETER_SIZE = ");
@@ -83,9 +85,11 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   TEXT("; // of an SM\n"
        "constexpr int ROW_THREADS = ");
   INTEGER(row_threads);
-  TEXT(";\n"
-       "\n"
-       "typedef attnpress_layernorm_bwd_args Args;\n"
+  TEXT(";\n");
+  if (row_threads > 32) {
+    TEXT("constexpr int WARPS = THREADS / 32, ROW_WARPS = ROW_THREADS / 32;\n");
+  }
+  TEXT("typedef attnpress_layernorm_bwd_args Args;\n"
        "\n"
        "constexpr int SIZE = 2; // bytes of an element\n"
        "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
@@ -308,50 +312,45 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      args->bias_parts[at] = all.y;\n"
        "  }\n"
        "}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
-       "    ");
-  STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
-       "  // All memory is touched after what ran before has ended.\n"
-       "  griddepcontrol_wait();\n"
-       "  extern __shared__ __align__(1024) unsigned char smem[];\n"
-       "  const int thread = threadIdx.x % ROW_THREADS, group = threadIdx.x / ROW_THREADS;\n"
+       "\n");
+  if (!one_loop) {
+    TEXT("// A row of dsum comes to the L2 cache while others are added up.\n"
+         "__device__ __forceinline__ void prefetch_dsum(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
+         "                                              int thread) {\n"
+         "  if (row < args->rows)\n"
+         "    prefetch_row(row_of(args->dsum, row, args->dsum_row_stride), SIZE, args->columns, thread,\n"
+         "                 ROW_THREADS);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Walks over a group's rows from number `row` on, and adds up dweight and dbias. has_dsum: mostly a\n"
+       "// constant, so that calls without dsum have a loop of their own, which no branch cuts.\n"
+       "__device__ __forceinline__ void walk(const attnpress_layernorm_bwd_args *args, bool has_dsum,\n"
+       "                                     int64_t row, RowCut cut, int thread, const int *edge_byte,\n"
+       "                                     unsigned char *place, const uint32_t (*weight)[WORDS],\n"
+       "                                     const float *weight_edge, float2 *warp_sums,\n"
+       "                                     float *weight_sum, float *bias_sum) {\n"
+       "  const int group = threadIdx.x / ROW_THREADS;\n"
        "  const int64_t step = (int64_t)gridDim.x * GROUPS;\n"
-       "  int64_t row = (int64_t)blockIdx.x * GROUPS + group;\n"
-       "  const unsigned char *const x = row_of(args.x, row, args.x_row_stride);\n"
-       "  const unsigned char *const dy = row_of(args.dy, row, args.dy_row_stride);\n"
-       "  // All rows are dealt to the threads as x is cut.\n"
-       "  const RowCut cut = cut_row(x, SIZE, args.columns);\n"
-       "  int edge_byte[EDGES];\n"
-       "  find_edges(cut, thread, edge_byte);\n"
-       "  // Where a row of this group is, in a slot: of x, and PLACE_BYTES later of dy.\n"
-       "  unsigned char *const place = smem + group * ROW_BYTES + (uint64_t)x % 16;\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < SLOTS; ++i)\n"
-       "    send_row(&args, row + i * step, cut, thread, place + i * 2 * PLACE_BYTES);\n"
        "  uint32_t next_x_edge[EDGES], next_dy_edge[EDGES];\n"
-       "  load_own_edges(x, cut_of(&args, cut, row), thread, edge_byte, next_x_edge);\n"
-       "  load_own_edges(dy, cut_of(&args, cut, row), thread, edge_byte, next_dy_edge);\n"
-       "  RowMoments next_moments = load_moments(&args, row);\n"
-       "  uint32_t weight[VECTORS][WORDS];\n"
-       "  float weight_edge[EDGES], weight_sum[VALUES], bias_sum[VALUES];\n"
-       "  load_parameter(args.weight, cut, thread, 1.0f, weight, weight_edge);\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < VALUES; ++i)\n"
-       "    weight_sum[i] = bias_sum[i] = 0.0f;\n");
+       "  load_own_edges(row_of(args->x, row, args->x_row_stride), cut_of(args, cut, row), thread,\n"
+       "                 edge_byte, next_x_edge);\n"
+       "  load_own_edges(row_of(args->dy, row, args->dy_row_stride), cut_of(args, cut, row), thread,\n"
+       "                 edge_byte, next_dy_edge);\n");
+  if (!one_loop) {
+    TEXT("  if (has_dsum)\n"
+         "    prefetch_dsum(args, row, thread);\n");
+  }
+  TEXT("  RowMoments next_moments = load_moments(args, row);\n");
   if (row_threads > 32) {
-    TEXT("  constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
-         "  __shared__ float2 warp_sums[2][THREADS / 32]; // in turn: one barrier a row is enough\n"
-         "  int turn = 0;\n");
+    TEXT("  int turn = 0;\n");
   }
   TEXT("  int slot = 0;\n"
        "  // As often as the block's first group has a row; others then may have none.\n"
-       "  for (; row - group < args.rows; row += step) {\n"
-       "    const RowCut own = cut_of(&args, cut, row);\n"
+       "  for (; row - group < args->rows; row += step) {\n"
+       "    const RowCut own = cut_of(args, cut, row);\n"
        "    const RowMoments moments = next_moments;\n"
-       "    next_moments = load_moments(&args, row + step);\n"
+       "    next_moments = load_moments(args, row + step);\n"
        "    uint32_t x_edge[EDGES], dy_edge[EDGES];\n"
        "    cp_async_wait(SLOTS - 1);\n"
        "    unsigned char *const x_row = place + slot * 2 * PLACE_BYTES;\n"
@@ -361,13 +360,16 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      x_edge[i] = next_x_edge[i];\n"
        "      dy_edge[i] = next_dy_edge[i];\n"
        "    }\n"
-       "    const RowCut next = cut_of(&args, cut, row + step);\n"
-       "    load_own_edges(row_of(args.x, row + step, args.x_row_stride), next, thread, edge_byte,\n"
+       "    const RowCut next = cut_of(args, cut, row + step);\n"
+       "    load_own_edges(row_of(args->x, row + step, args->x_row_stride), next, thread, edge_byte,\n"
        "                   next_x_edge);\n"
-       "    load_own_edges(row_of(args.dy, row + step, args.dy_row_stride), next, thread, edge_byte,\n"
-       "                   next_dy_edge);\n"
-       "\n"
-       "    // The sums of g and of g x^, and what the row adds to those of its columns.\n"
+       "    load_own_edges(row_of(args->dy, row + step, args->dy_row_stride), next, thread, edge_byte,\n"
+       "                   next_dy_edge);\n");
+  if (!one_loop) {
+    TEXT("    if (has_dsum)\n"
+         "      prefetch_dsum(args, row + step, thread);\n");
+  }
+  TEXT("    // The sums of g and of g x^, and what the row adds to those of its columns.\n"
        "    float sum = 0.0f, dot = 0.0f, x_hat[VALUES], g[VALUES];\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < VECTORS; ++i) {\n"
@@ -408,28 +410,35 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      bias_sum[k] += gradient;\n"
        "    }\n"
        "    if (HELD)\n"
-       "      send_row(&args, row + SLOTS * step, cut, thread, x_row);\n"
-       "    sum = CENTERED ? sum_lanes(sum, LANES) : 0.0f;\n"
+       "      send_row(args, row + SLOTS * step, cut, thread, x_row);\n"
+       "    const unsigned char *const dsum = row_of(args->dsum, row, args->dsum_row_stride);\n");
+  if (!dsum_late) {
+    TEXT("    // One vector ahead.\n"
+         "    uint4 next_added = {0, 0, 0, 0};\n"
+         "    if (has_dsum)\n"
+         "      load_vectors(dsum, SIZE, own, thread, 0, 1, 0, &next_added);\n");
+  }
+  TEXT("    sum = CENTERED ? sum_lanes(sum, LANES) : 0.0f;\n"
        "    dot = sum_lanes(dot, LANES);\n");
   if (row_threads > 32) {
     TEXT("    if (threadIdx.x % 32 == 0) {\n"
          "      const float2 part = {sum, dot};\n"
-         "      warp_sums[turn][threadIdx.x / 32] = part;\n"
+         "      warp_sums[turn * WARPS + threadIdx.x / 32] = part;\n"
          "    }\n"
          "    // All threads arrive and wait: hands over the sums of the warps.\n"
          "    __syncthreads();\n"
          "    const float2 other =\n"
-         "        warp_sums[turn][threadIdx.x / ROW_THREADS * ROW_WARPS + threadIdx.x % ROW_WARPS];\n"
+         "        warp_sums[turn * WARPS + threadIdx.x / ROW_THREADS * ROW_WARPS +\n"
+         "                  threadIdx.x % ROW_WARPS];\n"
          "    sum = CENTERED ? sum_lanes(other.x, ROW_WARPS) : 0.0f;\n"
          "    dot = sum_lanes(other.y, ROW_WARPS);\n"
          "    turn ^= 1;\n");
   }
   TEXT("    // dx = rstd g - (rstd mean(g) + x^ rstd mean(g x^)).\n"
-       "    sum *= args.per_column * moments.rstd;\n"
-       "    dot *= args.per_column * moments.rstd;\n"
+       "    sum *= args->per_column * moments.rstd;\n"
+       "    dot *= args->per_column * moments.rstd;\n"
        "\n"
-       "    unsigned char *const dx = row_of(args.dx, row, args.dx_row_stride);\n"
-       "    const unsigned char *const dsum = row_of(args.dsum, row, args.dsum_row_stride);\n"
+       "    unsigned char *const dx = row_of(args->dx, row, args->dx_row_stride);\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < VECTORS; ++i) {\n"
        "      float gradient[ELEMENTS];\n"
@@ -450,10 +459,16 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "        const int k = i * ELEMENTS + j;\n"
        "        gradient[j] = g[k] * moments.rstd - (sum + x_hat[k] * dot);\n"
        "      }\n"
-       "      if (args.dsum) {\n"
-       "        uint4 added;\n"
-       "        float more[ELEMENTS];\n"
-       "        load_vectors(dsum, SIZE, own, i * ROW_THREADS + thread, 0, 1, 0, &added);\n"
+       "      if (has_dsum) {\n");
+  if (dsum_late) {
+    TEXT("        uint4 added;\n"
+         "        load_vectors(dsum, SIZE, own, i * ROW_THREADS + thread, 0, 1, 0, &added);\n");
+  } else {
+    TEXT("        const uint4 added = next_added;\n"
+         "        if (i + 1 < VECTORS)\n"
+         "          load_vectors(dsum, SIZE, own, (i + 1) * ROW_THREADS + thread, 0, 1, 0, &next_added);\n");
+  }
+  TEXT("        float more[ELEMENTS];\n"
        "        widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(added, more);\n"
@@ -467,13 +482,13 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      store_vector(dx, SIZE, own, i * ROW_THREADS + thread, vector);\n"
        "    }\n"
        "    uint32_t edge[EDGES], more_edge[EDGES];\n"
-       "    if (args.dsum)\n"
+       "    if (has_dsum)\n"
        "      load_own_edges(dsum, own, thread, edge_byte, more_edge);\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < EDGES; ++i) {\n"
        "      const int k = VECTORS * ELEMENTS + i;\n"
        "      float gradient = g[k] * moments.rstd - (sum + x_hat[k] * dot);\n"
-       "      if (args.dsum)\n"
+       "      if (has_dsum)\n"
        "        gradient += widen_element_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(more_edge[i]);\n"
@@ -483,10 +498,55 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "    }\n"
        "    store_own_edges(dx, own, thread, edge_byte, edge);\n"
        "    if (!HELD)\n"
-       "      send_row(&args, row + SLOTS * step, cut, thread, x_row);\n"
+       "      send_row(args, row + SLOTS * step, cut, thread, x_row);\n"
        "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n"
        "  }\n"
-       "  // The kernel that adds up the parts may be launched; it waits for their end.\n"
+       "}\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+       "    ");
+  STRING(stem);
+  TEXT("(\n"
+       "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
+       "  // All memory is touched after what ran before has ended.\n"
+       "  griddepcontrol_wait();\n"
+       "  extern __shared__ __align__(1024) unsigned char smem[];\n"
+       "  const int thread = threadIdx.x % ROW_THREADS, group = threadIdx.x / ROW_THREADS;\n"
+       "  const int64_t step = (int64_t)gridDim.x * GROUPS;\n"
+       "  int64_t row = (int64_t)blockIdx.x * GROUPS + group;\n"
+       "  const unsigned char *const x = row_of(args.x, row, args.x_row_stride);\n"
+       "  // All rows are dealt to the threads as x is cut.\n"
+       "  const RowCut cut = cut_row(x, SIZE, args.columns);\n"
+       "  int edge_byte[EDGES];\n"
+       "  find_edges(cut, thread, edge_byte);\n"
+       "  // Where a row of this group is, in a slot: of x, and PLACE_BYTES later of dy.\n"
+       "  unsigned char *const place = smem + group * ROW_BYTES + (uint64_t)x % 16;\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < SLOTS; ++i)\n"
+       "    send_row(&args, row + i * step, cut, thread, place + i * 2 * PLACE_BYTES);\n"
+       "  uint32_t weight[VECTORS][WORDS];\n"
+       "  float weight_edge[EDGES], weight_sum[VALUES], bias_sum[VALUES];\n"
+       "  load_parameter(args.weight, cut, thread, 1.0f, weight, weight_edge);\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < VALUES; ++i)\n"
+       "    weight_sum[i] = bias_sum[i] = 0.0f;\n");
+  if (row_threads > 32) {
+    TEXT("  __shared__ float2 warp_sums[2 * WARPS]; // in turn: one barrier a row is enough\n");
+  } else {
+    TEXT("  float2 *const warp_sums = nullptr;\n");
+  }
+  if (one_loop) {
+    TEXT("  walk(&args, args.dsum != nullptr, row, cut, thread, edge_byte, place, weight, weight_edge,\n"
+         "       warp_sums, weight_sum, bias_sum);\n");
+  } else {
+    TEXT("  if (args.dsum)\n"
+         "    walk(&args, true, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
+         "         weight_sum, bias_sum);\n"
+         "  else\n"
+         "    walk(&args, false, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
+         "         weight_sum, bias_sum);\n");
+  }
+  TEXT("  // The kernel that adds up the parts may be launched; it waits for their end.\n"
        "  griddepcontrol_launch_dependents();\n"
        "  if (!args.weight_parts && !args.bias_parts)\n"
        "    return;\n"

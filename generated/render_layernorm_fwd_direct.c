@@ -14,11 +14,19 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   const char *const tile_name = in->tile_name;
   const int32_t threads = in->threads;
   const int32_t norm = in->axis[AP_LAYERNORM_NORM];
+  const int32_t rows = in->axis[AP_LAYERNORM_ROWS];
   const int32_t cols = in->axis[AP_LAYERNORM_COLS];
   const int32_t dtype = in->axis[AP_LAYERNORM_DTYPE];
+  const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
   const int32_t arch = in->axis[AP_LAYERNORM_ARCH];
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
+  int32_t fp32 = (dtype == AP_LAYERNORM_DTYPE_FP32) ? 1 : 0;
+  int32_t size = fp32 ? 4 : 2;
+  int32_t elements = fp32 ? 4 : 8;
+  int32_t kept = (params == AP_LAYERNORM_PARAMS_FP32) ? 4 : 2;
+  int32_t edged = (rows == AP_LAYERNORM_ROWS_EDGED) ? 1 : 0;
+  int32_t wide = ((params == AP_LAYERNORM_PARAMS_FP32) && !fp32) ? 1 : 0;
   int32_t shared = (row_threads > 32) ? 1 : 0;
   int32_t of_each_lane = (row_threads <= 256) ? 1 : 0;
   TEXT("// ");
@@ -26,21 +34,37 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "//\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS - 7 columns,\n"
+    TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS - ");
+    INTEGER(elements - 1);
+    TEXT(" columns,\n"
          "// rstd = 1 / sqrt(variance + eps).\n");
   } else {
-    TEXT("// y = x rstd weight over the rows of a matrix of at most COLUMNS - 7 columns, rstd =\n"
+    TEXT("// y = x rstd weight over the rows of a matrix of at most COLUMNS - ");
+    INTEGER(elements - 1);
+    TEXT(" columns, rstd =\n"
          "// 1 / sqrt(mean square + eps).\n");
   }
-  TEXT("// ");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT(", parameters ");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT(", fp32 inside. Rows of x, and of y, lie one after the other, from\n"
-       "// a multiple of 16 bytes on; y is not x. The parameters are there, at multiples of 16 bytes.\n"
-       "// ROW_THREADS threads read a row in whole vectors, of which those at its ends hold elements of\n"
-       "// others, too. Blocks have rows in the order in which they begin: memory sees neighbouring\n"
-       "// addresses. A row's parameters lie across the vectors that they are read in, which L1 has from the\n"
+  if (edged) {
+    TEXT("// ");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT(", parameters ");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT(", fp32 inside. Rows begin at any element of a vector, each at the same\n"
+         "// one in all matrices. With a residual x is x + residual, rounded, which is written, too; y and the\n"
+         "// sum may be x or the residual. The parameters are there, at multiples of 16 bytes.\n"
+         "// ROW_THREADS threads read a row in whole vectors, and what lies beside these by elements. Blocks\n"
+         "// have rows in the order in which they begin: memory sees neighbouring\n");
+  } else {
+    TEXT("// ");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT(", parameters ");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT(", fp32 inside. Rows of x, and of y, lie one after the other, from\n"
+         "// a multiple of 16 bytes on; y is not x. The parameters are there, at multiples of 16 bytes.\n"
+         "// ROW_THREADS threads read a row in whole vectors, of which those at its ends hold elements of\n"
+         "// others, too. Blocks have rows in the order in which they begin: memory sees neighbouring\n");
+  }
+  TEXT("// addresses. A row's parameters lie across the vectors that they are read in, which L1 has from the\n"
        "// rows before: there is a branch for each word of a vector in which a row may begin.\n"
        "//\n"
        "// Pressed from templates/layernorm/layernorm_fwd_direct.cu.j2 with tile ");
@@ -55,7 +79,9 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT(" --params ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT(" --rows direct --arch ");
+  TEXT(" --rows ");
+  STRING(in->word[AP_LAYERNORM_ROWS]);
+  TEXT(" --arch ");
   INTEGER(arch);
   TEXT("\n"
        "\n"
@@ -73,7 +99,9 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "constexpr int COLUMNS = ");
   INTEGER(cols);
   TEXT(";\n"
-       "constexpr int SIZE = 2; // bytes of an element\n"
+       "constexpr int SIZE = ");
+  INTEGER(size);
+  TEXT("; // bytes of an element\n"
        "constexpr int THREADS = ");
   INTEGER(threads);
   TEXT(";\n"
@@ -85,7 +113,9 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp, of a row\n"
        "constexpr int GROUPS = THREADS / ROW_THREADS;              // rows of a block\n"
-       "constexpr int ELEMENTS = 8;                                // of a vector\n"
+       "constexpr int ELEMENTS = ");
+  INTEGER(elements);
+  TEXT(";                                // of a vector\n"
        "constexpr int WARPS = THREADS / 32;\n"
        "constexpr int ROW_VECTORS = COLUMNS / ELEMENTS; // that a row has a part of\n"
        "constexpr int VECTORS = (ROW_VECTORS + ROW_THREADS - 1) / ROW_THREADS; // of a thread in a row\n"
@@ -128,19 +158,25 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "      (first.z & mask.z) | (other.z & ~mask.z), (first.w & mask.w) | (other.w & ~mask.w)};\n"
        "  return chosen;\n"
        "}\n"
-       "\n"
-       "// The first `count` elements of a vector, and 0 for others.\n"
-       "__device__ __forceinline__ uint4 load_first_elements(const unsigned char *from, int count) {\n"
-       "  uint32_t word[4];\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < 4; ++i)\n"
-       "    word[i] = load_2_if(2 * i < count, from + i * 4, 0) |\n"
-       "              load_2_if(2 * i + 1 < count, from + i * 4 + 2, 0) << 16;\n"
-       "  const uint4 vector = {word[0], word[1], word[2], word[3]};\n"
-       "  return vector;\n"
-       "}\n"
-       "\n"
-       "// Puts `filler` in place of elements of a thread's vectors that are others'. x: (VECTORS)\n"
+       "\n");
+  if (!edged) {
+    TEXT("// The first `count` elements of a vector, and 0 for others.\n"
+         "__device__ __forceinline__ uint4 load_first_elements(const unsigned char *from, int count) {\n"
+         "  uint32_t word[4];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < 4; ++i)\n");
+    if (fp32) {
+      TEXT("    word[i] = load_4_if(i < count, from + i * 4, 0);\n");
+    } else {
+      TEXT("    word[i] = load_2_if(2 * i < count, from + i * 4, 0) |\n"
+           "              load_2_if(2 * i + 1 < count, from + i * 4 + 2, 0) << 16;\n");
+    }
+    TEXT("  const uint4 vector = {word[0], word[1], word[2], word[3]};\n"
+         "  return vector;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Puts `filler` in place of elements of a thread's vectors that are others'. x: (VECTORS)\n"
        "__device__ __forceinline__ void fill_ends(Cut cut, int thread, uint32_t filler, uint4 *x) {\n"
        "  const uint4 fill = {filler, filler, filler, filler};\n"
        "  if (thread == 0 && cut.odd != 0)\n"
@@ -199,56 +235,97 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  return sums;\n"
        "}\n"
-       "\n"
-       "// Of two words, one after the other, the one that begins `bits` later than the first.\n"
-       "__device__ __forceinline__ uint32_t word_across(uint32_t first, uint32_t second, int bits) {\n"
-       "  return (uint32_t)(((uint64_t)second << 32 | first) >> bits);\n"
-       "}\n"
-       "// The vector that begins `bits` later than the first of five words.\n"
-       "__device__ __forceinline__ uint4 words_across(const uint32_t *from, int bits) {\n"
-       "  const uint4 across = {word_across(from[0], from[1], bits), word_across(from[1], from[2], bits),\n"
-       "                        word_across(from[2], from[3], bits), word_across(from[3], from[4], bits)};\n"
-       "  return across;\n"
-       "}\n"
-       "// The elements of a parameter that lie where a vector of a row has its own: in `vector`, and before\n"
-       "// it. The row begins at word `first` of a vector, and at the second element of that if `bits` is\n"
-       "// 16, else 32. value: (ELEMENTS)\n"
-       "__device__ __forceinline__ void widen_across(uint4 before, uint4 vector, int first, int bits,\n"
-       "                                             float *value) {\n"
-       "  const uint32_t word[8] = {before.x, before.y, before.z, before.w,\n"
-       "                            vector.x, vector.y, vector.z, vector.w};\n"
-       "  widen_vector_");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(words_across(word + 3 - first, bits), value);\n"
-       "}\n"
-       "\n"
-       "// Those of vector number `index` of a row. tail: the parameter's elements from `whole` vectors on\n"
-       "__device__ __forceinline__ void take_parameter(const void *parameter, int index, bool inside,\n"
-       "                                               int whole, const uint4 *tail, int first,\n"
-       "                                               int bits, float *value) {\n"
-       "  const uint4 *const from = (const uint4 *)parameter + index;\n"
-       "  uint4 before, vector;\n"
-       "  if (inside || (index > 0 && index <= whole))\n"
-       "    before = from[-1];\n"
-       "  else\n"
-       "    before = *tail;\n"
-       "  if (inside || index < whole)\n"
-       "    vector = *from;\n"
-       "  else\n"
-       "    vector = *tail;\n"
-       "  widen_across(before, vector, first, bits, value);\n"
-       "}\n"
-       "\n"
-       "// Writes y of a row that begins at word `first` of a vector, from `to` on, the thread's vectors of\n"
-       "// it; those that hold elements of others, too, to `ends`. `nothing` is 0, which the compiler does\n"
+       "\n");
+  if (wide) {
+    TEXT("// The elements of a parameter, of fp32, that lie where vector number `index` of a row has its own,\n"
+         "// `first` elements behind the first of a vector of these, or a vector more. tail: the parameter's\n"
+         "// elements from `whole` vectors on, value: (ELEMENTS)\n"
+         "__device__ __forceinline__ void take_parameter(const void *parameter, int index, bool inside,\n"
+         "                                               int whole, const uint4 *tail, int odd, int first,\n"
+         "                                               float *value) {\n"
+         "  const int begin = 2 * index - (odd + 3) / 4; // of its own vectors, the first\n"
+         "  const uint4 *const from = (const uint4 *)parameter + begin;\n"
+         "  float all[3 * 4];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < (first == 0 ? 2 : 3); ++i) {\n"
+         "    uint4 vector;\n"
+         "    if (inside || (begin + i >= 0 && begin + i < whole))\n"
+         "      vector = from[i];\n"
+         "    else\n"
+         "      vector = *tail;\n"
+         "    widen_vector_fp32(vector, all + 4 * i);\n"
+         "  }\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < ELEMENTS; ++j)\n"
+         "    value[j] = all[(4 - first) % 4 + j];\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// Of two words, one after the other, the one that begins `bits` later than the first.\n"
+         "__device__ __forceinline__ uint32_t word_across(uint32_t first, uint32_t second, int bits) {\n"
+         "  return (uint32_t)(((uint64_t)second << 32 | first) >> bits);\n"
+         "}\n"
+         "// The vector that begins `bits` later than the first of five words.\n"
+         "__device__ __forceinline__ uint4 words_across(const uint32_t *from, int bits) {\n"
+         "  const uint4 across = {word_across(from[0], from[1], bits), word_across(from[1], from[2], bits),\n"
+         "                        word_across(from[2], from[3], bits), word_across(from[3], from[4], bits)};\n"
+         "  return across;\n"
+         "}\n"
+         "// The elements of a parameter that lie where a vector of a row has its own: in `vector`, and before\n");
+    if (fp32) {
+      TEXT("// it. The row begins at word `first` of a vector; bits: 32. value: (ELEMENTS)\n");
+    } else {
+      TEXT("// it. The row begins at word `first` of a vector, and at the second element of that if `bits` is\n"
+           "// 16, else 32. value: (ELEMENTS)\n");
+    }
+    TEXT("__device__ __forceinline__ void widen_across(uint4 before, uint4 vector, int first, int bits,\n"
+         "                                             float *value) {\n"
+         "  const uint32_t word[8] = {before.x, before.y, before.z, before.w,\n"
+         "                            vector.x, vector.y, vector.z, vector.w};\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(words_across(word + 3 - first, bits), value);\n"
+         "}\n"
+         "\n"
+         "// Those of vector number `index` of a row. tail: the parameter's elements from `whole` vectors on\n"
+         "__device__ __forceinline__ void take_parameter(const void *parameter, int index, bool inside,\n"
+         "                                               int whole, const uint4 *tail, int first,\n"
+         "                                               int bits, float *value) {\n"
+         "  const uint4 *const from = (const uint4 *)parameter + index;\n"
+         "  uint4 before, vector;\n"
+         "  if (inside || (index > 0 && index <= whole))\n"
+         "    before = from[-1];\n"
+         "  else\n"
+         "    before = *tail;\n"
+         "  if (inside || index < whole)\n"
+         "    vector = *from;\n"
+         "  else\n"
+         "    vector = *tail;\n"
+         "  widen_across(before, vector, first, bits, value);\n"
+         "}\n"
+         "\n");
+  }
+  if (wide) {
+    TEXT("// Writes y of a row that begins at element `first` of a vector of parameters, or a vector more,\n"
+         "// from `to` on, the thread's vectors of\n");
+  } else {
+    TEXT("// Writes y of a row that begins at word `first` of a vector, from `to` on, the thread's vectors of\n");
+  }
+  TEXT("// it; those that hold elements of others, too, to `ends`. `nothing` is 0, which the compiler does\n"
        "// not know: what was made of a row for its sums is not kept. tails: (2), of weight and bias, ends:\n"
        "// (2), x: (VECTORS)\n"
        "__device__ __forceinline__ void write_row(const attnpress_layernorm_fwd_args *args, int first,\n"
        "                                          Cut cut, int thread, float mean, float rstd,\n"
        "                                          uint32_t nothing, const uint4 *tails, const uint4 *x,\n"
        "                                          uint4 *ends, unsigned char *to) {\n"
-       "  const int whole = args->columns / ELEMENTS;\n"
-       "  const int bits = cut.odd % 2 != 0 ? 16 : 32;\n");
+       "  const int whole = args->columns / ");
+  STRING(wide ? "4" : "ELEMENTS");
+  TEXT(";\n");
+  if (fp32) {
+    TEXT("  constexpr int bits = 32;\n");
+  } else if (!wide) {
+    TEXT("  const int bits = cut.odd % 2 != 0 ? 16 : 32;\n");
+  }
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("  const float offset = -mean * rstd;\n");
   }
@@ -262,11 +339,19 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "    float value[ELEMENTS], factor[ELEMENTS];\n"
        "    widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(same, value);\n"
-       "    take_parameter(args->weight, at, inside, whole, tails, first, bits, factor);\n");
+  TEXT("(same, value);\n");
+  if (wide) {
+    TEXT("    take_parameter(args->weight, at, inside, whole, tails, cut.odd, first, factor);\n");
+  } else {
+    TEXT("    take_parameter(args->weight, at, inside, whole, tails, first, bits, factor);\n");
+  }
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("    float added[ELEMENTS];\n"
-         "    take_parameter(args->bias, at, inside, whole, tails + 1, first, bits, added);\n");
+    TEXT("    float added[ELEMENTS];\n");
+    if (wide) {
+      TEXT("    take_parameter(args->bias, at, inside, whole, tails + 1, cut.odd, first, added);\n");
+    } else {
+      TEXT("    take_parameter(args->bias, at, inside, whole, tails + 1, first, bits, added);\n");
+    }
   }
   TEXT("#pragma unroll\n"
        "    for (int j = 0; j < ELEMENTS; ++j)\n");
@@ -286,8 +371,27 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "      *(uint4 *)(to + at * 16) = y;\n"
        "  }\n"
        "}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+       "\n");
+  if (edged) {
+    TEXT("// x + residual, rounded.\n"
+         "__device__ __forceinline__ uint4 add_vectors(uint4 x, uint4 residual) {\n"
+         "  float value[ELEMENTS], other[ELEMENTS];\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(x, value);\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(residual, other);\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < ELEMENTS; ++j)\n"
+         "    value[j] += other[j];\n"
+         "  return narrow_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(value);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
        "    ");
   STRING(stem);
   TEXT("(\n"
@@ -301,56 +405,172 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, columns = args.columns;\n");
   if (shared) {
-    TEXT("  const int group = 0, thread = threadIdx.x;\n"
-         "  const uint32_t warp_row = blockIdx.x;\n");
+    TEXT("  const int group = 0, thread = threadIdx.x;\n");
+    if (!edged) {
+      TEXT("  const uint32_t warp_row = blockIdx.x;\n");
+    }
   } else {
-    TEXT("  const int group = lane / LANES * WARPS + warp, thread = lane % LANES;\n"
-         "  // Begins at the same element of a vector as the thread's row.\n"
-         "  const uint32_t warp_row = blockIdx.x * GROUPS + warp;\n");
+    TEXT("  const int group = lane / LANES * WARPS + warp, thread = lane % LANES;\n");
+    if (!edged) {
+      TEXT("  // Begins at the same element of a vector as the thread's row.\n"
+           "  const uint32_t warp_row = blockIdx.x * GROUPS + warp;\n");
+    }
   }
   TEXT("  const int64_t row = (int64_t)blockIdx.x * GROUPS + group;\n"
-       "  uint4 *const ends = row_ends[group];\n"
-       "  const int odd = (int)(warp_row * (uint32_t)columns % ELEMENTS);\n"
-       "  const Cut cut = {odd, (odd + columns + ELEMENTS - 1) / ELEMENTS, (odd + columns) % ELEMENTS};\n"
+       "  uint4 *const ends = row_ends[group];\n");
+  if (edged) {
+    TEXT("  const int64_t x_begin = row * args.x_row_stride * SIZE;\n"
+         "  const int odd = (int)(((uint64_t)args.x + (uint64_t)x_begin) % 16) / SIZE;\n");
+  } else {
+    TEXT("  const int odd = (int)(warp_row * (uint32_t)columns % ELEMENTS);\n");
+  }
+  TEXT("  const Cut cut = {odd, (odd + columns + ELEMENTS - 1) / ELEMENTS, (odd + columns) % ELEMENTS};\n"
        "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
        "  griddepcontrol_wait();\n"
-       "  griddepcontrol_launch_dependents();\n"
-       "  const int64_t begin = (row * columns - odd) * SIZE; // of its first vector\n"
-       "  const unsigned char *const from = (const unsigned char *)args.x + begin;\n"
-       "  const bool has = row < args.rows;\n"
-       "  // Its last vector may reach beyond the matrix.\n"
-       "  const bool beyond = row == args.rows - 1 && cut.end != 0;\n"
-       "  const int readable = has ? cut.vectors - beyond : 0;\n"
-       "  uint4 x[VECTORS];\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    const int at = thread + i * ROW_THREADS;\n"
-       "    const uint4 zero = {0, 0, 0, 0};\n"
-       "    x[i] = zero;\n"
-       "    if (i < SURE - 1 ? has : at < readable)\n"
-       "      x[i] = *(const uint4 *)(from + at * 16);\n"
-       "  }\n"
-       "  // What of the parameters is no whole vector, for each warp.\n"
-       "  uint4 *const tails = warp_tails[warp];\n"
-       "  if (lane < ELEMENTS) {\n"
-       "    const int at = columns / ELEMENTS * ELEMENTS + lane;\n"
-       "    store_element(tails, SIZE, lane,\n"
-       "                  load_2_if(at < columns, (const uint16_t *)args.weight + at, 0));\n");
-  if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("    store_element(tails + 1, SIZE, lane,\n"
-         "                  load_2_if(at < columns, (const uint16_t *)args.bias + at, 0));\n");
+       "  griddepcontrol_launch_dependents();\n");
+  if (edged) {
+    TEXT("  const unsigned char *const from = (const unsigned char *)args.x + x_begin - odd * SIZE;\n"
+         "  if (row >= args.rows)\n"
+         "    return;\n"
+         "  // Vectors that are the row's alone.\n"
+         "  const int least = odd != 0, most = cut.vectors - (cut.end != 0);\n"
+         "  uint4 x[VECTORS];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    const int at = thread + i * ROW_THREADS;\n"
+         "    const uint4 zero = {0, 0, 0, 0};\n"
+         "    x[i] = zero;\n"
+         "    if (i == 0 ? at >= least && at < most : i < SURE - 1 || at < most)\n"
+         "      x[i] = *(const uint4 *)(from + at * 16);\n"
+         "  }\n");
+  } else {
+    TEXT("  const int64_t begin = (row * columns - odd) * SIZE; // of its first vector\n"
+         "  const unsigned char *const from = (const unsigned char *)args.x + begin;\n"
+         "  const bool has = row < args.rows;\n"
+         "  // Its last vector may reach beyond the matrix.\n"
+         "  const bool beyond = row == args.rows - 1 && cut.end != 0;\n"
+         "  const int readable = has ? cut.vectors - beyond : 0;\n"
+         "  uint4 x[VECTORS];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    const int at = thread + i * ROW_THREADS;\n"
+         "    const uint4 zero = {0, 0, 0, 0};\n"
+         "    x[i] = zero;\n"
+         "    if (i < SURE - 1 ? has : at < readable)\n"
+         "      x[i] = *(const uint4 *)(from + at * 16);\n"
+         "  }\n");
   }
-  TEXT("  }\n"
-       "  if (beyond) {\n"
-       "#pragma unroll\n"
-       "    for (int i = SURE - 1; i < VECTORS; ++i) {\n"
-       "      const int at = thread + i * ROW_THREADS;\n"
-       "      if (at == cut.vectors - 1)\n"
-       "        x[i] = load_first_elements(from + at * 16, cut.end);\n"
-       "    }\n"
-       "  }\n"
-       "  fill_ends(cut, thread, 0, x);\n"
-       "  // All lanes arrive and wait: the ends of the parameters are there.\n"
+  TEXT("  // What of the parameters is no whole vector, for each warp.\n"
+       "  uint4 *const tails = warp_tails[warp];\n"
+       "  if (lane < ");
+  STRING(wide ? "4" : "ELEMENTS");
+  TEXT(") {\n"
+       "    const int at = columns / ");
+  STRING(wide ? "4" : "ELEMENTS");
+  TEXT(" * ");
+  STRING(wide ? "4" : "ELEMENTS");
+  TEXT(" + lane;\n"
+       "    store_element(tails, ");
+  STRING(wide ? "4" : "SIZE");
+  TEXT(", lane,\n"
+       "                  load_");
+  INTEGER(kept);
+  TEXT("_if(at < columns, (const uint");
+  INTEGER(8 * kept);
+  TEXT("_t *)args.weight + at, 0));\n");
+  if (norm == AP_LAYERNORM_NORM_LAYER) {
+    TEXT("    store_element(tails + 1, ");
+    STRING(wide ? "4" : "SIZE");
+    TEXT(", lane,\n"
+         "                  load_");
+    INTEGER(kept);
+    TEXT("_if(at < columns, (const uint");
+    INTEGER(8 * kept);
+    TEXT("_t *)args.bias + at, 0));\n");
+  }
+  TEXT("  }\n");
+  if (edged) {
+    TEXT("  // What lies beside these, element by element: lanes that have those of the begin, and of the end.\n"
+         "  const bool begins = ");
+    STRING(shared ? "warp == 0 && " : "");
+    TEXT("odd != 0;\n"
+         "  const bool ended = ");
+    STRING(shared ? "(cut.vectors - 1) % ROW_THREADS / 32 == warp && " : "");
+    TEXT("cut.end != 0;\n"
+         "  const int place = lane; // among the lanes that have elements\n"
+         "  const bool has_edge = place < ELEMENTS ? begins && place >= odd && place - odd < columns\n"
+         "                                         : ended && place - ELEMENTS < cut.end;\n"
+         "  const int edge = place < ELEMENTS ? place : (cut.vectors - 1) * ELEMENTS + place - ELEMENTS;\n"
+         "  uint32_t own = load_");
+    INTEGER(size);
+    TEXT("_if(has_edge, from + edge * SIZE, 0);\n"
+         "  const bool adds = args.residual != NULL;\n"
+         "  const unsigned char *const residual =\n"
+         "      (const unsigned char *)args.residual + (row * args.residual_row_stride - odd) * SIZE;\n"
+         "  unsigned char *const sum = (unsigned char *)args.sum + (row * args.sum_row_stride - odd) * SIZE;\n"
+         "  if (adds) {\n"
+         "    constexpr int BATCH = VECTORS < 2 ? VECTORS : 2; // of the residual, that come at once\n"
+         "#pragma unroll\n"
+         "    for (int first = 0; first < VECTORS; first += BATCH) {\n"
+         "      uint4 other[BATCH];\n"
+         "#pragma unroll\n"
+         "      for (int i = 0; i < BATCH; ++i) {\n"
+         "        const int number = first + i, at = thread + number * ROW_THREADS;\n"
+         "        const uint4 zero = {0, 0, 0, 0};\n"
+         "        other[i] = zero;\n"
+         "        if (number == 0 ? at >= least && at < most\n"
+         "                        : number < SURE - 1 || (number < VECTORS && at < most))\n"
+         "          other[i] = *(const uint4 *)(residual + at * 16);\n"
+         "      }\n"
+         "#pragma unroll\n"
+         "      for (int i = 0; i < BATCH; ++i) {\n"
+         "        const int number = first + i, at = thread + number * ROW_THREADS;\n"
+         "        if (number >= VECTORS)\n"
+         "          break;\n"
+         "        x[number] = add_vectors(x[number], other[i]);\n"
+         "        if (number == 0 ? at >= least && at < most : number < SURE - 1 || at < most)\n"
+         "          *(uint4 *)(sum + at * 16) = x[number];\n"
+         "      }\n"
+         "    }\n"
+         "    const uint32_t beside = load_");
+    INTEGER(size);
+    TEXT("_if(has_edge, residual + edge * SIZE, 0);\n"
+         "    own = narrow_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(widen_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(own) + widen_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(beside))");
+    STRING(fp32 ? "" : " & 0xffff");
+    TEXT(";\n"
+         "    if (has_edge)\n"
+         "      store_element(sum, SIZE, edge, own);\n"
+         "  }\n"
+         "  if (place < 2 * ELEMENTS && (place < ELEMENTS ? begins : ended))\n"
+         "    store_element(ends, SIZE, place, own);\n"
+         "  // All lanes arrive and wait: the elements are there.\n"
+         "  __syncwarp();\n"
+         "  if (odd != 0 && thread == 0)\n"
+         "    x[0] = ends[0];\n"
+         "#pragma unroll\n"
+         "  for (int i = SURE - 1; i < VECTORS; ++i)\n"
+         "    if (cut.end != 0 && thread + i * ROW_THREADS == cut.vectors - 1)\n"
+         "      x[i] = ends[1];\n");
+  } else {
+    TEXT("  if (beyond) {\n"
+         "#pragma unroll\n"
+         "    for (int i = SURE - 1; i < VECTORS; ++i) {\n"
+         "      const int at = thread + i * ROW_THREADS;\n"
+         "      if (at == cut.vectors - 1)\n"
+         "        x[i] = load_first_elements(from + at * 16, cut.end);\n"
+         "    }\n"
+         "  }\n");
+  }
+  if (!edged) {
+    TEXT("  fill_ends(cut, thread, 0, x);\n");
+  }
+  TEXT("  // All lanes arrive and wait: the ends of the parameters are there.\n"
        "  __syncwarp();\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("  float2 sums = add_up(x, 0.0f");
@@ -363,14 +583,19 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
     } else {
       TEXT("  if (!(sums.x * mean <= FAR * squares)) {\n");
     }
-    TEXT("    const uint32_t bits = narrow_element_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(mean) & 0xffff;\n"
-         "    const float about = widen_element_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(bits);\n"
-         "    const uint32_t filler = bits | bits << 16;\n"
-         "#pragma unroll\n"
+    if (fp32) {
+      TEXT("    const float about = mean;\n"
+           "    const uint32_t filler = narrow_element_fp32(mean);\n");
+    } else {
+      TEXT("    const uint32_t bits = narrow_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(mean) & 0xffff;\n"
+           "    const float about = widen_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(bits);\n"
+           "    const uint32_t filler = bits | bits << 16;\n");
+    }
+    TEXT("#pragma unroll\n"
          "    for (int i = SURE; i < VECTORS; ++i) {\n"
          "      const uint4 fill = {filler, filler, filler, filler};\n"
          "      if (thread + i * ROW_THREADS >= cut.vectors)\n"
@@ -394,21 +619,37 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   if (row_threads < 32) {
     TEXT("  if (has && thread == 0) {\n");
   } else {
-    TEXT("  if (!has)\n"
-         "    return;\n"
-         "  if (thread == 0) {\n");
+    if (!edged) {
+      TEXT("  if (!has)\n"
+           "    return;\n");
+    }
+    TEXT("  if (thread == 0) {\n");
   }
   TEXT("    if (CENTERED && args.mean)\n"
        "      args.mean[row] = mean;\n"
        "    if (args.rstd)\n"
        "      args.rstd[row] = rstd;\n"
-       "  }\n"
-       "  unsigned char *const to = (unsigned char *)args.y + begin;\n"
-       "  const uint32_t nothing = (uint32_t)(columns >> 31);\n"
-       "  const int renewed = thread ^ (int)nothing; // nor are addresses made before they are needed\n"
-       "  switch (");
-  STRING((row_threads < 32) ? "has ? odd / 2 : -1" : "odd / 2");
-  TEXT(") {\n");
+       "  }\n");
+  if (edged) {
+    TEXT("  unsigned char *const to = (unsigned char *)args.y + (row * args.y_row_stride - odd) * SIZE;\n");
+  } else {
+    TEXT("  unsigned char *const to = (unsigned char *)args.y + begin;\n");
+  }
+  TEXT("  const uint32_t nothing = (uint32_t)(columns >> 31);\n"
+       "  const int renewed = thread ^ (int)nothing; // nor are addresses made before they are needed\n");
+  if (fp32) {
+    TEXT("  switch (");
+    STRING((row_threads < 32) ? "has ? odd : -1" : "odd");
+    TEXT(") {\n");
+  } else if (wide) {
+    TEXT("  switch (");
+    STRING((row_threads < 32) ? "has ? odd % 4 : -1" : "odd % 4");
+    TEXT(") {\n");
+  } else {
+    TEXT("  switch (");
+    STRING((row_threads < 32) ? "has ? odd / 2 : -1" : "odd / 2");
+    TEXT(") {\n");
+  }
   for (int32_t place = 0; place < 4; ++place) {
     TEXT("  case ");
     INTEGER(place);
@@ -421,7 +662,7 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   TEXT("  }\n"
        "  // All lanes arrive and wait: what is at the row's ends is there.\n"
        "  __syncwarp();\n");
-  if (row_threads < 16) {
+  if (row_threads < (2 * elements)) {
     TEXT("  // Both ends by the same lanes.\n"
          "  const unsigned char *const last = (const unsigned char *)(ends + 1);\n"
          "  unsigned char *const end = to + (cut.vectors - 1) * 16;\n"
@@ -430,19 +671,24 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "  if (has && thread < cut.end)\n"
          "    store_element(end, SIZE, thread, load_element(last, SIZE, thread));\n");
   } else {
-    TEXT("  const int place = lane % LANES; // among the lanes that write elements\n"
-         "  const bool begins = ");
-    STRING(shared ? "warp == 0 && " : "");
-    TEXT("odd != 0 && place < ELEMENTS && place >= odd;\n"
-         "  const bool ended = ");
-    STRING(shared ? "(cut.vectors - 1) % ROW_THREADS / 32 == warp && " : "");
-    TEXT("place >= ELEMENTS &&\n"
-         "                     place - ELEMENTS < cut.end;\n"
-         "  const int edge = place < ELEMENTS ? place : (cut.vectors - 1) * ELEMENTS + place - ELEMENTS;\n"
-         "  if (");
-    STRING((row_threads < 32) ? "has && (begins || ended)" : "begins || ended");
-    TEXT(")\n"
-         "    store_element(to, SIZE, edge, load_element(ends, SIZE, place));\n");
+    if (edged) {
+      TEXT("  if (has_edge)\n"
+           "    store_element(to, SIZE, edge, load_element(ends, SIZE, place));\n");
+    } else {
+      TEXT("  const int place = lane % LANES; // among the lanes that write elements\n"
+           "  const bool begins = ");
+      STRING(shared ? "warp == 0 && " : "");
+      TEXT("odd != 0 && place < ELEMENTS && place >= odd;\n"
+           "  const bool ended = ");
+      STRING(shared ? "(cut.vectors - 1) % ROW_THREADS / 32 == warp && " : "");
+      TEXT("place >= ELEMENTS &&\n"
+           "                     place - ELEMENTS < cut.end;\n"
+           "  const int edge = place < ELEMENTS ? place : (cut.vectors - 1) * ELEMENTS + place - ELEMENTS;\n"
+           "  if (");
+      STRING((row_threads < 32) ? "has && (begins || ended)" : "begins || ended");
+      TEXT(")\n"
+           "    store_element(to, SIZE, edge, load_element(ends, SIZE, place));\n");
+    }
   }
   TEXT("}\n");
 }
