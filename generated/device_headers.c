@@ -4402,7 +4402,7 @@ const ap_device_header ap_device_headers[] = {
      "}\n"},
     {"attnpress/device/ptx_grid.cuh",
      "// Leaf header: the barrier of all thread blocks of a cooperative launch. One PTX instruction a\n"
-     "// function, but for the barrier's address.\n"
+     "// function, except for the barrier's address.\n"
      "//\n"
      "// The driver gives such a launch a counter, whose address is in %envreg1 and %envreg2: cooperative\n"
      "// groups' grid.sync() is made of it in the same way (CUDA, cooperative_groups/details/sync.h and\n"
@@ -17182,4 +17182,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "2f81acae5c47a6d4d27d532ed9f095e273c2f55dc6c49f700a3cb587392e019e";
+    "71aa30d5783b75f6860eca27eed0c6204e1bd5e451130fa021766cc9ca7b415d";

@@ -35,11 +35,11 @@ typedef struct emulated_launch {
   unsigned blocks, threads; /* one-dimensional; threads a multiple of 32 */
   unsigned cluster;         /* blocks of a cluster, which divides them; 0: each by itself. Of more
                                than one, what writable tensors name is memory that processes share */
-  int in_turn;              /* blocks take tickets by turns, rather than the first all of them; where
+  int in_turn;         /* blocks take tickets by turns, rather than the first all of them; where
                                none waits for another */
-  int told_zeros;           /* where blocks tell each other there are zeros before they run */
-  size_t shared_bytes;      /* dynamic shared memory */
-  const void *args;         /* the kernel's struct */
+  int told_zeros;      /* where blocks tell each other there are zeros before they run */
+  size_t shared_bytes; /* dynamic shared memory */
+  const void *args;    /* the kernel's struct */
   /** Calls the kernel with its struct by value. */
   void (*call)(void (*kernel)(void), const void *args);
   const emulated_tensor *tensors;

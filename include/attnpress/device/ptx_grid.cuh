@@ -1,5 +1,5 @@
 // Leaf header: the barrier of all thread blocks of a cooperative launch. One PTX instruction a
-// function, but for the barrier's address.
+// function, except for the barrier's address.
 //
 // The driver gives such a launch a counter, whose address is in %envreg1 and %envreg2: cooperative
 // groups' grid.sync() is made of it in the same way (CUDA, cooperative_groups/details/sync.h and
