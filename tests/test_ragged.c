@@ -1336,6 +1336,38 @@ static void test_hopper_shared_splits(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Where clusters share the splits of the bounds, a range has what adds up those of other calls, too: it is
+ * prepared, and a call of it can be captured. */
+static void test_hopper_shared_range(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_forward_args args = invariant_args();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *range;
+  size_t bytes;
+  ragged.batch = 60;
+  ragged.page_table_pages = 48; /* 768 keys, which are two splits */
+  args.q = attnpress_tensor_bshd((void *)0x10000, 1, 60, HEADS_Q, 64, ATTNPRESS_BF16);
+  args.out = attnpress_tensor_bshd((void *)0x40000, 1, 60, HEADS_Q, 64, ATTNPRESS_BF16);
+  args.k = attnpress_tensor_bshd((void *)0x20000, 40, 16, HEADS_KV, 64, ATTNPRESS_BF16);
+  args.v = attnpress_tensor_bshd((void *)0x30000, 40, 16, HEADS_KV, 64, ATTNPRESS_BF16);
+  options.range = ATTNPRESS_UP_TO;
+  assert_ok(attnpress_plan_forward(handle, &args, &options, &range));
+  assert_ok(attnpress_plan_prepare(range, NULL));
+  assert_ok(attnpress_plan_workspace_bytes(range, &bytes));
+  args.workspace_bytes = bytes;
+  ragged.batch = 30;
+  const int before = cuda->launches;
+  cuda->stream_capturing = 1;
+  assert_ok(attnpress_plan_run(range, &args, NULL));
+  cuda->stream_capturing = 0;
+  assert_int_equal(cuda->launches, before + 2);
+  assert_non_null(strstr(cuda->launch[before].symbol, "_decode_sm90"));
+  assert_non_null(strstr(cuda->launch[before + 1].symbol, "flash_fwd_combine_hdim64"));
+  attnpress_plan_destroy(range);
+  attnpress_destroy(handle);
+}
+
 static void check_batch_invariant_range(int capability) {
   cuda->capability = capability;
   attnpress_handle *handle = make_handle();
@@ -1946,6 +1978,7 @@ int main(void) {
       TEST(test_hopper_batch_invariant),
       TEST(test_hopper_batch_invariant_choices),
       TEST(test_hopper_shared_splits),
+      TEST(test_hopper_shared_range),
       TEST(test_batch_invariant_refusals),
       TEST(test_batch_invariant_range),
       TEST(test_hopper_pages),

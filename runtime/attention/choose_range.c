@@ -96,8 +96,9 @@ static attnpress_status add_finding(const ap_problem *problem, const ap_device *
 }
 
 /** Adds the kernel whose clusters share splits, where there is one, and has `plan` be of the one beside
- * it. */
-static attnpress_status add_shared(ap_plan *plan, ap_launches *range) {
+ * it, whose parts another kernel adds up. */
+static attnpress_status add_shared(const ap_problem *problem, const ap_device *device,
+                                   ap_plan *plan, ap_launches *range) {
   if (!ap_may_share_splits(&plan->variant))
     return ATTNPRESS_OK;
   ap_plan other = *plan;
@@ -106,7 +107,8 @@ static attnpress_status add_shared(ap_plan *plan, ap_launches *range) {
   plan->variant.axis[AP_ATTENTION_SHARED] = 0;
   plan->variant.axis[AP_ATTENTION_READY] = plan->ready;
   plan->variant_key = ap_variant_key(&plan->variant);
-  return ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile);
+  FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
+  return ap_needs_combine(plan) ? ap_find_combine(problem, device, plan) : ATTNPRESS_OK;
 }
 
 /** Adds a kernel of runs over all sequences. */
@@ -140,7 +142,7 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
                                    const ap_device *device, ap_launches *range) {
   ap_plan plan;
   FORWARD_IF(ap_choose(problem, device, &plan));
-  FORWARD_IF(add_shared(&plan, range));
+  FORWARD_IF(add_shared(problem, device, &plan, range));
   const int chosen = maxima->num_splits == 0 && maxima->seqlen_k > 0;
   if (plan.variant.axis[AP_ATTENTION_SPLIT] && chosen && !maxima->batch_invariant &&
       ceil_div(maxima->seqlen_k, plan.tile.field[AP_ATTENTION_TILE_BLOCK_N]) <
