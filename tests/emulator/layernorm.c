@@ -784,6 +784,8 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns = (s.cluster * (room < registers ? room : registers) - fewer) * row->sixteenths / 16 +
                 (row->more_columns < 0 || row->sixteenths < 16 ? row->more_columns : 0);
     s.rows = GANG_ROWS * s.blocks + row->more_rows;
+    if (is_forward_gang(k) && s.blocks > 2) /* some gangs have none */
+      s.rows = 2;
     s.more = row->more && !is_forward_gang(k);
     /* Its squares hide what they differ by. */
     if (is_forward_gang(k) && row->mean >= 3.0f)

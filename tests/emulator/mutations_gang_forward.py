@@ -191,4 +191,10 @@ MUTATIONS = [
         "(tail ? part.ends && lane - ELEMENTS < part.end",
         "(tail ? false",
     ),
+    Mutation(
+        "gang forward: who has no rows waits for turns that have passed",
+        GANG,
+        "    while (told == (uint64_t)turn);",
+        "    while (told != (uint64_t)turn);",
+    ),
 ]
