@@ -282,9 +282,14 @@ static inline int ap_has_map(const ap_problem *problem) {
 ap_variant ap_schedule_variant(void);
 /** Its thread blocks for an order of so many sequences. */
 uint32_t ap_schedule_parts(int32_t batch);
+/** 1 where thread blocks stay for units of work that a producer brings, and count them; those that have
+ * runs do not. */
+static inline int ap_works_through_units(const ap_plan *plan) {
+  return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && plan->runs == 0;
+}
 /** 1 where the schedule kernel runs before the forward kernel, or did for a schedule that is ready. */
 static inline int ap_is_scheduled(const ap_plan *plan) {
-  return plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && plan->runs == 0 &&
+  return ap_works_through_units(plan) &&
          plan->variant.axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE;
 }
 /** 1 where each unit of scheduled work is one split at a fixed place; else its thread block adds up all

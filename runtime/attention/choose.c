@@ -221,7 +221,7 @@ static attnpress_status plan_schedule(const ap_problem *problem, const ap_device
 static attnpress_status plan_grid(const ap_problem *problem, const ap_device *device, ap_plan *plan,
                                   int64_t *units) {
   /* Kernels whose thread blocks stay count past the end of a section. */
-  const int persistent = plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && plan->runs == 0;
+  const int persistent = ap_works_through_units(plan);
   const int64_t most = persistent ? INT64_C(1) << 29 : INT32_MAX;
   *units = ap_count_tiles(problem, plan, &plan->tile);
   if (plan->runs > 0)
@@ -279,16 +279,15 @@ static attnpress_status choose(const ap_problem *problem, const ap_device *devic
     plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
     return ap_needs_combine(plan) ? plan_combine(problem, device, plan) : ATTNPRESS_OK;
   }
-  if (plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && plan->runs == 0 && units > 0)
+  if (ap_works_through_units(plan) && units > 0)
     ap_schedule(problem, device->memo, (int32_t)units, plan);
   /* Those kernels wait themselves, where the device can (include/attnpress/device/
    * ptx_griddepcontrol.cuh). They are short, and often run back to back. */
   plan->combine_overlaps = ap_needs_combine(plan) && device->capability >= OVERLAP_CAPABILITY_MIN;
-  plan->overlaps =
-      (plan->tile.field[AP_ATTENTION_TILE_PRODUCER] && plan->runs == 0
-           ? ap_has_map(problem)
-           : plan->variant.axis[AP_ATTENTION_SPLIT] || plan->variant.axis[AP_ATTENTION_DECODE]) &&
-      device->capability >= OVERLAP_CAPABILITY_MIN;
+  plan->overlaps = (ap_works_through_units(plan) ? ap_has_map(problem)
+                                                 : plan->variant.axis[AP_ATTENTION_SPLIT] ||
+                                                       plan->variant.axis[AP_ATTENTION_DECODE]) &&
+                   device->capability >= OVERLAP_CAPABILITY_MIN;
   if (plan->tile.field[AP_ATTENTION_TILE_WARPS_K] > 1 && plan->runs == 0)
     plan->launch_smem_bytes = few_at_once(device, plan);
   if (plan->variant.axis[AP_ATTENTION_SPLIT]) {

@@ -790,21 +790,22 @@ attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, int shar
 static int pays_to_share_keys(const ap_problem *problem, const ap_device *device,
                               const ap_plan *plan) {
   const int64_t keys = (int64_t)problem->batch * problem->seqlen_k;
-  return ap_may_share_keys(problem, device, plan) &&
+  return problem->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
          ((double)problem->batch >= RUNS_SHARED_FILL * (double)device->sm_count ||
-          keys >= RUNS_SHARED_KEYS_MIN * (int64_t)device->sm_count);
+          keys >= RUNS_SHARED_KEYS_MIN * (int64_t)device->sm_count) &&
+         ap_may_share_keys(problem, device, plan);
 }
 
 /** 1 where runs over all sequences take less time than splits of each: where there is much to do, of
- * batches whose lengths a thread block finds room for. */
-static int pays_in_runs(const ap_problem *problem, const ap_device *device, const ap_plan *plan) {
+ * batches whose lengths a thread block finds room for. `shares_keys`: pays_to_share_keys(). */
+static int pays_in_runs(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
+                        int shares_keys) {
   const int64_t tiles = (int64_t)problem->batch * (problem->heads_q / plan->heads_per_tile);
   const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   const int32_t uneven = problem->sequences == AP_ATTENTION_SEQUENCES_PAGED
                              ? RUNS_UNEVEN_PAGED_COLUMNS
                              : RUNS_UNEVEN_COLUMNS;
-  const int wide = problem->hdim_v >= RUNS_WIDE_COLUMNS ||
-                   pays_to_share_keys(problem, device, plan) ||
+  const int wide = problem->hdim_v >= RUNS_WIDE_COLUMNS || shares_keys ||
                    (problem->hdim_v >= uneven && key_blocks >= RUNS_UNEVEN_KEY_BLOCKS);
   const int64_t most = wide ? INT64_MAX : SEQUENCE_WAVES_WHOLE * (int64_t)device->sm_count;
   return problem->num_splits == 0 && tiles < most && ap_may_have_runs(&plan->variant) &&
@@ -820,9 +821,9 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
   ap_tile tile;
   int32_t count = problem->num_splits;
   int64_t least = 1; /* key blocks of a split of a sequence */
-  if (pays_in_runs(problem, device, plan)) {
-    const int shares = pays_to_share_keys(problem, device, plan);
-    FORWARD_IF(ap_take_runs(device, problem->heads_q, shares, plan));
+  const int shares_keys = pays_to_share_keys(problem, device, plan);
+  if (pays_in_runs(problem, device, plan, shares_keys)) {
+    FORWARD_IF(ap_take_runs(device, problem->heads_q, shares_keys, plan));
     return problem->appends ? ap_take_appending(problem, plan) : ATTNPRESS_OK;
   }
   const ap_tile four = plan->tile;

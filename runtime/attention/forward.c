@@ -483,7 +483,6 @@ static int appends_on_the_way(const ap_launches *launches) {
 }
 
 /** Append's kernel comes before those of attention, where none of these does both. */
-
 static attnpress_status plan_both(const ap_call *base, const ap_device *device, int32_t range,
                                   ap_launches *launches) {
   const append_forward_run *run = (const append_forward_run *)base;
