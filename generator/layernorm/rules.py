@@ -903,28 +903,24 @@ def _gang_warps(variant: Variant, row_warps: int) -> int:
     return row_warps + GANG_OTHER_WARPS
 
 
+def _most_row_warps(vectors: int) -> int:
+    """Of a row that is read straight into registers: what three or two blocks leave room for."""
+    return DIRECT_FP32_WARPS if vectors <= DIRECT_FP32_VECTORS else DIRECT_ROW_WARPS
+
+
 def _direct_tile(variant: Variant) -> Tile:
     """Eight lanes, sixteen or a warp a row, as many as leave a thread five vectors or seven; or
     warps that leave it four, up to DIRECT_ROW_WARPS. Many blocks hide that each waits for its
     rows."""
     vectors = row_vectors(variant)
     if variant.dtype == "fp32":
-        most = DIRECT_FP32_WARPS if vectors <= DIRECT_FP32_VECTORS else DIRECT_ROW_WARPS
-        warps = min(-(-vectors // (4 * WARP)), most)
+        warps = min(-(-vectors // (4 * WARP)), _most_row_warps(vectors))
         rounds = WHOLE_ROUNDS if vectors >= DIRECT_FP32_VECTORS else 0
         return _read_at_once(warps, warps * WARP, WHOLE_SM_THREADS, rounds)
     lanes = 8 if vectors <= 8 * 5 else 16 if vectors <= 16 * 7 else WARP
     warps = 1 if vectors <= WARP * 5 else min(-(-vectors // (4 * WARP)), DIRECT_ROW_WARPS)
     block = DIRECT_WARPS if warps == 1 else warps
-    return sized(
-        variant,
-        make_tile(
-            family(),
-            warps=block,
-            row_threads=lanes if warps == 1 else warps * WARP,
-            blocks=max(DIRECT_SM_THREADS // (block * WARP), 1),
-        ),
-    )
+    return _read_at_once(block, lanes if warps == 1 else warps * WARP, DIRECT_SM_THREADS)
 
 
 def _whole_tile(variant: Variant) -> Tile:
@@ -934,9 +930,7 @@ def _whole_tile(variant: Variant) -> Tile:
     warps = min(-(-vectors // (each * WARP)), WHOLE_WARPS)
     rings = not _wide_parameters(variant)  # that few rounds are left to
     rounds = WHOLE_ROUNDS if rings and vectors >= WHOLE_LONG_VECTORS else 0
-    fields = {"warps": warps, "row_threads": warps * WARP, "rounds": rounds}
-    blocks = min(max(WHOLE_SM_THREADS // (warps * WARP), 1), 32)
-    return make_tile(family(), blocks=blocks, **fields)
+    return _read_at_once(warps, warps * WARP, WHOLE_SM_THREADS, rounds)
 
 
 def _added_tile(variant: Variant) -> Tile:
@@ -962,7 +956,7 @@ def _edged_tile(variant: Variant) -> Tile:
         return _read_at_once(ADDED_WARPS, WARP, sm_threads)
     warps = -(-vectors // (4 * WARP))
     if warps > EDGED_WARPS:
-        warps = DIRECT_FP32_WARPS if vectors <= DIRECT_FP32_VECTORS else DIRECT_ROW_WARPS
+        warps = _most_row_warps(vectors)
     sm_threads = DIRECT_SM_THREADS if wide and warps <= EDGED_WARPS else EDGED_SM_THREADS
     return _read_at_once(warps, warps * WARP, sm_threads)
 
@@ -976,9 +970,7 @@ def _read_at_once(warps: int, row_threads: int, sm_threads: int, rounds: int = 0
 def _apart_tile(variant: Variant) -> Tile:
     """Four vectors a thread, or as many as half of an SM's threads leave."""
     warps = min(-(-row_vectors(variant) // (WHOLE_VECTORS * WARP)), WHOLE_WARPS)
-    row_threads, block = warps * WARP, 4 if warps == 1 else warps
-    blocks = WHOLE_SM_THREADS // (block * WARP)
-    return make_tile(family(), warps=block, row_threads=row_threads, blocks=blocks)
+    return _read_at_once(4 if warps == 1 else warps, warps * WARP, WHOLE_SM_THREADS)
 
 
 def _pairs_tile(variant: Variant) -> Tile:

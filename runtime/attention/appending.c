@@ -3,6 +3,7 @@
 #include "attention/appending.h"
 
 #include "attention/choose_parts.h"
+#include "attention/ragged.h"
 
 /* ---- What a kernel may do -------------------------------------------------------------------- */
 
@@ -21,10 +22,9 @@ static int has_places_of(const attnpress_append_args *a, const attnpress_ragged 
     return 0;
   if (r->page_table == NULL)
     return 1;
-  const int64_t stride = r->page_table_stride > 0 ? r->page_table_stride : r->page_table_pages;
   const int32_t *v = a->page_table_v != NULL ? a->page_table_v : a->page_table;
   return v == (r->page_table_v != NULL ? r->page_table_v : r->page_table) &&
-         a->max_pages == r->page_table_pages && a->page_table_stride == stride;
+         a->max_pages == r->page_table_pages && a->page_table_stride == ap_table_stride(r);
 }
 
 /** Whether both are the same rows of the same memory. */
@@ -73,11 +73,11 @@ enum {
 };
 
 attnpress_status ap_take_appending(const ap_problem *problem, ap_plan *plan) {
+  const int32_t group = ap_group_of(problem);
   ap_variant variant = plan->variant;
   variant.axis[AP_ATTENTION_APPEND] = 1;
   variant.axis[AP_ATTENTION_MASK] = ATTNPRESS_FULL; /* the one query sees every key */
-  if (plan->runs == 0 || !ap_variant_is_legal(&variant) || ap_group_of(problem) < GROUP_MIN ||
-      plan->heads_per_tile != ap_group_of(problem))
+  if (group < GROUP_MIN || plan->heads_per_tile != group || !ap_variant_is_legal(&variant))
     return ATTNPRESS_OK;
   plan->variant = variant;
   plan->variant_key = ap_variant_key(&variant);

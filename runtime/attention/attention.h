@@ -309,7 +309,7 @@ static inline uint32_t ap_shared_cluster(const ap_plan *plan) {
 }
 /** 1 where thread blocks that have runs have AP_ATTENTION_RUNS_HEADS key heads each: sm90's. */
 static inline int ap_runs_share_keys(const ap_plan *plan) {
-  return plan->runs > 0 && plan->variant.axis[AP_ATTENTION_ARCH] == 90;
+  return plan->variant.axis[AP_ATTENTION_RUNS] && plan->variant.axis[AP_ATTENTION_ARCH] == 90;
 }
 /** Thread blocks of a run. */
 static inline int32_t ap_run_blocks(const ap_plan *plan, int32_t heads_q) {

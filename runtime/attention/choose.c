@@ -36,8 +36,8 @@ static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
                                 &plan->lse_partial_offset_bytes, &plan->workspace_bytes),
               ATTNPRESS_INVALID_ARGUMENT, "the workspace passes 2^64 bytes");
     plan->cuts_offset_bytes = ap_align_workspace(plan->workspace_bytes);
-    plan->workspace_bytes += ap_cuts_bytes(
-        (size_t)plan->grid * (ap_runs_share_keys(plan) ? AP_ATTENTION_RUNS_HEADS : 1));
+    plan->workspace_bytes +=
+        ap_cuts_bytes((size_t)plan->runs * (size_t)(problem->heads_q / plan->heads_per_tile));
     return ATTNPRESS_OK;
   }
   if (ap_is_scheduled(plan) && !ap_schedules_splits(plan)) {

@@ -777,7 +777,6 @@ attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, int shar
   }
   plan->variant_key = ap_variant_key(&plan->variant);
   FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
-  plan->runs = 1;
   plan->runs = count_runs((int64_t)device->sm_count * ap_blocks_per_sm(&plan->tile, device),
                           ap_run_blocks(plan, heads_q));
   plan->num_splits = plan->runs;

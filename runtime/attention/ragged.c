@@ -39,7 +39,7 @@ static int64_t table_rows(const attnpress_ragged *r) {
   return r->page_table_rows > 0 ? r->page_table_rows : r->batch;
 }
 
-static int64_t table_stride(const attnpress_ragged *r) {
+int64_t ap_table_stride(const attnpress_ragged *r) {
   return r->page_table_stride > 0 ? r->page_table_stride : r->page_table_pages;
 }
 
@@ -89,7 +89,7 @@ attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {
       .cu_seqlens_k_new = r->cu_seqlens_k_new,
       .page_table = r->page_table,
       .page_indptr = r->page_indptr,
-      .page_table_stride = table_stride(r),
+      .page_table_stride = ap_table_stride(r),
       .page_table_v =
           r->page_table_v != NULL
               ? ((int64_t)(uintptr_t)r->page_table_v - (int64_t)(uintptr_t)r->page_table) / 4

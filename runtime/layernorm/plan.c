@@ -625,7 +625,8 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
     FORWARD_IF(prefer_kernel_of_rows_apart(p, device, launch));
   }
   plan->base.count = 1;
-  if (has_whole_parameters(p) && (has_packed_rows(p) || has_whole_rows(p))) {
+  if ((field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 || is_wide(launch)) &&
+      has_whole_parameters(p) && (has_packed_rows(p) || has_whole_rows(p))) {
     if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
       FORWARD_IF(prefer_wide_kernel(p, device, launch));
     if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 ||
