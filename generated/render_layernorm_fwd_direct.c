@@ -165,7 +165,7 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "  uint32_t word[4];\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < 4; ++i)\n");
-    if (fp32) {
+    if (dtype == AP_LAYERNORM_DTYPE_FP32) {
       TEXT("    word[i] = load_4_if(i < count, from + i * 4, 0);\n");
     } else {
       TEXT("    word[i] = load_2_if(2 * i < count, from + i * 4, 0) |\n"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from mutations import Mutation
 
 GANG = "templates/layernorm/layernorm_bwd_gang.cu.j2"
-ROWS = "templates/layernorm/parts/gang_rows.cu.j2"
+MARKS = "templates/layernorm/parts/gang_marks.cu.j2"
 
 KERNELS = [
     ("layernorm_bwd_gang_cols8192_bf16_wbf16_sm90", "w10t256c8"),
@@ -18,7 +18,7 @@ KERNELS = [
 MUTATIONS = [
     Mutation(
         "gang: what was told of an earlier row is taken",
-        GANG,
+        MARKS,
         "return (uint32_t)(word >> 32) == (uint32_t)(round + 1);",
         "return (uint32_t)(word >> 32) != 0;",
     ),
@@ -111,7 +111,7 @@ MUTATIONS = [
     ),
     Mutation(
         "split: a class ends a row early",
-        ROWS,
+        GANG,
         "const int count = (rows - first + order.period - 1) / order.period;",
         "const int count = (rows - first) / order.period;",
     ),

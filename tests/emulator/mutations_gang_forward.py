@@ -6,6 +6,8 @@ from __future__ import annotations
 from mutations import Mutation
 
 GANG = "templates/layernorm/layernorm_fwd_gang.cu.j2"
+ROWS = "templates/layernorm/parts/gang_rows.cu.j2"
+MARKS = "templates/layernorm/parts/gang_marks.cu.j2"
 
 KERNELS = [
     ("layernorm_fwd_gang_cols8192_bf16_wbf16_sm90", "w19t256c16"),
@@ -17,7 +19,7 @@ KERNELS = [
 MUTATIONS = [
     Mutation(
         "gang forward: what was told of an earlier row is taken",
-        GANG,
+        MARKS,
         "return (uint32_t)(word >> 32) == (uint32_t)(round + 1);",
         "return (uint32_t)(word >> 32) != 0;",
     ),
@@ -196,5 +198,11 @@ MUTATIONS = [
         GANG,
         "    while (told == (uint64_t)turn);",
         "    while (told != (uint64_t)turn);",
+    ),
+    Mutation(
+        "split forward: a class ends a row early",
+        ROWS,
+        "const int count = (rows - first + order.period - 1) / order.period;",
+        "const int count = (rows - first) / order.period;",
     ),
 ]

@@ -1433,12 +1433,6 @@ MUTATIONS = [
         "bias_sum[i][j] += g[j]",
     ),
     Mutation(
-        "no barrier: sums of groups, sorted",
-        BWD_SORTED,
-        "  // All threads arrive and wait: hands over the sums.\n  __syncthreads();\n",
-        "",
-    ),
-    Mutation(
         "blocks walk by themselves, sorted",
         BWD_SORTED,
         "gridDim.x / CLUSTER",
