@@ -384,8 +384,8 @@ static void test_rows_in_rings(void) {
 }
 
 /* Short rows, of which a warp has pairs, where the device's kernels have such: of each class the least and
- * the most columns, odd and even, and a few between; few rows and many; values about 0 and far from
- * it. */
+ * the most columns, odd and even, and a few between; few rows and many, in place and with a residual;
+ * values about 0 and far from it. */
 static void test_pairs_of_rows(void) {
   static const int64_t classes[] = {0, 32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448};
   const int count = (int)(sizeof classes / sizeof *classes);
@@ -399,6 +399,8 @@ static void test_pairs_of_rows(void) {
                      .dtype = 1 + n / 2 % 2,
                      .param_dtype = 1 + (n + class) % 3,
                      .rms = n / 3 % 2,
+                     .more = n % 5 < 2,
+                     .in_place = n % 3 == 1,
                      .mean = place == 1   ? 40.0
                              : place == 4 ? -7.0
                                           : 0.0};
@@ -435,7 +437,7 @@ static void test_direct_rows(void) {
 
 /* Short rows that come as pieces, where the device's kernels have such: fp32 that begins anywhere, and
  * whole vectors; of each class the least and the most columns and some between; few rows and many, in
- * place and not, with parameters and without; values about 0 and far from it. */
+ * place, with a residual, with parameters and without; values about 0 and far from it. */
 static void test_pieces_of_rows(void) {
   static const int64_t classes[] = {0,   32,  64,  96,  128, 160, 192,  224,  256, 320,
                                     384, 448, 512, 640, 768, 896, 1024, 1280, 1536};
@@ -454,7 +456,8 @@ static void test_pieces_of_rows(void) {
                      .dtype = dtype,
                      .param_dtype = n % 7 == 0 ? 0 : 1 + (n + class) % 3,
                      .rms = n / 3 % 2,
-                     .in_place = whole && n % 5 == 0,
+                     .more = n % 7 % 3 == 1,
+                     .in_place = n % 5 == 0,
                      .mean = place == 1   ? 40.0
                              : place == 4 ? -7.0
                                           : 0.0};
@@ -466,10 +469,10 @@ static void test_pieces_of_rows(void) {
  * the least and the most columns, in place, with gaps, and with a residual; values about 0 and far from
  * it. */
 static void test_whole_rows(void) {
-  static const int64_t classes[] = {160,   192,   224,   256,   320,   384,   448,  512,  640,
-                                    768,   896,   1024,  1280,  1536,  1792,  1984, 2048, 2560,
-                                    3072,  3584,  3968,  4096,  5120,  6144,  7168, 8192, 10240,
-                                    12288, 14336, 16384, 20480, 24576, 28672, 32768};
+  static const int64_t classes[] = {160,   192,   224,   256,   320,   384,   448,   512,  640,
+                                    768,   896,   1024,  1280,  1536,  1792,  1984,  2048, 2560,
+                                    3072,  3584,  3968,  4096,  5120,  6144,  7168,  8192, 10240,
+                                    12288, 14336, 16384, 20480, 24576, 28672, 32768, 36864};
   const int count = (int)(sizeof classes / sizeof *classes);
   for (int n = 0; n < 6 * (count - 1); ++n) {
     const int class = n / 6 + 1, place = n % 6;
@@ -481,7 +484,7 @@ static void test_whole_rows(void) {
                      .dtype = dtype,
                      .param_dtype = dtype == ATTNPRESS_FP32 ? dtype : 1 + n / 2 % 3,
                      .rms = n / 3 % 2,
-                     .more = (n + class) % 4 < 2,
+                     .more = c > 32768 || (n + class) % 4 < 2,
                      .in_place = n % 5 == 0,
                      .apart = n % 3 == 0,
                      .mean = place == 1   ? 40.0
@@ -491,20 +494,23 @@ static void test_whole_rows(void) {
   }
 }
 
-/* Rows that begin anywhere, but alike in all matrices, with gaps, in place or with a residual, where the
- * device's kernels have such. */
+/* Rows that begin anywhere, but alike in all matrices, with gaps, in place or with a residual, with
+ * parameters and without, where the device's kernels have such. */
 static void test_edged_rows(void) {
-  static const int64_t columns[] = {180,  213,   319,   381,   441,   449,   505,   506,   763,
-                                    890,  1017,  1018,  1273,  1529,  1531,  1785,  1977,  2041,
-                                    2557, 3065,  3577,  3961,  4093,  5113,  6137,  7161,  8185,
-                                    8193, 10237, 12281, 14329, 16377, 20473, 24569, 28665, 32761};
+  static const int64_t columns[] = {180,   213,   249,   250,   319,   381,   441,   449,   505,
+                                    506,   763,   890,   1017,  1018,  1273,  1529,  1531,  1785,
+                                    1977,  2041,  2557,  3065,  3577,  3961,  4093,  5113,  6137,
+                                    7161,  8185,  8193,  10237, 12281, 12285, 14329, 16377, 20473,
+                                    24569, 28665, 32761, 36857, 40953, 49145, 57337, 65529};
   const int count = (int)(sizeof columns / sizeof *columns);
   for (int n = 0; n < 5 * count; ++n) {
     const int32_t dtype = 1 + (n + n / 5) % 3;
     const shape s = {.rows = n % 5 == 0 ? 1 + n % 3 : 3 + 300000 / columns[n / 5],
                      .columns = columns[n / 5] + (n % 5 > 2),
                      .dtype = dtype,
-                     .param_dtype = dtype == ATTNPRESS_FP32 ? dtype : 1 + n / 2 % 3,
+                     .param_dtype = n % 11 == 3               ? 0
+                                    : dtype == ATTNPRESS_FP32 ? dtype
+                                                              : 1 + n / 2 % 3,
                      .rms = n / 4 % 2,
                      .more = n % 3 != 0,
                      .in_place = n % 3 != 1,

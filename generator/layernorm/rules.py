@@ -71,8 +71,10 @@ ADDED_WARP_VECTORS, ADDED_WARPS, ADDED_VECTORS, ADDED_LONG_VECTORS = 80, 4, 2, 2
 # Rows of fp32 that begin anywhere: warps of one up to so many vectors.
 DIRECT_FP32_WARPS, DIRECT_FP32_VECTORS = 12, 2048
 # Rows with gaps, in place or with a residual that begin anywhere: threads of an SM, and the most
-# warps of a row whose threads have four vectors.
-EDGED_SM_THREADS, EDGED_WARPS = 1152, 9
+# warps of a row whose threads have four vectors; rows of more vectors have a block of an SM, and of
+# 16 bits rows of as many half a warp.
+EDGED_SM_THREADS, EDGED_WARPS, EDGED_LONG_VECTORS = 1152, 9, 4096
+EDGED_HALF_WARP_VECTORS = 96  # with parameters of fp32 16 less
 CLUSTER_ARCH = 90
 SMEM_ALIGNMENT = 1024  # of dynamic shared memory
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
@@ -567,12 +569,20 @@ def _bulk_problems(variant: Variant, tile: Tile) -> list[str]:
     return [sentence for holds, sentence in checks if not holds]
 
 
+def _has_half_warps(variant: Variant, tile: Tile) -> bool:
+    """Whether some rows are a warp's, whose lanes are enough for what lies beside whole vectors."""
+    if is_edged(variant):
+        elements = 4 if "fp32" in (variant.dtype, variant.params) else 8
+        return tile.row_threads in (8, 16) and tile.row_threads >= 2 * elements
+    return is_direct(variant) and tile.row_threads in (8, 16)
+
+
 def _direct_problems(variant: Variant, tile: Tile) -> list[str]:
     checks = (
         (
             tile.row_threads == threads(tile)
             or (tile.row_threads == WARP and not is_whole(variant))
-            or (tile.row_threads in (8, 16) and tile.warps % 8 == 0 and is_direct(variant)),
+            or (_has_half_warps(variant, tile) and tile.warps % 8 == 0),
             "a block has a row, a warp has one, or the warps of a block have rows of eight places",
         ),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
@@ -941,15 +951,18 @@ def _added_tile(variant: Variant) -> Tile:
     if vectors <= ADDED_WARP_VECTORS:
         warps = 1
     if vectors > ADDED_LONG_VECTORS:
-        warps = -(-vectors // (WHOLE_VECTORS * WARP))
+        warps = min(-(-vectors // (WHOLE_VECTORS * WARP)), BLOCK_THREADS_MAX // WARP)
     return _read_at_once(ADDED_WARPS if warps == 1 else warps, warps * WARP, DIRECT_SM_THREADS)
 
 
 def _edged_tile(variant: Variant) -> Tile:
-    """A warp where that leaves a thread five vectors, else warps that leave it four, or as many as
-    three or two blocks leave room for; fewer blocks where registers would not be enough."""
+    """Sixteen lanes or a warp where these leave a thread six vectors or five, else warps that
+    leave it four, or as many as three, two or, of the longest rows, one block leave room for; fewer
+    blocks where registers would not be enough."""
     vectors = row_vectors(variant)
     wide = _wide_parameters(variant)
+    if vectors <= EDGED_HALF_WARP_VECTORS - 16 * wide and variant.dtype != "fp32":
+        return _read_at_once(DIRECT_WARPS, 16, DIRECT_SM_THREADS)
     if vectors <= WARP * 5:
         few = vectors > WARP * 3
         sm_threads = EDGED_SM_THREADS - WARP * ADDED_WARPS * (few + wide)
@@ -957,6 +970,8 @@ def _edged_tile(variant: Variant) -> Tile:
     warps = -(-vectors // (4 * WARP))
     if warps > EDGED_WARPS:
         warps = _most_row_warps(vectors)
+    if vectors > EDGED_LONG_VECTORS:
+        warps = BLOCK_THREADS_MAX // WARP
     sm_threads = DIRECT_SM_THREADS if wide and warps <= EDGED_WARPS else EDGED_SM_THREADS
     return _read_at_once(warps, warps * WARP, sm_threads)
 

@@ -31,8 +31,12 @@ enum {
   WIDE_BLOCK_BYTES = 65536, /* of such a row, that a block keeps all parameters of */
   /* Columns from which on packed rows of 16 bits are those of such pairs, and of RMS norm. */
   WIDE_PAIR_COLS = 36864,
+  WIDE_PAIR_MANY_COLS = 34000, /* where others would be read straight into registers */
   WIDE_PAIR_RMS_COLS = 40960,
-  APART_COLS_MIN = 225, /* of shorter rows, most of a warp's lanes have no vector */
+  ADDED_PIECE_COLS =
+      384, /* of rows of whole vectors with a residual, at the most, that are pieces */
+  EDGED_ADDED_COLS_MIN = 442, /* of 16 bits with a residual; with gaps shorter rows, too */
+  APART_COLS_MIN = 225,       /* of shorter rows, most of a warp's lanes have no vector */
   VECTOR_BYTES = 16,
   ODD_EDGES =
       7, /* columns that an odd row may have beyond those of its class: they fill no vector */
@@ -158,10 +162,13 @@ static attnpress_status find_odd_kernel(const ap_layernorm_problem *p, const ap_
   return ATTNPRESS_OK;
 }
 
-/** Whether rows of x, and of y, lie one after the other. */
+/** Whether rows lie one after the other, of all matrices. */
 static int has_no_gaps(const ap_layernorm_problem *p) {
-  return p->rows == 1 || (p->tensor[AP_LAYERNORM_X].stride == p->columns &&
-                          p->tensor[AP_LAYERNORM_Y].stride == p->columns);
+  for (int i = 0; i < AP_LAYERNORM_TENSORS && p->rows > 1; ++i)
+    if ((i == AP_LAYERNORM_X || i == AP_LAYERNORM_Y || p->tensor[i].data != NULL) &&
+        p->tensor[i].stride != p->columns)
+      return 0;
+  return 1;
 }
 
 static int is_sorted(const ap_launch *launch) {
@@ -214,14 +221,20 @@ static attnpress_status find_joined_kernel(const ap_layernorm_problem *p, const 
   return ATTNPRESS_OK;
 }
 
-/** Whether rows begin anywhere and lie one after the other, x's and y's, from a multiple of a vector
- * on, and nothing is added to them. Vectors of x are read that hold elements of other rows, so y is
+/** Whether rows begin anywhere and lie one after the other, from a multiple of a vector on. */
+static int has_rows_in_turn(const ap_layernorm_problem *p) {
+  uintptr_t bits = 0;
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i)
+    bits |= (uintptr_t)p->tensor[i].data;
+  return p->columns * ap_element_bytes(p->dtype) % VECTOR_BYTES != 0 && has_no_gaps(p) &&
+         bits % VECTOR_BYTES == 0;
+}
+
+/** The same, and nothing is added to them. Vectors of x are read that hold elements of other rows, so y is
  * another matrix. */
 static int has_packed_rows(const ap_layernorm_problem *p) {
-  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
-  return p->columns * ap_element_bytes(p->dtype) % VECTOR_BYTES != 0 && x->data != y->data &&
-         p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL && has_no_gaps(p) &&
-         (uintptr_t)x->data % VECTOR_BYTES == 0 && (uintptr_t)y->data % VECTOR_BYTES == 0;
+  return has_rows_in_turn(p) && p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL &&
+         p->tensor[AP_LAYERNORM_X].data != p->tensor[AP_LAYERNORM_Y].data;
 }
 
 /** Takes the kernel of packed rows in place of another, if it has no more columns that are empty. */
@@ -269,6 +282,13 @@ static int has_whole_parameters(const ap_layernorm_problem *p) {
          (uintptr_t)p->weight % VECTOR_BYTES == 0 && (uintptr_t)p->bias % VECTOR_BYTES == 0;
 }
 
+/** Whether those that are there are so at multiples of a vector, and there is no bias without a weight, nor
+ * of RMS norm. */
+static int has_aligned_parameters(const ap_layernorm_problem *p) {
+  return (p->bias == NULL || (p->weight != NULL && !p->rms)) &&
+         (uintptr_t)p->weight % VECTOR_BYTES == 0 && (uintptr_t)p->bias % VECTOR_BYTES == 0;
+}
+
 static int32_t field(const ap_launch *launch, int32_t which) {
   return launch->tile.field[which];
 }
@@ -297,7 +317,9 @@ int64_t ap_layernorm_block_rows(const ap_tile *tile) {
 static attnpress_status prefer_direct_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                              int32_t rows, ap_launch *launch) {
   const int whole = rows == AP_LAYERNORM_ROWS_WHOLE || rows == AP_LAYERNORM_ROWS_ADDED;
-  const int64_t edges = whole ? 0 : VECTOR_BYTES / ap_element_bytes(p->dtype) - 1;
+  const int64_t kept = ap_element_bytes(p->param_dtype), own = ap_element_bytes(p->dtype);
+  const int64_t size = rows == AP_LAYERNORM_ROWS_DIRECT ? larger(own, kept) : own;
+  const int64_t edges = whole ? 0 : VECTOR_BYTES / size - 1;
   ap_launch direct;
   int fits;
   FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows, first_class(p->columns + edges),
@@ -595,21 +617,26 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
   for (int32_t class = first_class(p->columns); !fits; ++class)
     FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_ALIGNED, class,
                            launch, &fits));
-  if (has_packed_rows(p)) {
-    int short_rows;
+  /* Short rows, some of which are whole vectors together. */
+  const int adds = p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL;
+  int short_rows = 0;
+  if (has_rows_in_turn(p))
     FORWARD_IF(prefer_kernel_of_pieces(p, device, AP_LAYERNORM_ROWS_PAIRS, launch, &short_rows));
-    if (!short_rows) {
-      FORWARD_IF(prefer_packed_kernel(p, device, launch));
-      FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_CUT, launch));
-    }
-    if (!short_rows && has_whole_parameters(p))
+  if (short_rows) {
+    /* in place and with a residual, too */
+  } else if (has_packed_rows(p)) {
+    FORWARD_IF(prefer_packed_kernel(p, device, launch));
+    FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_CUT, launch));
+    if (has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_DIRECT, launch));
-    /* Pairs, where they are faster than rings. */
+    /* Pairs, where they are faster than rings, and of many rows than what reads them straight. */
+    const int many = launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT;
     if (has_whole_parameters(p) && ap_element_bytes(p->dtype) == 2 &&
-        p->columns + ODD_EDGES > (p->rms ? WIDE_PAIR_RMS_COLS : WIDE_PAIR_COLS))
+        p->columns + ODD_EDGES > (p->rms ? WIDE_PAIR_RMS_COLS
+                                  : many ? WIDE_PAIR_MANY_COLS
+                                         : WIDE_PAIR_COLS))
       FORWARD_IF(prefer_wide_kernel(p, device, launch));
   } else if (has_whole_rows(p)) {
-    int short_rows = 0;
     if (has_no_gaps(p))
       FORWARD_IF(prefer_kernel_of_pieces(p, device, AP_LAYERNORM_ROWS_PIECES, launch, &short_rows));
     if (!short_rows)
@@ -617,9 +644,12 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
     if (!short_rows && has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_WHOLE, launch));
   } else if (row_bits(p) % VECTOR_BYTES == 0) { /* with a residual */
-    if (has_whole_parameters(p))
+    if (has_no_gaps(p) && p->columns <= ADDED_PIECE_COLS)
+      FORWARD_IF(prefer_kernel_of_pieces(p, device, AP_LAYERNORM_ROWS_PIECES, launch, &short_rows));
+    if (!short_rows && has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_ADDED, launch));
-  } else if (has_rows_cut_alike(p) && has_whole_parameters(p)) {
+  } else if (has_rows_cut_alike(p) && has_aligned_parameters(p) &&
+             !(adds && ap_element_bytes(p->dtype) == 2 && p->columns < EDGED_ADDED_COLS_MIN)) {
     FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_EDGED, launch));
   } else {
     FORWARD_IF(prefer_kernel_of_rows_apart(p, device, launch));

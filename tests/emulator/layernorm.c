@@ -153,7 +153,7 @@ static int is_apart(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_APART;
 }
 
-/* Rows that lie one after the other, of another matrix than y. */
+/* Rows that lie one after the other, but for short ones of another matrix than y. */
 static int is_without_gaps(const kernel *k) {
   return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k) || is_joined(k) || is_split(k);
 }
@@ -171,9 +171,12 @@ static int has_no_bias(const kernel *k) {
          k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
 }
 
-/* Elements of a vector but one: columns that a cut row has less than its class. */
+/* Elements of a vector but one: columns that a cut row has less than its class. Without edges, those that
+ * are read straight into registers have vectors of as many elements as their parameters' have. */
 static int64_t cut_edges(const kernel *k) {
-  return VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) - 1;
+  const int64_t size = ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]);
+  const int64_t kept = ap_element_bytes(k->variant.axis[AP_LAYERNORM_PARAMS]);
+  return VECTOR_BYTES / (is_direct(k) && kept > size ? kept : size) - 1;
 }
 
 static int64_t most_columns(const kernel *k) {
@@ -743,7 +746,8 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   if (is_without_gaps(k)) { /* it is given no others */
     s.columns = s.columns < most ? s.columns : most;
     s.layout = PACKED;
-    s.in_place = s.more = 0;
+    s.in_place = s.in_place && is_pairs(k);
+    s.more = s.more && is_pairs(k);
   }
   if (is_apart(k)) { /* its rows lie across two vectors */
     s.columns = s.columns < APART_LEAST ? APART_LEAST : s.columns < most ? s.columns : most;
@@ -754,8 +758,12 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     if (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART)
       s.layout = VECTORS_APART;
   }
-  if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_wide(k) ||
-      is_forward_gang(k)) { /* nor these */
+  if (is_edged(k)) { /* in place of parameters that are aligned otherwise, the weight alone */
+    s.no_bias = has_no_bias(k) || s.parameters == 2;
+    s.parameters = s.parameters != 0;
+  }
+  if (is_direct(k) || is_whole(k) || is_apart(k) || is_wide(k) || is_forward_gang(k)) {
+    /* nor these */
     s.parameters = 1;
     s.no_bias = has_no_bias(k);
   }
@@ -764,7 +772,6 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns = s.columns < most ? s.columns - s.columns % elements : most;
     s.columns = s.columns < elements ? elements : s.columns;
     s.layout = PACKED;
-    s.more = 0;
   }
   if (is_bulk(k) || is_whole(k)) { /* nor these */
     s.layout = s.layout == PACKED ? PACKED : VECTORS_APART;
@@ -935,17 +942,18 @@ int emulate_run_layernorm(int argc, char **argv) {
   s.cluster = is_gang(&k) ? 3 : 2;
   if (k.variant.family != AP_FAMILY_LAYERNORM || s.columns > most_columns(&k))
     snprintf(report, sizeof report, "%s takes no %lld columns", k.stem, (long long)s.columns);
-  else if (is_without_gaps(&k) && (s.layout != PACKED || s.in_place || s.more))
-    snprintf(report, sizeof report, "%s takes packed rows of another matrix alone", k.stem);
+  else if (is_without_gaps(&k) && (s.layout != PACKED || (!is_pairs(&k) && (s.in_place || s.more))))
+    snprintf(report, sizeof report, "%s takes packed rows%s alone", k.stem,
+             is_pairs(&k) ? "" : " of another matrix");
   else if (is_pieces(&k) &&
-           (s.layout != PACKED || s.more ||
+           (s.layout != PACKED ||
             s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES != 0))
     snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
   else if (is_apart(&k) && (s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
   else if (is_edged(&k) && (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART))
     snprintf(report, sizeof report, "%s takes rows that begin alike in all matrices", k.stem);
-  else if ((is_direct(&k) || is_edged(&k) || is_whole(&k) || is_apart(&k)) && !s.parameters)
+  else if ((is_direct(&k) || is_whole(&k) || is_apart(&k)) && !s.parameters)
     snprintf(report, sizeof report, "%s takes rows with parameters alone", k.stem);
   else if (s.columns < least_columns(&k))
     snprintf(report, sizeof report, "%s takes no less than %lld columns", k.stem,

@@ -2140,7 +2140,7 @@ MUTATIONS = [
     Mutation(
         "the last vector of the last row read directly is nothing",
         FWD_DIRECT,
-        "x[i] = load_first_elements(from + at * 16, cut.end)",
+        "x[i] = load_first_elements(from + at * ${ bytes }, cut.end)",
         "x[i].x = 0",
     ),
     Mutation(

@@ -10,11 +10,14 @@ DIRECT = "templates/layernorm/layernorm_fwd_direct.cu.j2"
 KERNELS = [
     ("layernorm_fwd_edged_cols512_bf16_wfp32_sm90", "w4t32b8"),
     ("layernorm_fwd_rms_edged_cols1280_fp16_wbf16_sm90", "w2t64b16"),
+    ("layernorm_fwd_edged_cols1280_bf16_wfp32_sm90", "w2t64b16"),
     ("layernorm_fwd_edged_cols896_fp32_wfp32_sm90", "w2t64b16"),
+    ("layernorm_fwd_edged_cols640_bf16_wbf16_sm90", "w8t16b4"),
+    ("layernorm_fwd_edged_cols14336_bf16_wfp32_sm90", "w12t384b3"),
     ("layernorm_fwd_direct_cols1024_fp16_wfp32_sm90", "w4t32b8"),
     ("layernorm_fwd_direct_cols1024_fp32_wfp32_sm90", "w2t64b20"),
 ]
-"""Rows of a warp and of two, of 16 bits and of fp32."""
+"""Rows of half a warp, of a warp, of two and of twelve, of 16 bits and of fp32."""
 
 MUTATIONS = [
     Mutation(
@@ -72,8 +75,8 @@ MUTATIONS = [
     Mutation(
         "edges: all rows begin as the first",
         DIRECT,
-        "((uint64_t)args.x + (uint64_t)x_begin) % 16",
-        "(uint64_t)args.x % 16",
+        "((uint64_t)args.x + (uint64_t)x_begin) % ${ bytes }",
+        "(uint64_t)args.x % ${ bytes }",
     ),
     Mutation(
         "edges: rows that are not there are read",
@@ -82,10 +85,46 @@ MUTATIONS = [
         "",
     ),
     Mutation(
+        "edges: rows of half a warp that are not there are read",
+        DIRECT,
+        "  const bool has = row < args.rows;\n  // Vectors that are the row's alone.\n",
+        "  const bool has = true;\n",
+    ),
+    Mutation(
+        "edges: a weight that is not there is read",
+        DIRECT,
+        "  if (!args.weight)\n    branch = 2 * PLACES;\n",
+        "",
+    ),
+    Mutation(
+        "edges: a bias that is not there is read",
+        DIRECT,
+        "  if (!args.bias)\n    branch += PLACES;\n",
+        "",
+    ),
+    Mutation(
+        "edges: where there is no bias all rows begin alike",
+        DIRECT,
+        "write_row<true, false>(&args, ${ place },",
+        "write_row<true, false>(&args, 0,",
+    ),
+    Mutation(
+        "halves of vectors: threads surely have one too many",
+        DIRECT,
+        "(ROW_VECTORS * 4 / 5 - 1) / ROW_THREADS",
+        "(ROW_VECTORS * 4 / 5) / ROW_THREADS",
+    ),
+    Mutation(
+        "halves of vectors: a mask has an element too many",
+        DIRECT,
+        "count > 3 ? 0xffffffff : count > 2 ? 0xffff : 0",
+        "count > 2 ? 0xffffffff : 0",
+    ),
+    Mutation(
         "edges: the sum is the residual",
         DIRECT,
-        "*(uint4 *)(sum + at * 16) = x[number];",
-        "*(uint4 *)(sum + at * 16) = other[i];",
+        "(sum + at * ${ bytes }) = x[number];",
+        "(sum + at * ${ bytes }) = other[i];",
     ),
     Mutation(
         "edges: the residual's elements are left out",

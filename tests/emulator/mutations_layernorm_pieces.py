@@ -8,6 +8,7 @@ from mutations import Mutation
 PIECES = "templates/layernorm/layernorm_fwd_pieces.cu.j2"
 WHOLE = "templates/layernorm/layernorm_fwd_whole.cu.j2"
 APART = "templates/layernorm/layernorm_fwd_apart.cu.j2"
+RESIDUAL = "templates/layernorm/parts/piece_residual.cu.j2"
 BLOCK_SUMS = "templates/layernorm/parts/block_sums.cu.j2"
 
 KERNELS = [
@@ -37,14 +38,39 @@ MUTATIONS = [
     Mutation(
         "no barrier: zeros behind a piece",
         PIECES,
-        '    ${ "__syncwarp" if packed else "__syncthreads" }();\n  }\n',
-        "  }\n",
+        'that is there.\n    ${ "__syncwarp" if packed else "__syncthreads" }();\n  }\n',
+        "that is there.\n  }\n",
     ),
     Mutation(
         "no barrier: y of a piece",
         PIECES,
         '  ${ "__syncwarp" if packed else "__syncthreads" }();\n#pragma unroll 4',
         "#pragma unroll 4",
+    ),
+    Mutation(
+        "no barrier: the sum of a piece",
+        PIECES,
+        'is in place of x.\n    ${ "__syncwarp" if packed else "__syncthreads" }();\n  }\n',
+        "is in place of x.\n  }\n",
+    ),
+    Mutation("no residual of short rows", PIECES, "  if (args.residual) {\n", "  if (false) {\n"),
+    Mutation(
+        "the sum of short rows is the residual",
+        RESIDUAL,
+        "((uint4 *)sum)[at] = both;",
+        "((uint4 *)sum)[at] = other[i];",
+    ),
+    Mutation(
+        "short rows: the matrix's end has no residual",
+        RESIDUAL,
+        "  if (at < elements) {",
+        "  if (false) {",
+    ),
+    Mutation(
+        "short rows: of a residual one batch comes",
+        RESIDUAL,
+        "first += BATCH * TEAM",
+        "first += vectors",
     ),
     Mutation(
         "threads of a block meet by warps",
