@@ -1046,8 +1046,9 @@ static void test_launch_clusters(void **state) {
   args.x = (void *)0x10000;
   args.dy = (void *)0x20000;
   args.dx = (void *)0x30000;
+  args.columns = 32000; /* others have gangs */
   assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
-  assert_string_equal(cuda->launch[3].symbol, "layernorm_bwd_cols49152_fp16_wfp16_sm90");
+  assert_string_equal(cuda->launch[3].symbol, "layernorm_bwd_cols32768_fp16_wfp16_sm90");
   memcpy(&given, cuda->launch[3].args, sizeof given);
   assert_int_equal(given.parts * cuda->launch[3].cluster, cuda->launch[3].grid);
   /* Fewer rows than there is room for: a cluster each. */
@@ -1091,7 +1092,7 @@ static void test_few_sms(void **state) {
   float sum;
   (void)state;
   for (int32_t sms = 1; sms <= 40; ++sms)
-    for (int64_t columns = 20000; columns <= 49152; columns += columns / 5) {
+    for (int64_t columns = 16400; columns <= 24576; columns += columns / 5) {
       const ap_layernorm_problem p = {.backward = 1,
                                       .rows = 500,
                                       .columns = columns,
@@ -1142,16 +1143,31 @@ static void test_odd_clusters(void **state) {
   }
 }
 
-/* Rows of more than 65,536 columns, whole vectors or without gaps, are those of gangs: thread blocks that
- * all run at the same time, no more than there are SMs, each with columns that its rings have room for
- * three rows of. A workspace depends on neither pointers nor strides, nor on what is added to dx. */
+/* Whether rows without gaps that are not written in place have as many columns as gangs take. */
+static int have_gangs(const ap_layernorm_problem *p, int whole) {
+  const int64_t columns = p->columns;
+  const int added = p->tensor[AP_LAYERNORM_DSUM].data != NULL;
+  if (p->dtype == ATTNPRESS_FP32)
+    return columns > 10240;
+  if (p->param_dtype == ATTNPRESS_FP32)
+    return columns > 65536;
+  if (!whole)
+    return columns > (added ? 8199 : 20480);
+  const int full = (columns > 15360 && columns <= 16384) || (columns > 30720 && columns <= 32768);
+  return columns > (added ? 8192 : 24576) && !full;
+}
+
+/* Long rows, whole vectors or without gaps, are those of gangs: thread blocks that all run at the same
+ * time, no more than there are SMs, each with columns that its rings have room for three rows of. A
+ * workspace depends on neither pointers nor strides, nor on what is added to dx. */
 static void test_gangs(void **state) {
-  int many = 0, alone = 0, split = 0;
+  int many = 0, alone = 0, split = 0, shorter = 0;
   float sum;
   (void)state;
   for (int i = 0; i < 20000; ++i) {
     const int32_t dtype = dtypes[i % 3], size = dtype == ATTNPRESS_FP32 ? 4 : 2;
-    const int64_t columns = 65537 + (int64_t)i * 7919 % ((1 << 20) - 65536);
+    const int64_t columns = i % 5 == 1 ? 8200 + (int64_t)i * 7919 % (65537 - 8200)
+                                       : 65537 + (int64_t)i * 7919 % ((1 << 20) - 65536);
     const int in_place = i % 7 == 0, apart = i % 11 == 0, more = i % 3 == 0, matrices = 2 + more;
     const int64_t stride = columns + (apart ? 8 : 0);
     ap_layernorm_problem p = {
@@ -1180,16 +1196,15 @@ static void test_gangs(void **state) {
     assert_ok(ap_layernorm_plan_call(&q, &device, ATTNPRESS_ONE_CALL, &other));
     assert_int_equal(other.base.workspace_bytes, plan.base.workspace_bytes);
     assert_int_equal(other.gang, 0);
-    /* Few SMs, other rows, half of the registers for those of four bytes; or a cluster's class that is
-     * nearly full. */
+    /* Shorter ones, few SMs, other rows, half of the registers for those of four bytes. */
     if (plan.gang == 0) {
-      assert_true(i % 13 == 0 || device.sm_count < 132 ||
-                  (!whole && (in_place || (apart && p.rows > 1))) || more ||
+      assert_true(!have_gangs(&p, whole) || i % 13 == 0 || device.sm_count < 132 ||
+                  (!whole && (in_place || (apart && p.rows > 1))) || (more && columns > 65536) ||
                   (!whole && columns > 132 * 4032 &&
-                   (p.dtype == ATTNPRESS_FP32 || p.param_dtype == ATTNPRESS_FP32)) ||
-                  (whole && size == 2 && columns >= 122880 && columns <= 131072));
+                   (p.dtype == ATTNPRESS_FP32 || p.param_dtype == ATTNPRESS_FP32)));
       continue;
     }
+    assert_true(have_gangs(&p, whole));
     assert_true(i % 13 && (whole || (!in_place && (!apart || p.rows == 1))));
     assert_int_equal(l->variant.axis[AP_LAYERNORM_ROWS],
                      whole ? AP_LAYERNORM_ROWS_GANG : AP_LAYERNORM_ROWS_SPLIT);
@@ -1199,12 +1214,14 @@ static void test_gangs(void **state) {
     assert_true(gangs <= p.rows && gangs == plan.parts);
     assert_int_equal(plan.base.count, gangs > 1 ? 2 : 1);
     const int64_t warps = l->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] / 32;
-    /* Where rows begin anywhere, the first warp and the last do without 32 vectors, and columns move on
-     * by a vector. */
-    const int64_t vectors =
-        whole ? columns / elements : (columns + 2 * elements - 2) / elements + 2 * 32;
-    const int64_t each = (vectors + plan.gang * warps - 1) / (plan.gang * warps);
-    assert_true((each + !whole) * elements * warps <= l->variant.axis[AP_LAYERNORM_COLS]);
+    /* Where rows begin anywhere, columns move on by a vector, and the first warp and the last do without 32,
+     * or as many as there is room for. */
+    const int64_t vectors = whole ? columns / elements : (columns + 2 * elements - 2) / elements;
+    const int64_t most = l->variant.axis[AP_LAYERNORM_COLS] / elements / warps - !whole;
+    const int64_t room = (plan.gang * warps * most - vectors) / 2;
+    const int64_t dealt = vectors + (whole ? 0 : 2 * (room < 32 ? room : 32));
+    const int64_t each = (dealt + plan.gang * warps - 1) / (plan.gang * warps);
+    assert_true(room >= 0 && each <= most);
     assert_true(each * 16 * matrices * 3 <= l->tile.smem_bytes / warps);
     const size_t told = (size_t)l->grid * (16 + (whole ? 0 : 8)) * 2 * sizeof(uint64_t);
     assert_true(plan.told_bytes >= told && plan.told_bytes % 16 == 0);
@@ -1215,8 +1232,9 @@ static void test_gangs(void **state) {
     many += gangs > 1;
     alone += gangs == 1;
     split += !whole;
+    shorter += columns <= 65536;
   }
-  assert_true(many > 3000 && alone > 3000 && split > 3000);
+  assert_true(many > 3000 && alone > 3000 && split > 3000 && shorter > 1000);
 }
 
 /* Of the longest rows y is made by gangs, too: a launch has a thread block for each SM, whatever it has
@@ -1372,11 +1390,17 @@ static void test_joined_rows(void **state) {
       assert_int_equal(l->variant.axis[AP_LAYERNORM_COLS], 32768); /* has no other kernel */
       continue;
     }
-    const int sorted = kind == AP_LAYERNORM_ROWS_SORTED;
-    assert_true(kind == AP_LAYERNORM_ROWS_JOINED || sorted);
-    assert_true(columns + (sorted ? 7 : 0) <= l->variant.axis[AP_LAYERNORM_COLS]);
-    assert_true(l->cluster > 1 && l->grid >= l->cluster && l->grid % l->cluster == 0);
-    assert_int_equal(plan.parts, l->grid / l->cluster + (sorted ? 7 : 0));
+    const int sorted = kind == AP_LAYERNORM_ROWS_SORTED, gang = kind == AP_LAYERNORM_ROWS_SPLIT;
+    /* Long ones are those of gangs, where these have room for a row. */
+    const int of_gangs = p.param_dtype != ATTNPRESS_FP32 && device.sm_count >= 9;
+    assert_true(kind == AP_LAYERNORM_ROWS_JOINED || sorted || gang);
+    assert_true(!of_gangs || gang == (columns > 20480));
+    assert_int_equal(gang, plan.gang > 0);
+    if (!gang) {
+      assert_true(columns + (sorted ? 7 : 0) <= l->variant.axis[AP_LAYERNORM_COLS]);
+      assert_true(l->cluster > 1 && l->grid >= l->cluster && l->grid % l->cluster == 0);
+      assert_int_equal(plan.parts, l->grid / l->cluster + (sorted ? 7 : 0));
+    }
     assert_int_equal(plan.pitch, (columns + 3) / 4 * 4);
     assert_true(plan.base.workspace_bytes >= (size_t)(plan.parts * plan.pitch) * sizeof(float));
     /* Elsewhere, in place, with gaps, and with dsum. */
@@ -1396,8 +1420,11 @@ static void test_joined_rows(void **state) {
       t[AP_LAYERNORM_DSUM] = t[AP_LAYERNORM_X];
     }
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &other));
-    assert_int_equal(other.base.launch[0].variant.axis[AP_LAYERNORM_ROWS], AP_LAYERNORM_ROWS_ODD);
-    assert_int_equal(other.pitch, columns);
+    const int added = i % 4 == 3 && other.gang > 0; /* gangs add dsum */
+    assert_true(i % 4 != 3 || !of_gangs || other.gang > 0);
+    assert_int_equal(other.base.launch[0].variant.axis[AP_LAYERNORM_ROWS],
+                     added ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_ODD);
+    assert_int_equal(other.pitch, added ? plan.pitch : columns);
     assert_int_equal(other.base.workspace_bytes, plan.base.workspace_bytes);
   }
 }
@@ -1457,7 +1484,7 @@ static void test_classes(void **state) {
         const int held = backward ? l->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_BWD
                                   : takes <= AP_LAYERNORM_HELD_COLS_MAX;
         if (plan.gang > 0) { /* test_gangs() has these */
-          assert_true(columns > 65536);
+          assert_true(columns > 8192);
           continue;
         }
         assert_int_equal(plan.base.count, !backward ? 1 : held ? 2 : 3);

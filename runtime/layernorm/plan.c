@@ -52,17 +52,24 @@ enum {
   MULTIPLE_MAX = 4,    /* of as many thread blocks as there is room for: more were no faster */
   WARP = 32,
   GANG_COLS_MIN = 65536, /* gangs have longer rows */
+  /* Backward, and shorter ones where they are faster than others: of fp32, of whole vectors of 16 bits,
+   * with dsum and without, and of 16 bits that begin anywhere. Of whole vectors clusters are faster where
+   * the most columns of such a class lack a sixteenth of them or less. */
+  GANG_FP32_COLS_MIN = 10240,
+  GANG_WHOLE_COLS_MIN = 24576,
+  GANG_WHOLE_DSUM_COLS_MIN = 8192,
+  GANG_SPLIT_COLS_MIN = 20480,
+  GANG_SPLIT_DSUM_COLS_MIN = ODD_BLOCK_COLS_MAX + ODD_EDGES,
+  CLUSTER_FULL_COLS = 16384, /* and twice as many */
   /* Forward, what clusters have rather: rows of 16 bits, and of fp32. */
   WIDE_COLS_MAX = 786432,
   WIDE_FP32_COLS_MAX = 262144,
-  CLUSTER_COLS_MIN =
-      122880, /* of those, what a cluster of eight has rather, whose class is nearly full */
   GANG_BLOCK_COLS = 8192, /* of a block, at the most */
   GANG_BLOCKS_MAX = 160,  /* of a gang, as the kernel */
-  GANG_SLOTS = 7,         /* rows of a warp's ring, where a gang has blocks enough */
+  GANG_SLOTS = 6,         /* rows of a warp's ring, where a gang has blocks enough */
   GANG_SLOTS_MIN = 3,     /* else: one that is written, one that is added up, one more */
   GANG_FORWARD_SLOTS = 6, /* forward, where longer parts of rows are better than more of them */
-  GANG_FEWER = 32, /* vectors that a row's first and its last warp do without, as the kernel */
+  GANG_FEWER = 32,        /* vectors that a row's first and its last warp do without, if they can */
   GANG_TOLD_BYTES = (16 + 8) * 16 /* of each block, as the kernel */
 };
 
@@ -521,19 +528,31 @@ static attnpress_status find_gang_kernel(const ap_layernorm_problem *p, const ap
   return find_kernel(p, device, pass, rows, first_class(GANG_BLOCK_COLS / 2), launch, fits);
 }
 
+/** How many thread blocks share a row of so many vectors: as few as have room for it. Of rows that begin
+ * anywhere the first warp and the last have `fewer` vectors less, unless that takes another block and no
+ * lane has a vector less for it. part: vectors of a warp, at the most */
+static int64_t blocks_of_gang(int64_t vectors, int64_t fewer, int64_t part, int64_t warps) {
+  const int64_t least = ceil_div(vectors, part * warps),
+                blocks = ceil_div(vectors + 2 * fewer, part * warps);
+  const int64_t each = ceil_div(vectors, least * warps),
+                each_then = ceil_div(vectors + 2 * fewer, blocks * warps);
+  return ceil_div(each_then, WARP) < ceil_div(each, WARP) ? blocks : least;
+}
+
 /** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...) of so many matrices, with as few blocks
  * to a row as have room for it, or some more, where others would have nothing to do. */
 static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device *device,
                                   int32_t rows, int32_t matrices, gang_shape *gang) {
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
   const int32_t split = rows == AP_LAYERNORM_ROWS_SPLIT;
-  /* Of a row, wherever it begins, and that its first and its last warp do without. */
-  const int64_t vectors = split ? ceil_div(p->columns + elements - 1, elements) + 2 * GANG_FEWER
-                                : ceil_div(p->columns, elements);
+  const int64_t vectors = /* of a row, wherever it begins */
+      ceil_div(p->columns + split * (elements - 1), elements);
   int fits;
   gang->gangs = 0;
+  if (!ap_layernorm_has_sums(p) || p->rows > INT32_MAX)
+    return ATTNPRESS_OK;
   FORWARD_IF(find_gang_kernel(p, device, rows, &gang->launch, &fits));
-  if (!fits || !ap_layernorm_has_sums(p) || p->columns <= GANG_COLS_MIN || p->rows > INT32_MAX)
+  if (!fits)
     return ATTNPRESS_OK;
   const int64_t columns = gang->launch.variant.axis[AP_LAYERNORM_COLS]; /* of a block */
   const int64_t warps = field(&gang->launch, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
@@ -543,12 +562,29 @@ static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device
   const int64_t most =
       columns / elements / warps - split; /* columns move on, by a vector at the most */
   const int64_t part = smaller(ring / GANG_SLOTS, most);
-  const int64_t least = smaller(ceil_div(vectors, part * warps), blocks);
-  if (ceil_div(vectors, least * warps) > smaller(ring / GANG_SLOTS_MIN, most))
+  const int64_t least = smaller(blocks_of_gang(vectors, split * GANG_FEWER, part, warps), blocks);
+  const int64_t fewer = smaller((least * warps * most - vectors) / 2, split * GANG_FEWER);
+  if (fewer < 0 || ceil_div(vectors + 2 * fewer, least * warps) > ring / GANG_SLOTS_MIN)
     return ATTNPRESS_OK;
   gang->gangs = (int32_t)smaller(device->sm_count / least, p->rows);
   gang->blocks = (int32_t)smaller(device->sm_count / gang->gangs, blocks);
   return ATTNPRESS_OK;
+}
+
+/** Whether gangs are faster than what else has rows of a kind, of so many matrices. A weight of fp32 beside
+ * 16 bits takes twice the registers, and blocks have half of the columns for it. */
+static int is_gang_faster(const ap_layernorm_problem *p, int32_t rows, int32_t matrices) {
+  const int split = rows == AP_LAYERNORM_ROWS_SPLIT, added = matrices > 2;
+  if (p->dtype == ATTNPRESS_FP32)
+    return p->columns > GANG_FP32_COLS_MIN;
+  if (p->param_dtype == ATTNPRESS_FP32)
+    return p->columns > GANG_COLS_MIN;
+  if (split)
+    return p->columns > (added ? GANG_SPLIT_DSUM_COLS_MIN : GANG_SPLIT_COLS_MIN);
+  for (int64_t full = CLUSTER_FULL_COLS; full <= 2 * CLUSTER_FULL_COLS; full *= 2)
+    if (p->columns > full - full / 16 && p->columns <= full)
+      return 0;
+  return p->columns > (added ? GANG_WHOLE_DSUM_COLS_MIN : GANG_WHOLE_COLS_MIN);
 }
 
 static int is_wide(const ap_launch *launch) {
@@ -820,26 +856,28 @@ static attnpress_status plan_gang(const ap_layernorm_problem *p, const ap_device
   return ATTNPRESS_OK;
 }
 
-/** Takes gangs in place of other kernels, where a row has room in one. The workspace is enough for
- * either, and for gangs of rows of both kinds, with dsum and without: its size depends on neither pointers
- * nor strides. */
+/** Takes gangs in place of other kernels, where they are faster. The workspace is enough for either, and
+ * for gangs of rows of both kinds, with dsum and without: its size depends on neither pointers nor
+ * strides. */
 static attnpress_status prefer_gang(const ap_layernorm_problem *p, const ap_device *device,
                                     ap_layernorm_plan *plan) {
   const int whole = row_bits(p) % VECTOR_BYTES == 0;
   const int32_t matrices = p->tensor[AP_LAYERNORM_DSUM].data != NULL ? 3 : 2;
-  const int of_cluster = plan->base.launch[0].cluster > 0 && p->columns >= CLUSTER_COLS_MIN;
   size_t bytes = plan->base.workspace_bytes;
   for (int split = 0; split < 2; ++split) {
     const int32_t rows = split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG;
     gang_shape gang;
-    FORWARD_IF(find_gang(p, device, rows, 2, &gang)); /* of more matrices there are no more gangs */
+    if (!is_gang_faster(p, rows, 3)) /* nor of less matrices */
+      continue;
+    FORWARD_IF(find_gang(p, device, rows, 2, &gang)); /* of more there are no more gangs */
     if (gang.gangs == 0)
       continue;
     const size_t needed =
         told_bytes(device) + parts_bytes(p, gang_parts(&gang) * pitch_of(p, &gang.launch));
-    bytes = needed > bytes ? needed : bytes;
+    bytes = larger_size(bytes, needed);
     FORWARD_IF(find_gang(p, device, rows, matrices, &gang));
-    if (gang.gangs > 0 && (split ? !whole && has_packed_gradients(p) : whole && !of_cluster))
+    if (gang.gangs > 0 && is_gang_faster(p, rows, matrices) &&
+        (split ? !whole && has_packed_gradients(p) : whole))
       FORWARD_IF(plan_gang(p, device, &gang, plan));
   }
   plan->base.workspace_bytes = bytes;
@@ -958,7 +996,7 @@ static attnpress_status plan_range(const ap_layernorm_problem *p, const ap_devic
   }
   FORWARD_IF(range_of_pass(p, device, AP_LAYERNORM_PASS_BWD,
                            last < backward_classes() ? last : backward_classes() - 1, plan));
-  if (ap_layernorm_has_sums(p) && most > GANG_COLS_MIN)
+  if (ap_layernorm_has_sums(p) && most > GANG_WHOLE_DSUM_COLS_MIN)
     FORWARD_IF(range_of_gangs(p, device, plan));
   for (int i = 0; i < (ap_layernorm_has_sums(p) ? 3 : 1); ++i)
     FORWARD_IF(find_long_kernel(p, device, in_turn[i], &plan->launch[plan->count++]));

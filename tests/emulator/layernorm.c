@@ -241,7 +241,6 @@ typedef struct call {
 } call;
 
 enum { WEIGHT, BIAS, MEAN, RSTD, WEIGHT_PARTS, BIAS_PARTS, TOLD };
-enum { GANG_FEWER = 32 };
 enum { TOLD_ROWS = 16, TOLD_WORDS = (TOLD_ROWS + 8) * 2 }; /* of 8 bytes, of each block */
 /* Forward: of each of so many launches those of blocks, and as many of gangs; then whose turn it is. */
 enum {
@@ -786,9 +785,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
                          2 * (cut_edges(k) + 1) * k->tile.threads / 32;
     s.cluster = 1 + row->blocks % 3;
     const int64_t registers = most - (cut_edges(k) + 1) * k->tile.threads / 32;
-    /* The first warp and the last have so many vectors less of rows that begin anywhere. */
-    const int64_t fewer = is_split(k) ? 2 * GANG_FEWER * (cut_edges(k) + 1) : 0;
-    s.columns = (s.cluster * (room < registers ? room : registers) - fewer) * row->sixteenths / 16 +
+    s.columns = s.cluster * (room < registers ? room : registers) * row->sixteenths / 16 +
                 (row->more_columns < 0 || row->sixteenths < 16 ? row->more_columns : 0);
     s.rows = GANG_ROWS * s.blocks + row->more_rows;
     if (is_forward_gang(k) && s.blocks > 2) /* some gangs have none */

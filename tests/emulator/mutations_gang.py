@@ -170,6 +170,12 @@ MUTATIONS = [
         "const int first = (i * 32 + lane + 1) * ELEMENTS + shift;",
     ),
     Mutation(
+        "split: a row's ends do without more vectors than others have room for",
+        GANG,
+        "return min(room / 2, FEWER);",
+        "return FEWER;",
+    ),
+    Mutation(
         "split: columns that come have no weight",
         GANG,
         "coming[warp][lane] = load_coming(&args, share);",
