@@ -1215,10 +1215,12 @@ static void test_gangs(void **state) {
     assert_int_equal(plan.base.count, gangs > 1 ? 2 : 1);
     const int64_t warps = l->tile.field[AP_LAYERNORM_TILE_ROW_THREADS] / 32;
     /* Where rows begin anywhere, columns move on by a vector, and the first warp and the last do without 32,
-     * or as many as there is room for. */
+     * or as many as there is room for and no lane has one more for. */
     const int64_t vectors = whole ? columns / elements : (columns + 2 * elements - 2) / elements;
     const int64_t most = l->variant.axis[AP_LAYERNORM_COLS] / elements / warps - !whole;
-    const int64_t room = (plan.gang * warps * most - vectors) / 2;
+    const int64_t lanes = (vectors + plan.gang * warps * 32 - 1) / (plan.gang * warps * 32);
+    const int64_t room =
+        (plan.gang * warps * (lanes * 32 < most ? lanes * 32 : most) - vectors) / 2;
     const int64_t dealt = vectors + (whole ? 0 : 2 * (room < 32 ? room : 32));
     const int64_t each = (dealt + plan.gang * warps - 1) / (plan.gang * warps);
     assert_true(room >= 0 && each <= most);

@@ -66,7 +66,8 @@ enum {
   WIDE_FP32_COLS_MAX = 262144,
   GANG_BLOCK_COLS = 8192, /* of a block, at the most */
   GANG_BLOCKS_MAX = 160,  /* of a gang, as the kernel */
-  GANG_SLOTS = 6,         /* rows of a warp's ring, where a gang has blocks enough */
+  GANG_SLOTS = 7,         /* rows of a warp's ring, where a gang has blocks enough */
+  GANG_DSUM_SLOTS = 6,    /* with dsum */
   GANG_SLOTS_MIN = 3,     /* else: one that is written, one that is added up, one more */
   GANG_FORWARD_SLOTS = 6, /* forward, where longer parts of rows are better than more of them */
   GANG_FEWER = 32,        /* vectors that a row's first and its last warp do without, if they can */
@@ -529,14 +530,21 @@ static attnpress_status find_gang_kernel(const ap_layernorm_problem *p, const ap
 }
 
 /** How many thread blocks share a row of so many vectors: as few as have room for it. Of rows that begin
- * anywhere the first warp and the last have `fewer` vectors less, unless that takes another block and no
- * lane has a vector less for it. part: vectors of a warp, at the most */
+ * anywhere the first warp and the last have up to `fewer` vectors less: they get another block for it where
+ * that takes a vector of each lane, too. part: vectors of a warp, at the most */
 static int64_t blocks_of_gang(int64_t vectors, int64_t fewer, int64_t part, int64_t warps) {
   const int64_t least = ceil_div(vectors, part * warps),
-                blocks = ceil_div(vectors + 2 * fewer, part * warps);
-  const int64_t each = ceil_div(vectors, least * warps),
-                each_then = ceil_div(vectors + 2 * fewer, blocks * warps);
-  return ceil_div(each_then, WARP) < ceil_div(each, WARP) ? blocks : least;
+                more = ceil_div(vectors + 2 * fewer, part * warps);
+  return ceil_div(vectors + 2 * fewer, more * warps * WARP) <
+                 ceil_div(vectors, least * warps * WARP)
+             ? more
+             : least;
+}
+
+/** Vectors that the first warp and the last have less of rows that begin anywhere, as the kernel. */
+static int64_t fewer_vectors(int64_t vectors, int64_t blocks, int64_t most, int64_t warps) {
+  const int64_t each = ceil_div(vectors, blocks * warps * WARP) * WARP;
+  return smaller((blocks * warps * smaller(each, most) - vectors) / 2, GANG_FEWER);
 }
 
 /** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...) of so many matrices, with as few blocks
@@ -561,10 +569,11 @@ static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device
   /* Blocks of a gang whose rings have room for so many rows of a warp's part, and its registers for one. */
   const int64_t most =
       columns / elements / warps - split; /* columns move on, by a vector at the most */
-  const int64_t part = smaller(ring / GANG_SLOTS, most);
+  const int64_t part = smaller(ring / (matrices > 2 ? GANG_DSUM_SLOTS : GANG_SLOTS), most);
   const int64_t least = smaller(blocks_of_gang(vectors, split * GANG_FEWER, part, warps), blocks);
-  const int64_t fewer = smaller((least * warps * most - vectors) / 2, split * GANG_FEWER);
-  if (fewer < 0 || ceil_div(vectors + 2 * fewer, least * warps) > ring / GANG_SLOTS_MIN)
+  const int64_t fewer = split ? fewer_vectors(vectors, least, most, warps) : 0;
+  const int64_t each = ceil_div(vectors + 2 * larger(fewer, 0), least * warps);
+  if (each > smaller(ring / GANG_SLOTS_MIN, most))
     return ATTNPRESS_OK;
   gang->gangs = (int32_t)smaller(device->sm_count / least, p->rows);
   gang->blocks = (int32_t)smaller(device->sm_count / gang->gangs, blocks);

@@ -172,7 +172,7 @@ MUTATIONS = [
     Mutation(
         "split: a row's ends do without more vectors than others have room for",
         GANG,
-        "return min(room / 2, FEWER);",
+        "return min((warps * most - all) / 2, FEWER);",
         "return FEWER;",
     ),
     Mutation(
