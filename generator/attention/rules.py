@@ -275,12 +275,12 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 
 def _shared_smem_bytes(variant: Variant, tile: Tile) -> int:
-    """Q, own key blocks of K, own columns of V and, of all keys of a split, scores and P."""
+    """Q, own key blocks of K, own columns of V and scores of all keys of a split; P takes K's place."""
     own_keys = _ceil_div(tile.stages, SHARED_BLOCKS) * tile.block_n
     split_keys = tile.stages * tile.block_n
     k_bytes = (FEW_ROWS + own_keys) * row_bytes(variant.hdim)
     v_bytes = split_keys * row_bytes(variant.hdim_v // SHARED_BLOCKS)
-    return k_bytes + v_bytes + split_keys // 8 * 32 * (8 + 4)
+    return k_bytes + v_bytes + split_keys // 8 * 32 * 8
 
 
 def _producer_smem_limit(variant: Variant, tile: Tile) -> int:

@@ -4,6 +4,7 @@
 #include "attention/appending.h"
 #include "attention/choose_parts.h"
 #include "attention/schedule.h"
+#include "cuda/device.h"
 
 enum {
   /* Key blocks, at least, of what is split: by the rule of rounds, and where the time is weighed. */
@@ -920,14 +921,14 @@ attnpress_status ap_share_splits(ap_plan *plan) {
 }
 
 /** Whether clusters share the splits of so many row blocks: where these are few, and all clusters find
- * room at once. */
+ * room at once, of two thread blocks an SM. */
 static int shares_splits(const ap_device *device, const ap_plan *plan, int64_t row_blocks,
                          int64_t splits) {
-  const int64_t slots = (int64_t)device->sm_count *
-                        (plan->variant.axis[AP_ATTENTION_HDIM] <= SHORT_SPLIT_COLUMNS_MAX ? 2 : 1);
+  const int64_t slots = 2 * (int64_t)device->sm_count;
   return ap_may_share_splits(&plan->variant) && splits >= 1 &&
          splits <= AP_ATTENTION_SHARED_SPLITS &&
-         row_blocks * splits * AP_ATTENTION_SHARED_BLOCKS <= slots / 2;
+         ap_cluster_fits(device, (int32_t)splits * AP_ATTENTION_SHARED_BLOCKS) &&
+         row_blocks * splits * AP_ATTENTION_SHARED_BLOCKS * 4 <= slots * 3;
 }
 
 /** Batch-invariant calls: every kernel is a split one, and splits are of as many keys, whatever their

@@ -28,7 +28,7 @@
 
 static machine *const m = &the_machine;
 
-enum { ADDRESS_BITS = 24, STORES_MAX = 2 * CLUSTER_MAX * CLUSTER_MAX * WARPS_MAX, PAIR_BYTES = 8 };
+enum { ADDRESS_BITS = 24, STORES_MAX = 65536, PAIR_BYTES = 8 };
 
 /* A store into a block's shared memory. */
 typedef struct remote_store {

@@ -235,8 +235,8 @@ MUTATIONS = [
     Mutation(
         "pages: the first page is that of the longest sequence there may be",
         DECODE,
-        "(!guesses || first_place.page != guessed)",
-        "!guesses",
+        "(!first || !guesses || place.page != guessed)",
+        "(!first || !guesses)",
     ),
     Mutation(
         "pages: the first page is that of the first sequence",

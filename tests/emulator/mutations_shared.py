@@ -14,6 +14,18 @@ KERNELS = [
 
 MUTATIONS = [
     Mutation(
+        "shared splits: P takes the place of scores that others read",
+        SHARED,
+        "P_OFFSET = K_OFFSET;",
+        "P_OFFSET = S_OFFSET;",
+    ),
+    Mutation(
+        "shared splits: room for the parts of three",
+        SHARED,
+        "SPLITS = 4;",
+        "SPLITS = 3;",
+    ),
+    Mutation(
         "shared splits: key blocks of the thread block beside it",
         SHARED,
         "own * SHARING + rank",

@@ -719,8 +719,11 @@ static int64_t rows_of_parts(const call *c, int splits) {
 static void give_all(call *c, int splits, role role) {
   const int combines = role == COMBINES;
   const int stores = splits == 0 || combines || c->kernel->variant.axis[AP_ATTENTION_RUNS];
-  const int whole =
-      c->whole || c->unspecified >= 0 || (c->ragged.page_table && c->args.k.shape[1] < 8);
+  const ap_variant *variant = &c->kernel->variant;
+  const int guesses = variant->axis[AP_ATTENTION_SPLIT] && variant->axis[AP_ATTENTION_DECODE] &&
+                      variant->axis[AP_ATTENTION_ARCH] < 90; /* how many keys, and in which pages */
+  const int whole = c->whole || guesses || c->unspecified >= 0 ||
+                    (c->ragged.page_table && c->args.k.shape[1] < 8);
   c->given_count = 0;
   const int64_t partial_rows = rows_of_parts(c, splits);
   if (splits > 0) {
@@ -1508,9 +1511,9 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
   if (shares_splits(k)) {
     const int blocks =
         ceil_div(longest(keys, row->count), k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
-    c.fixed_blocks =
-        blocks > AP_ATTENTION_SHARED_SPLITS ? ceil_div(blocks, AP_ATTENTION_SHARED_SPLITS) : 1;
-    c.splits = blocks > 1 ? AP_ATTENTION_SHARED_SPLITS : 1;
+    const int least = ceil_div(blocks, k->tile.field[AP_ATTENTION_TILE_STAGES]);
+    c.splits = blocks <= 1 ? 1 : least > 2 ? least : 2;
+    c.fixed_blocks = blocks > c.splits ? ceil_div(blocks, c.splits) : 1;
   }
   c.unspecified = -1;
   c.args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
