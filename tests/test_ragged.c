@@ -1285,10 +1285,12 @@ static void test_hopper_shared_splits(void **state) {
   } calls[] = {
       {128, 35, 1, 4, "flash_fwd_split_hdim128_bf16_causal_paged_decode_shared_sm90"},
       {128, 64, 1, 8, "flash_fwd_split_hdim128_bf16_causal_paged_decode_shared_sm90"},
-      {128, 71, 1, 0, "flash_fwd_split_hdim128_bf16_causal_paged_ready_decode_sm90"},
+      {128, 71, 1, 12, "flash_fwd_split_hdim128_bf16_causal_paged_decode_shared_sm90"},
+      {128, 140, 1, 16, "flash_fwd_split_hdim128_bf16_causal_paged_decode_shared_sm90"},
+      {128, 141, 1, 0, "flash_fwd_split_hdim128_bf16_causal_paged_ready_decode_sm90"},
       {64, 32, 1, 4, "flash_fwd_split_hdim64_bf16_causal_paged_decode_shared_sm90"},
-      {64, 64, 5, 8, "flash_fwd_split_hdim64_bf16_causal_paged_decode_shared_sm90"},
-      {64, 64, 6, 0, "flash_fwd_split_hdim64_bf16_causal_paged_ready_decode_sm90"},
+      {64, 64, 8, 8, "flash_fwd_split_hdim64_bf16_causal_paged_decode_shared_sm90"},
+      {64, 64, 9, 0, "flash_fwd_split_hdim64_bf16_causal_paged_ready_decode_sm90"},
       {96, 64, 1, 0, "flash_fwd_split_hdim96_bf16_causal_paged_ready_decode_sm90"},
   };
   for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {

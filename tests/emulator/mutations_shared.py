@@ -14,10 +14,10 @@ KERNELS = [
 
 MUTATIONS = [
     Mutation(
-        "shared splits: P takes the place of scores that others read",
+        "shared splits: P takes the place of V",
         SHARED,
         "P_OFFSET = K_OFFSET;",
-        "P_OFFSET = S_OFFSET;",
+        "P_OFFSET = V_OFFSET;",
     ),
     Mutation(
         "shared splits: room for the parts of three",

@@ -1512,7 +1512,8 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
     const int blocks =
         ceil_div(longest(keys, row->count), k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
     const int least = ceil_div(blocks, k->tile.field[AP_ATTENTION_TILE_STAGES]);
-    c.splits = blocks <= 1 ? 1 : least > 2 ? least : 2;
+    const int some = blocks > AP_ATTENTION_SHARED_SPLITS ? AP_ATTENTION_SHARED_SPLITS : 2;
+    c.splits = blocks <= 1 ? 1 : some > least ? some : least;
     c.fixed_blocks = blocks > c.splits ? ceil_div(blocks, c.splits) : 1;
   }
   c.unspecified = -1;
