@@ -23,11 +23,14 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
   int32_t fp32 = (dtype == AP_LAYERNORM_DTYPE_FP32) ? 1 : 0;
   int32_t size = fp32 ? 4 : 2;
-  int32_t elements = fp32 ? 4 : 8;
   int32_t kept = (params == AP_LAYERNORM_PARAMS_FP32) ? 4 : 2;
   int32_t edged = (rows == AP_LAYERNORM_ROWS_EDGED) ? 1 : 0;
-  int32_t wide = ((params == AP_LAYERNORM_PARAMS_FP32) && !fp32) ? 1 : 0;
+  int32_t half = (((params == AP_LAYERNORM_PARAMS_FP32) && !fp32) && (!edged || (cols <= 12288))) ? 1 : 0;
+  int32_t wide = (((params == AP_LAYERNORM_PARAMS_FP32) && !fp32) && !half) ? 1 : 0;
+  int32_t elements = (fp32 || half) ? 4 : 8;
+  int32_t bytes = half ? 8 : 16;
   int32_t shared = (row_threads > 32) ? 1 : 0;
+  int32_t several = (row_threads < 32) ? 1 : 0;
   int32_t of_each_lane = (row_threads <= 256) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -35,12 +38,12 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "//\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("// y = (x - mean) rstd weight + bias over the rows of a matrix of at most COLUMNS - ");
-    INTEGER(elements - 1);
+    INTEGER((edged && !fp32) ? 7 : (elements - 1));
     TEXT(" columns,\n"
          "// rstd = 1 / sqrt(variance + eps).\n");
   } else {
     TEXT("// y = x rstd weight over the rows of a matrix of at most COLUMNS - ");
-    INTEGER(elements - 1);
+    INTEGER((edged && !fp32) ? 7 : (elements - 1));
     TEXT(" columns, rstd =\n"
          "// 1 / sqrt(mean square + eps).\n");
   }
@@ -51,7 +54,8 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
     STRING(in->word[AP_LAYERNORM_PARAMS]);
     TEXT(", fp32 inside. Rows begin at any element of a vector, each at the same\n"
          "// one in all matrices. With a residual x is x + residual, rounded, which is written, too; y and the\n"
-         "// sum may be x or the residual. The parameters are there, at multiples of 16 bytes.\n"
+         "// sum may be x or the residual. A parameter that is there is so at a multiple of 16 bytes; without\n"
+         "// the weight there is no bias.\n"
          "// ROW_THREADS threads read a row in whole vectors, and what lies beside these by elements. Blocks\n"
          "// have rows in the order in which they begin: memory sees neighbouring\n");
   } else {
@@ -112,16 +116,27 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   INTEGER(row_threads);
   TEXT(";\n"
        "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp, of a row\n"
-       "constexpr int GROUPS = THREADS / ROW_THREADS;              // rows of a block\n"
-       "constexpr int ELEMENTS = ");
-  INTEGER(elements);
-  TEXT(";                                // of a vector\n"
-       "constexpr int WARPS = THREADS / 32;\n"
+       "constexpr int GROUPS = THREADS / ROW_THREADS;              // rows of a block\n");
+  if (half) {
+    TEXT("constexpr int ELEMENTS = ");
+    INTEGER(elements);
+    TEXT("; // of a vector, whose parameters are 16 bytes\n");
+  } else {
+    TEXT("constexpr int ELEMENTS = ");
+    INTEGER(elements);
+    TEXT(";                                // of a vector\n");
+  }
+  TEXT("constexpr int WARPS = THREADS / 32;\n"
        "constexpr int ROW_VECTORS = COLUMNS / ELEMENTS; // that a row has a part of\n"
        "constexpr int VECTORS = (ROW_VECTORS + ROW_THREADS - 1) / ROW_THREADS; // of a thread in a row\n"
-       "// Of these, those that every thread has: the class below has four fifths of the columns, or more.\n"
-       "constexpr int SURE = ROW_VECTORS * 4 / 5 / ROW_THREADS;\n"
-       "static_assert(SURE > 0, \"a row ends in a vector that a thread may not have, or in the one before\");\n");
+       "// Of these, those that every thread has: the class below has four fifths of the columns, or more.\n");
+  if (half && edged) {
+    TEXT("// A row may have seven columns less than its class, nearly two vectors.\n"
+         "constexpr int SURE = (ROW_VECTORS * 4 / 5 - 1) / ROW_THREADS;\n");
+  } else {
+    TEXT("constexpr int SURE = ROW_VECTORS * 4 / 5 / ROW_THREADS;\n");
+  }
+  TEXT("static_assert(SURE > 0, \"a row ends in a vector that a thread may not have, or in the one before\");\n");
   if (row_threads < 32) {
     TEXT("static_assert(WARPS % ELEMENTS == 0, \"rows of a warp begin at the same element of a vector\");\n");
   }
@@ -136,49 +151,103 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "struct Cut {\n"
        "  int odd, vectors, end;\n"
        "};\n"
-       "\n"
-       "// Of a vector the bits of its first `count` elements.\n"
-       "__device__ __forceinline__ uint4 mask_elements(int count) {\n"
-       "  uint32_t word[4];\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < 4; ++i)\n");
-  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
-    TEXT("    word[i] = count > i ? 0xffffffff : 0;\n");
-  } else {
-    TEXT("    word[i] = count > 2 * i + 1 ? 0xffffffff : count > 2 * i ? 0xffff : 0;\n");
-  }
-  TEXT("  const uint4 mask = {word[0], word[1], word[2], word[3]};\n"
-       "  return mask;\n"
-       "}\n"
-       "\n"
-       "// A vector of the bits of `first` where `mask` has any, else of `other`.\n"
-       "__device__ __forceinline__ uint4 choose_bits(uint4 mask, uint4 first, uint4 other) {\n"
-       "  const uint4 chosen = {\n"
-       "      (first.x & mask.x) | (other.x & ~mask.x), (first.y & mask.y) | (other.y & ~mask.y),\n"
-       "      (first.z & mask.z) | (other.z & ~mask.z), (first.w & mask.w) | (other.w & ~mask.w)};\n"
-       "  return chosen;\n"
-       "}\n"
        "\n");
-  if (!edged) {
-    TEXT("// The first `count` elements of a vector, and 0 for others.\n"
-         "__device__ __forceinline__ uint4 load_first_elements(const unsigned char *from, int count) {\n"
+  if (half) {
+    TEXT("typedef uint2 Vector;\n"
+         "\n"
+         "__device__ __forceinline__ void widen(Vector vector, float *value) {\n"
+         "  const uint32_t word[2] = {vector.x, vector.y};\n"
+         "  widen_words_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(word, ELEMENTS, value);\n"
+         "}\n"
+         "\n"
+         "__device__ __forceinline__ Vector narrow(const float *value) {\n"
+         "  const Vector vector = {pack_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(value[0], value[1]), pack_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(value[2], value[3])};\n"
+         "  return vector;\n"
+         "}\n"
+         "\n"
+         "// Of a vector the bits of its first `count` elements.\n"
+         "__device__ __forceinline__ Vector mask_elements(int count) {\n"
+         "  const Vector mask = {count > 1 ? 0xffffffff : count > 0 ? 0xffff : 0,\n"
+         "                       count > 3 ? 0xffffffff : count > 2 ? 0xffff : 0};\n"
+         "  return mask;\n"
+         "}\n"
+         "\n"
+         "// A vector of the bits of `first` where `mask` has any, else of `other`.\n"
+         "__device__ __forceinline__ Vector choose_bits(Vector mask, Vector first, Vector other) {\n"
+         "  const Vector chosen = {(first.x & mask.x) | (other.x & ~mask.x),\n"
+         "                         (first.y & mask.y) | (other.y & ~mask.y)};\n"
+         "  return chosen;\n"
+         "}\n"
+         "\n");
+    if (!edged) {
+      TEXT("// The first `count` elements of a vector, and 0 for others.\n"
+           "__device__ __forceinline__ Vector load_first_elements(const unsigned char *from, int count) {\n"
+           "  uint32_t word[2];\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < 2; ++i)\n"
+           "    word[i] = load_2_if(2 * i < count, from + i * 4, 0) |\n"
+           "              load_2_if(2 * i + 1 < count, from + i * 4 + 2, 0) << 16;\n"
+           "  const Vector vector = {word[0], word[1]};\n"
+           "  return vector;\n"
+           "}\n"
+           "\n");
+    }
+  } else {
+    TEXT("// Of a vector the bits of its first `count` elements.\n"
+         "__device__ __forceinline__ uint4 mask_elements(int count) {\n"
          "  uint32_t word[4];\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < 4; ++i)\n");
     if (dtype == AP_LAYERNORM_DTYPE_FP32) {
-      TEXT("    word[i] = load_4_if(i < count, from + i * 4, 0);\n");
+      TEXT("    word[i] = count > i ? 0xffffffff : 0;\n");
     } else {
-      TEXT("    word[i] = load_2_if(2 * i < count, from + i * 4, 0) |\n"
-           "              load_2_if(2 * i + 1 < count, from + i * 4 + 2, 0) << 16;\n");
+      TEXT("    word[i] = count > 2 * i + 1 ? 0xffffffff : count > 2 * i ? 0xffff : 0;\n");
     }
-    TEXT("  const uint4 vector = {word[0], word[1], word[2], word[3]};\n"
-         "  return vector;\n"
+    TEXT("  const uint4 mask = {word[0], word[1], word[2], word[3]};\n"
+         "  return mask;\n"
+         "}\n"
+         "\n"
+         "// A vector of the bits of `first` where `mask` has any, else of `other`.\n"
+         "__device__ __forceinline__ uint4 choose_bits(uint4 mask, uint4 first, uint4 other) {\n"
+         "  const uint4 chosen = {\n"
+         "      (first.x & mask.x) | (other.x & ~mask.x), (first.y & mask.y) | (other.y & ~mask.y),\n"
+         "      (first.z & mask.z) | (other.z & ~mask.z), (first.w & mask.w) | (other.w & ~mask.w)};\n"
+         "  return chosen;\n"
          "}\n"
          "\n");
+    if (!edged) {
+      TEXT("// The first `count` elements of a vector, and 0 for others.\n"
+           "__device__ __forceinline__ uint4 load_first_elements(const unsigned char *from, int count) {\n"
+           "  uint32_t word[4];\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < 4; ++i)\n");
+      if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+        TEXT("    word[i] = load_4_if(i < count, from + i * 4, 0);\n");
+      } else {
+        TEXT("    word[i] = load_2_if(2 * i < count, from + i * 4, 0) |\n"
+             "              load_2_if(2 * i + 1 < count, from + i * 4 + 2, 0) << 16;\n");
+      }
+      TEXT("  const uint4 vector = {word[0], word[1], word[2], word[3]};\n"
+           "  return vector;\n"
+           "}\n"
+           "\n");
+    }
   }
   TEXT("// Puts `filler` in place of elements of a thread's vectors that are others'. x: (VECTORS)\n"
-       "__device__ __forceinline__ void fill_ends(Cut cut, int thread, uint32_t filler, uint4 *x) {\n"
-       "  const uint4 fill = {filler, filler, filler, filler};\n"
+       "__device__ __forceinline__ void fill_ends(Cut cut, int thread, uint32_t filler, ");
+  STRING(half ? "Vector" : "uint4");
+  TEXT(" *x) {\n"
+       "  const ");
+  STRING(half ? "Vector" : "uint4");
+  TEXT(" fill = ");
+  STRING(half ? "{filler, filler}" : "{filler, filler, filler, filler}");
+  TEXT(";\n"
        "  if (thread == 0 && cut.odd != 0)\n"
        "    x[0] = choose_bits(mask_elements(cut.odd), fill, x[0]);\n"
        "#pragma unroll\n"
@@ -210,7 +279,9 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
     TEXT("}\n");
   }
   TEXT("// Sums over a row of differences to `about`, and of their squares. told: (WARPS), x: (VECTORS)\n"
-       "__device__ __forceinline__ float2 add_up(const uint4 *x, float about\n");
+       "__device__ __forceinline__ float2 add_up(const ");
+  STRING(half ? "Vector" : "uint4");
+  TEXT(" *x, float about\n");
   if (shared) {
     TEXT("                                         , float2 *told\n");
   }
@@ -218,11 +289,15 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "  float2 sums = {0.0f, 0.0f};\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    float value[ELEMENTS];\n"
-       "    widen_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(x[i], value);\n"
-       "#pragma unroll\n"
+       "    float value[ELEMENTS];\n");
+  if (half) {
+    TEXT("    widen(x[i], value);\n");
+  } else {
+    TEXT("    widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(x[i], value);\n");
+  }
+  TEXT("#pragma unroll\n"
        "    for (int j = 0; j < ELEMENTS; ++j) {\n"
        "      const float difference = value[j] - about;\n"
        "      sums.x += difference;\n"
@@ -272,7 +347,7 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "  return across;\n"
          "}\n"
          "// The elements of a parameter that lie where a vector of a row has its own: in `vector`, and before\n");
-    if (fp32) {
+    if (fp32 || half) {
       TEXT("// it. The row begins at word `first` of a vector; bits: 32. value: (ELEMENTS)\n");
     } else {
       TEXT("// it. The row begins at word `first` of a vector, and at the second element of that if `bits` is\n"
@@ -307,21 +382,36 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   }
   if (wide) {
     TEXT("// Writes y of a row that begins at element `first` of a vector of parameters, or a vector more,\n"
-         "// from `to` on, the thread's vectors of\n");
+         "// from `to` on, the thread's vectors of it; those that hold elements of others, too, to `ends`.\n"
+         "// `nothing` is 0, which the compiler does not know: what was made of a row for its sums is not\n"
+         "// kept. tails: (2), of weight and bias, ends: (2), x: (VECTORS)\n");
+  } else if (half) {
+    TEXT("// Writes y of a row that begins at element `first` of a vector, from `to` on, the thread's vectors\n"
+         "// of it; those that hold elements of others, too, to `ends`. `nothing` is 0, which the compiler\n"
+         "// does not know: what was made of a row for its sums is not kept. tails: (2), of weight and bias,\n"
+         "// ends: (2), x: (VECTORS)\n");
   } else {
-    TEXT("// Writes y of a row that begins at word `first` of a vector, from `to` on, the thread's vectors of\n");
+    TEXT("// Writes y of a row that begins at word `first` of a vector, from `to` on, the thread's vectors of\n"
+         "// it; those that hold elements of others, too, to `ends`. `nothing` is 0, which the compiler does\n"
+         "// not know: what was made of a row for its sums is not kept. tails: (2), of weight and bias, ends:\n"
+         "// (2), x: (VECTORS)\n");
   }
-  TEXT("// it; those that hold elements of others, too, to `ends`. `nothing` is 0, which the compiler does\n"
-       "// not know: what was made of a row for its sums is not kept. tails: (2), of weight and bias, ends:\n"
-       "// (2), x: (VECTORS)\n"
-       "__device__ __forceinline__ void write_row(const attnpress_layernorm_fwd_args *args, int first,\n"
+  if (edged) {
+    TEXT("// WEIGHTED, BIASED: that parameter is there.\n"
+         "template <bool WEIGHTED, bool BIASED>\n");
+  }
+  TEXT("__device__ __forceinline__ void write_row(const attnpress_layernorm_fwd_args *args, int first,\n"
        "                                          Cut cut, int thread, float mean, float rstd,\n"
-       "                                          uint32_t nothing, const uint4 *tails, const uint4 *x,\n"
-       "                                          uint4 *ends, unsigned char *to) {\n"
+       "                                          uint32_t nothing, const uint4 *tails, const ");
+  STRING(half ? "Vector" : "uint4");
+  TEXT(" *x,\n"
+       "                                          ");
+  STRING(half ? "Vector" : "uint4");
+  TEXT(" *ends, unsigned char *to) {\n"
        "  const int whole = args->columns / ");
   STRING(wide ? "4" : "ELEMENTS");
   TEXT(";\n");
-  if (fp32) {
+  if (fp32 || half) {
     TEXT("  constexpr int bits = 32;\n");
   } else if (!wide) {
     TEXT("  const int bits = cut.odd % 2 != 0 ? 16 : 32;\n");
@@ -333,60 +423,104 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    const int at = thread + i * ROW_THREADS;\n"
        "    if (i >= SURE && at >= cut.vectors)\n"
-       "      return;\n"
-       "    const uint4 same = {x[i].x ^ nothing, x[i].y ^ nothing, x[i].z ^ nothing, x[i].w ^ nothing};\n"
-       "    const bool inside = i > 0 && i < SURE - 1;\n"
-       "    float value[ELEMENTS], factor[ELEMENTS];\n"
-       "    widen_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(same, value);\n");
-  if (wide) {
-    TEXT("    take_parameter(args->weight, at, inside, whole, tails, cut.odd, first, factor);\n");
+       "      return;\n");
+  if (half) {
+    TEXT("    const Vector same = {x[i].x ^ nothing, x[i].y ^ nothing};\n");
+  } else {
+    TEXT("    const uint4 same = {x[i].x ^ nothing, x[i].y ^ nothing, x[i].z ^ nothing, x[i].w ^ nothing};\n");
+  }
+  TEXT("    const bool inside = i > 0 && i < SURE - 1;\n"
+       "    float value[ELEMENTS], factor[ELEMENTS];\n");
+  if (half) {
+    TEXT("    widen(same, value);\n");
+  } else {
+    TEXT("    widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(same, value);\n");
+  }
+  if (edged) {
+    TEXT("    if (WEIGHTED)\n"
+         "      take_parameter(args->weight, at, inside, whole, tails, ");
+    STRING(wide ? "cut.odd, first" : "first, bits");
+    TEXT(", factor);\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("    float added[ELEMENTS];\n"
+           "    if (BIASED)\n"
+           "      take_parameter(args->bias, at, inside, whole, tails + 1, ");
+      STRING(wide ? "cut.odd, first" : "first, bits");
+      TEXT(",\n"
+           "                     added);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j) {\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("      value[j] = value[j] * rstd + offset;\n"
+           "      if (WEIGHTED)\n"
+           "        value[j] *= factor[j];\n"
+           "      if (BIASED)\n"
+           "        value[j] += added[j];\n");
+    } else {
+      TEXT("      value[j] *= rstd;\n"
+           "      if (WEIGHTED)\n"
+           "        value[j] *= factor[j];\n");
+    }
+    TEXT("    }\n");
   } else {
     TEXT("    take_parameter(args->weight, at, inside, whole, tails, first, bits, factor);\n");
-  }
-  if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("    float added[ELEMENTS];\n");
-    if (wide) {
-      TEXT("    take_parameter(args->bias, at, inside, whole, tails + 1, cut.odd, first, added);\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("    float added[ELEMENTS];\n"
+           "    take_parameter(args->bias, at, inside, whole, tails + 1, first, bits, added);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "    for (int j = 0; j < ELEMENTS; ++j)\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("      value[j] = (value[j] * rstd + offset) * factor[j] + added[j];\n");
     } else {
-      TEXT("    take_parameter(args->bias, at, inside, whole, tails + 1, first, bits, added);\n");
+      TEXT("      value[j] = value[j] * rstd * factor[j];\n");
     }
   }
-  TEXT("#pragma unroll\n"
-       "    for (int j = 0; j < ELEMENTS; ++j)\n");
-  if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("      value[j] = (value[j] * rstd + offset) * factor[j] + added[j];\n");
-  } else {
-    TEXT("      value[j] = value[j] * rstd * factor[j];\n");
-  }
-  TEXT("    const uint4 y = narrow_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("    const ");
+  STRING(half ? "Vector" : "uint4");
+  TEXT(" y = narrow");
+  STRING(half ? "" : "_vector_");
+  STRING(half ? "" : in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(value);\n"
        "    if (i == 0 && thread == 0 && cut.odd != 0)\n"
        "      ends[0] = y;\n"
        "    else if (i >= SURE - 1 && cut.end != 0 && at == cut.vectors - 1)\n"
        "      ends[1] = y;\n"
        "    else\n"
-       "      *(uint4 *)(to + at * 16) = y;\n"
+       "      *(");
+  STRING(half ? "Vector" : "uint4");
+  TEXT(" *)(to + at * ");
+  INTEGER(bytes);
+  TEXT(") = y;\n"
        "  }\n"
        "}\n"
        "\n");
   if (edged) {
-    TEXT("// x + residual, rounded.\n"
-         "__device__ __forceinline__ uint4 add_vectors(uint4 x, uint4 residual) {\n"
-         "  float value[ELEMENTS], other[ELEMENTS];\n"
-         "  widen_vector_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(x, value);\n"
-         "  widen_vector_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(residual, other);\n"
-         "#pragma unroll\n"
+    TEXT("// x + residual, rounded.\n");
+    if (half) {
+      TEXT("__device__ __forceinline__ Vector add_vectors(Vector x, Vector residual) {\n"
+           "  float value[ELEMENTS], other[ELEMENTS];\n"
+           "  widen(x, value);\n"
+           "  widen(residual, other);\n");
+    } else {
+      TEXT("__device__ __forceinline__ uint4 add_vectors(uint4 x, uint4 residual) {\n"
+           "  float value[ELEMENTS], other[ELEMENTS];\n"
+           "  widen_vector_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(x, value);\n"
+           "  widen_vector_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(residual, other);\n");
+    }
+    TEXT("#pragma unroll\n"
          "  for (int j = 0; j < ELEMENTS; ++j)\n"
          "    value[j] += other[j];\n"
-         "  return narrow_vector_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
+         "  return narrow");
+    STRING(half ? "" : "_vector_");
+    STRING(half ? "" : in->word[AP_LAYERNORM_DTYPE]);
     TEXT("(value);\n"
          "}\n"
          "\n");
@@ -396,7 +530,9 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_layernorm_fwd_args args) {\n"
-       "  __shared__ uint4 row_ends[GROUPS][2];\n"
+       "  __shared__ ");
+  STRING(half ? "Vector" : "uint4");
+  TEXT(" row_ends[GROUPS][2];\n"
        "  __shared__ uint4 warp_tails[WARPS][2];\n");
   if ((norm == AP_LAYERNORM_NORM_LAYER) && shared) {
     TEXT("  __shared__ float2 told[2][WARPS]; // of either pass\n");
@@ -417,10 +553,14 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
     }
   }
   TEXT("  const int64_t row = (int64_t)blockIdx.x * GROUPS + group;\n"
-       "  uint4 *const ends = row_ends[group];\n");
+       "  ");
+  STRING(half ? "Vector" : "uint4");
+  TEXT(" *const ends = row_ends[group];\n");
   if (edged) {
     TEXT("  const int64_t x_begin = row * args.x_row_stride * SIZE;\n"
-         "  const int odd = (int)(((uint64_t)args.x + (uint64_t)x_begin) % 16) / SIZE;\n");
+         "  const int odd = (int)(((uint64_t)args.x + (uint64_t)x_begin) % ");
+    INTEGER(bytes);
+    TEXT(") / SIZE;\n");
   } else {
     TEXT("  const int odd = (int)(warp_row * (uint32_t)columns % ELEMENTS);\n");
   }
@@ -429,19 +569,37 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "  griddepcontrol_wait();\n"
        "  griddepcontrol_launch_dependents();\n");
   if (edged) {
-    TEXT("  const unsigned char *const from = (const unsigned char *)args.x + x_begin - odd * SIZE;\n"
-         "  if (row >= args.rows)\n"
-         "    return;\n"
-         "  // Vectors that are the row's alone.\n"
-         "  const int least = odd != 0, most = cut.vectors - (cut.end != 0);\n"
-         "  uint4 x[VECTORS];\n"
+    TEXT("  const unsigned char *const from = (const unsigned char *)args.x + x_begin - odd * SIZE;\n");
+    if (several) {
+      TEXT("  const bool has = row < args.rows;\n"
+           "  // Vectors that are the row's alone.\n"
+           "  const int least = odd != 0, most = has ? cut.vectors - (cut.end != 0) : 0;\n");
+    } else {
+      TEXT("  if (row >= args.rows)\n"
+           "    return;\n"
+           "  // Vectors that are the row's alone.\n"
+           "  const int least = odd != 0, most = cut.vectors - (cut.end != 0);\n");
+    }
+    TEXT("  ");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" x[VECTORS];\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < VECTORS; ++i) {\n"
          "    const int at = thread + i * ROW_THREADS;\n"
-         "    const uint4 zero = {0, 0, 0, 0};\n"
+         "    const ");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" zero = ");
+    STRING(half ? "{0, 0}" : "{0, 0, 0, 0}");
+    TEXT(";\n"
          "    x[i] = zero;\n"
-         "    if (i == 0 ? at >= least && at < most : i < SURE - 1 || at < most)\n"
-         "      x[i] = *(const uint4 *)(from + at * 16);\n"
+         "    if (i == 0 ? at >= least && at < most : i < SURE - 1");
+    STRING(several ? " ? has : " : " || ");
+    TEXT("at < most)\n"
+         "      x[i] = *(const ");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" *)(from + at * ");
+    INTEGER(bytes);
+    TEXT(");\n"
          "  }\n");
   } else {
     TEXT("  const int64_t begin = (row * columns - odd) * SIZE; // of its first vector\n"
@@ -450,14 +608,24 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "  // Its last vector may reach beyond the matrix.\n"
          "  const bool beyond = row == args.rows - 1 && cut.end != 0;\n"
          "  const int readable = has ? cut.vectors - beyond : 0;\n"
-         "  uint4 x[VECTORS];\n"
+         "  ");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" x[VECTORS];\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < VECTORS; ++i) {\n"
          "    const int at = thread + i * ROW_THREADS;\n"
-         "    const uint4 zero = {0, 0, 0, 0};\n"
+         "    const ");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" zero = ");
+    STRING(half ? "{0, 0}" : "{0, 0, 0, 0}");
+    TEXT(";\n"
          "    x[i] = zero;\n"
          "    if (i < SURE - 1 ? has : at < readable)\n"
-         "      x[i] = *(const uint4 *)(from + at * 16);\n"
+         "      x[i] = *(const ");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" *)(from + at * ");
+    INTEGER(bytes);
+    TEXT(");\n"
          "  }\n");
   }
   TEXT("  // What of the parameters is no whole vector, for each warp.\n"
@@ -471,34 +639,43 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   STRING(wide ? "4" : "ELEMENTS");
   TEXT(" + lane;\n"
        "    store_element(tails, ");
-  STRING(wide ? "4" : "SIZE");
+  STRING((half || wide) ? "4" : "SIZE");
   TEXT(", lane,\n"
        "                  load_");
   INTEGER(kept);
-  TEXT("_if(at < columns, (const uint");
+  TEXT("_if(");
+  STRING(edged ? "args.weight && " : "");
+  TEXT("at < columns, (const uint");
   INTEGER(8 * kept);
   TEXT("_t *)args.weight + at, 0));\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("    store_element(tails + 1, ");
-    STRING(wide ? "4" : "SIZE");
+    STRING((half || wide) ? "4" : "SIZE");
     TEXT(", lane,\n"
          "                  load_");
     INTEGER(kept);
-    TEXT("_if(at < columns, (const uint");
+    TEXT("_if(");
+    STRING(edged ? "args.bias && " : "");
+    TEXT("at < columns, (const uint");
     INTEGER(8 * kept);
     TEXT("_t *)args.bias + at, 0));\n");
   }
   TEXT("  }\n");
   if (edged) {
-    TEXT("  // What lies beside these, element by element: lanes that have those of the begin, and of the end.\n"
-         "  const bool begins = ");
-    STRING(shared ? "warp == 0 && " : "");
-    TEXT("odd != 0;\n"
-         "  const bool ended = ");
-    STRING(shared ? "(cut.vectors - 1) % ROW_THREADS / 32 == warp && " : "");
-    TEXT("cut.end != 0;\n"
-         "  const int place = lane; // among the lanes that have elements\n"
-         "  const bool has_edge = place < ELEMENTS ? begins && place >= odd && place - odd < columns\n"
+    TEXT("  // What lies beside these, element by element: lanes that have those of the begin, and of the end.\n");
+    if (several) {
+      TEXT("  const bool begins = has && odd != 0, ended = has && cut.end != 0;\n"
+           "  const int place = thread; // among the lanes that have elements\n");
+    } else {
+      TEXT("  const bool begins = ");
+      STRING(shared ? "warp == 0 && " : "");
+      TEXT("odd != 0;\n"
+           "  const bool ended = ");
+      STRING(shared ? "(cut.vectors - 1) % ROW_THREADS / 32 == warp && " : "");
+      TEXT("cut.end != 0;\n"
+           "  const int place = lane; // among the lanes that have elements\n");
+    }
+    TEXT("  const bool has_edge = place < ELEMENTS ? begins && place >= odd && place - odd < columns\n"
          "                                         : ended && place - ELEMENTS < cut.end;\n"
          "  const int edge = place < ELEMENTS ? place : (cut.vectors - 1) * ELEMENTS + place - ELEMENTS;\n"
          "  uint32_t own = load_");
@@ -509,18 +686,37 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "      (const unsigned char *)args.residual + (row * args.residual_row_stride - odd) * SIZE;\n"
          "  unsigned char *const sum = (unsigned char *)args.sum + (row * args.sum_row_stride - odd) * SIZE;\n"
          "  if (adds) {\n"
-         "    constexpr int BATCH = VECTORS < 2 ? VECTORS : 2; // of the residual, that come at once\n"
+         "    constexpr int MOST = ");
+    INTEGER((half && (cols > 2048)) ? 8 : ((half || several) ? 4 : 2));
+    TEXT(";\n"
+         "    constexpr int BATCH = VECTORS < MOST ? VECTORS : MOST; // of the residual, that come at once\n"
          "#pragma unroll\n"
          "    for (int first = 0; first < VECTORS; first += BATCH) {\n"
-         "      uint4 other[BATCH];\n"
+         "      ");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" other[BATCH];\n"
          "#pragma unroll\n"
          "      for (int i = 0; i < BATCH; ++i) {\n"
          "        const int number = first + i, at = thread + number * ROW_THREADS;\n"
-         "        const uint4 zero = {0, 0, 0, 0};\n"
-         "        other[i] = zero;\n"
-         "        if (number == 0 ? at >= least && at < most\n"
-         "                        : number < SURE - 1 || (number < VECTORS && at < most))\n"
-         "          other[i] = *(const uint4 *)(residual + at * 16);\n"
+         "        const ");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" zero = ");
+    STRING(half ? "{0, 0}" : "{0, 0, 0, 0}");
+    TEXT(";\n"
+         "        other[i] = zero;\n");
+    if (several) {
+      TEXT("        if (number == 0         ? at >= least && at < most\n"
+           "            : number < SURE - 1 ? has\n"
+           "                                : number < VECTORS && at < most)\n");
+    } else {
+      TEXT("        if (number == 0 ? at >= least && at < most\n"
+           "                        : number < SURE - 1 || (number < VECTORS && at < most))\n");
+    }
+    TEXT("          other[i] = *(const ");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" *)(residual + at * ");
+    INTEGER(bytes);
+    TEXT(");\n"
          "      }\n"
          "#pragma unroll\n"
          "      for (int i = 0; i < BATCH; ++i) {\n"
@@ -528,8 +724,14 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "        if (number >= VECTORS)\n"
          "          break;\n"
          "        x[number] = add_vectors(x[number], other[i]);\n"
-         "        if (number == 0 ? at >= least && at < most : number < SURE - 1 || at < most)\n"
-         "          *(uint4 *)(sum + at * 16) = x[number];\n"
+         "        if (number == 0 ? at >= least && at < most : number < SURE - 1");
+    STRING(several ? " ? has : " : " || ");
+    TEXT("at < most)\n"
+         "          *(");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" *)(sum + at * ");
+    INTEGER(bytes);
+    TEXT(") = x[number];\n"
          "      }\n"
          "    }\n"
          "    const uint32_t beside = load_");
@@ -551,11 +753,15 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "    store_element(ends, SIZE, place, own);\n"
          "  // All lanes arrive and wait: the elements are there.\n"
          "  __syncwarp();\n"
-         "  if (odd != 0 && thread == 0)\n"
+         "  if (");
+    STRING(several ? "begins" : "odd != 0");
+    TEXT(" && thread == 0)\n"
          "    x[0] = ends[0];\n"
          "#pragma unroll\n"
          "  for (int i = SURE - 1; i < VECTORS; ++i)\n"
-         "    if (cut.end != 0 && thread + i * ROW_THREADS == cut.vectors - 1)\n"
+         "    if (");
+    STRING(several ? "ended" : "cut.end != 0");
+    TEXT(" && thread + i * ROW_THREADS == cut.vectors - 1)\n"
          "      x[i] = ends[1];\n");
   } else {
     TEXT("  if (beyond) {\n"
@@ -563,7 +769,9 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "    for (int i = SURE - 1; i < VECTORS; ++i) {\n"
          "      const int at = thread + i * ROW_THREADS;\n"
          "      if (at == cut.vectors - 1)\n"
-         "        x[i] = load_first_elements(from + at * 16, cut.end);\n"
+         "        x[i] = load_first_elements(from + at * ");
+    INTEGER(bytes);
+    TEXT(", cut.end);\n"
          "    }\n"
          "  }\n");
   }
@@ -597,7 +805,11 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
     }
     TEXT("#pragma unroll\n"
          "    for (int i = SURE; i < VECTORS; ++i) {\n"
-         "      const uint4 fill = {filler, filler, filler, filler};\n"
+         "      const ");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" fill = ");
+    STRING(half ? "{filler, filler}" : "{filler, filler, filler, filler}");
+    TEXT(";\n"
          "      if (thread + i * ROW_THREADS >= cut.vectors)\n"
          "        x[i] = fill;\n"
          "    }\n"
@@ -637,35 +849,76 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  const uint32_t nothing = (uint32_t)(columns >> 31);\n"
        "  const int renewed = thread ^ (int)nothing; // nor are addresses made before they are needed\n");
-  if (fp32) {
-    TEXT("  switch (");
-    STRING((row_threads < 32) ? "has ? odd : -1" : "odd");
+  if (edged) {
+    TEXT("  // Branches: of the places with a bias, of those without one, and without parameters.\n"
+         "  constexpr int PLACES = 4;\n"
+         "  int branch = ");
+    STRING((fp32 || half) ? "odd" : (wide ? "odd % 4" : "odd / 2"));
+    TEXT(";\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("  if (!args.bias)\n"
+           "    branch += PLACES;\n");
+    }
+    TEXT("  if (!args.weight)\n"
+         "    branch = 2 * PLACES;\n"
+         "  switch (");
+    STRING(several ? "has ? branch : -1" : "branch");
     TEXT(") {\n");
-  } else if (wide) {
-    TEXT("  switch (");
-    STRING((row_threads < 32) ? "has ? odd % 4 : -1" : "odd % 4");
-    TEXT(") {\n");
+    for (int32_t place = 0; place < 4; ++place) {
+      TEXT("  case ");
+      INTEGER(place);
+      TEXT(":\n"
+           "    write_row<true, ");
+      STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
+      TEXT(">(&args, ");
+      INTEGER(place);
+      TEXT(", cut, renewed, mean, rstd, nothing, tails, x, ends, to);\n"
+           "    break;\n");
+    }
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      for (int32_t place = 0; place < 4; ++place) {
+        TEXT("  case PLACES + ");
+        INTEGER(place);
+        TEXT(":\n"
+             "    write_row<true, false>(&args, ");
+        INTEGER(place);
+        TEXT(", cut, renewed, mean, rstd, nothing, tails, x, ends, to);\n"
+             "    break;\n");
+      }
+    }
+    TEXT("  case 2 * PLACES:\n"
+         "    write_row<false, false>(&args, 0, cut, renewed, mean, rstd, nothing, tails, x, ends, to);\n"
+         "    break;\n"
+         "  }\n");
   } else {
-    TEXT("  switch (");
-    STRING((row_threads < 32) ? "has ? odd / 2 : -1" : "odd / 2");
-    TEXT(") {\n");
+    if (fp32 || half) {
+      TEXT("  switch (");
+      STRING((row_threads < 32) ? "has ? odd : -1" : "odd");
+      TEXT(") {\n");
+    } else {
+      TEXT("  switch (");
+      STRING((row_threads < 32) ? "has ? odd / 2 : -1" : "odd / 2");
+      TEXT(") {\n");
+    }
+    for (int32_t place = 0; place < 4; ++place) {
+      TEXT("  case ");
+      INTEGER(place);
+      TEXT(":\n"
+           "    write_row(&args, ");
+      INTEGER(place);
+      TEXT(", cut, renewed, mean, rstd, nothing, tails, x, ends, to);\n"
+           "    break;\n");
+    }
+    TEXT("  }\n");
   }
-  for (int32_t place = 0; place < 4; ++place) {
-    TEXT("  case ");
-    INTEGER(place);
-    TEXT(":\n"
-         "    write_row(&args, ");
-    INTEGER(place);
-    TEXT(", cut, renewed, mean, rstd, nothing, tails, x, ends, to);\n"
-         "    break;\n");
-  }
-  TEXT("  }\n"
-       "  // All lanes arrive and wait: what is at the row's ends is there.\n"
+  TEXT("  // All lanes arrive and wait: what is at the row's ends is there.\n"
        "  __syncwarp();\n");
-  if (row_threads < (2 * elements)) {
+  if ((row_threads < (2 * elements)) && !edged) {
     TEXT("  // Both ends by the same lanes.\n"
          "  const unsigned char *const last = (const unsigned char *)(ends + 1);\n"
-         "  unsigned char *const end = to + (cut.vectors - 1) * 16;\n"
+         "  unsigned char *const end = to + (cut.vectors - 1) * ");
+    INTEGER(bytes);
+    TEXT(";\n"
          "  if (has && odd != 0 && thread >= odd)\n"
          "    store_element(to, SIZE, thread, load_element(ends, SIZE, thread));\n"
          "  if (has && thread < cut.end)\n"

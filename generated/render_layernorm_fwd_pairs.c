@@ -23,6 +23,7 @@ void ap_render_layernorm_fwd_pairs(ap_text *out, const ap_render_input *in) {
   const int32_t piece = in->field[AP_LAYERNORM_TILE_PIECE];
   int32_t turns = (row_threads == 8) ? 1 : 0;
   int32_t by_lanes = (row_threads == 8) ? 0 : 1;
+  int32_t half = 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -39,13 +40,14 @@ void ap_render_layernorm_fwd_pairs(ap_text *out, const ap_render_input *in) {
   TEXT(", parameters ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT(", fp32 inside. Rows of x and of y lie one after the other, from a\n"
-       "// multiple of 16 bytes on; y is not x. Eight rows are whole vectors, and so are the PIECE rows of a\n"
+       "// multiple of 16 bytes on; y may be x. Eight rows are whole vectors, and so are the PIECE rows of a\n"
        "// warp, which the copy engine brings to shared memory. There they are words: two rows of an odd\n"
        "// number of columns lie side by side, and share the word in the middle of theirs. Each pair has\n"
        "// LANES lanes, which take its words in turn: those of other pairs read the same parameters at the\n"
        "// same time, and words in other banks. Blocks have rows in the order in which they begin: memory\n"
        "// sees neighbouring addresses. None has a second piece: while some wait for theirs, others of an SM\n"
-       "// add up, or write.\n"
+       "// add up, or write. With a residual x is x + residual, rounded, which is written, too; y and the\n"
+       "// sum may be x or the residual, whose rows lie likewise.\n"
        "//\n"
        "// Pressed from templates/layernorm/layernorm_fwd_pairs.cu.j2 with tile ");
   STRING(tile_name);
@@ -374,6 +376,70 @@ void ap_render_layernorm_fwd_pairs(ap_text *out, const ap_render_input *in) {
   TEXT("(load_element(parameter, PARAMETER_SIZE, column));\n"
        "}\n"
        "\n"
+       "// x + residual, rounded.\n");
+  if (half) {
+    TEXT("__device__ __forceinline__ Vector add_vectors(Vector x, Vector residual) {\n"
+         "  float value[ELEMENTS], other[ELEMENTS];\n"
+         "  widen(x, value);\n"
+         "  widen(residual, other);\n");
+  } else {
+    TEXT("__device__ __forceinline__ uint4 add_vectors(uint4 x, uint4 residual) {\n"
+         "  float value[ELEMENTS], other[ELEMENTS];\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(x, value);\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(residual, other);\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int j = 0; j < ELEMENTS; ++j)\n"
+       "    value[j] += other[j];\n"
+       "  return narrow");
+  STRING(half ? "" : "_vector_");
+  STRING(half ? "" : in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(value);\n"
+       "}\n"
+       "\n"
+       "// Adds the residual to the elements of a piece, which begins at byte `begin` of the matrix, in its\n"
+       "// place, and writes the sum. Called by all threads that share it; vectors: whole ones of these\n"
+       "__device__ __forceinline__ void add_to_piece(const Args *args, unsigned char *place, int64_t begin,\n"
+       "                                             int thread, int vectors, int elements) {\n"
+       "  constexpr int BATCH = 4; // of the residual, that come at once\n"
+       "  const unsigned char *const residual = (const unsigned char *)args->residual + begin;\n"
+       "  unsigned char *const sum = (unsigned char *)args->sum + begin;\n"
+       "#pragma unroll 1\n"
+       "  for (int first = thread; first < vectors; first += BATCH * TEAM) {\n"
+       "    uint4 other[BATCH];\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < BATCH; ++i)\n"
+       "      other[i] = load_16_if(first + i * TEAM < vectors, residual + (first + i * TEAM) * 16, 0);\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < BATCH; ++i) {\n"
+       "      const int at = first + i * TEAM;\n"
+       "      if (at >= vectors)\n"
+       "        break;\n"
+       "      const uint4 both = add_vectors(((const uint4 *)place)[at], other[i]);\n"
+       "      ((uint4 *)place)[at] = both;\n"
+       "      ((uint4 *)sum)[at] = both;\n"
+       "    }\n"
+       "  }\n"
+       "  const int at = vectors * ELEMENTS + thread; // what is no whole vector, at the matrix's end\n"
+       "  if (at < elements) {\n"
+       "    const float x = widen_element_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(load_element(place, SIZE, at));\n"
+       "    const float other = widen_element_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(load_element(residual, SIZE, at));\n"
+       "    const uint32_t both = narrow_element_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(x + other);\n"
+       "    store_element(place, SIZE, at, both);\n"
+       "    store_element(sum, SIZE, at, both);\n"
+       "  }\n"
+       "}\n"
+       "\n"
        "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
        "    ");
   STRING(stem);
@@ -419,6 +485,11 @@ void ap_render_layernorm_fwd_pairs(ap_text *out, const ap_render_input *in) {
        "    for (int i = whole * ELEMENTS + lane; i < PIECE * columns; i += 32)\n"
        "      store_element(place, SIZE, i, i < elements ? load_element(from, SIZE, i) : 0);\n"
        "    // All lanes arrive and wait: that is there.\n"
+       "    __syncwarp();\n"
+       "  }\n"
+       "  if (args.residual) {\n"
+       "    add_to_piece(&args, place, begin, lane, whole, elements);\n"
+       "    // All lanes arrive and wait: the sum is in place of x.\n"
        "    __syncwarp();\n"
        "  }\n"
        "  if (columns % 2 != 0)\n"

@@ -28,6 +28,8 @@ void ap_render_layernorm_fwd_pieces(ap_text *out, const ap_render_input *in) {
   int32_t wide = ((dtype == AP_LAYERNORM_DTYPE_FP32) || (params == AP_LAYERNORM_PARAMS_FP32)) ? 1 : 0;
   int32_t units = whole ? 1 : 4;
   int32_t turns = (whole && (row_threads <= 2)) ? 1 : 0;
+  int32_t half = 0;
+  int32_t many = (!whole && (row_threads <= 2)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -52,7 +54,7 @@ void ap_render_layernorm_fwd_pieces(ap_text *out, const ap_render_input *in) {
          "// vectors in turn. Blocks have rows in the order in which they begin: memory sees neighbouring\n"
          "// addresses. None has a second piece: while some wait for theirs, others of an SM add up, or write.\n");
   } else {
-    TEXT("// multiple of 16 bytes on; y is not x. Four rows are whole vectors, and so are the PIECE rows of a\n"
+    TEXT("// multiple of 16 bytes on; y may be x. Four rows are whole vectors, and so are the PIECE rows of a\n"
          "// ");
     STRING(packed ? "warp" : "block");
     TEXT(", which the copy engine brings to shared memory, as one piece. There each row has LANES\n"
@@ -60,7 +62,9 @@ void ap_render_layernorm_fwd_pieces(ap_text *out, const ap_render_input *in) {
          "// sees neighbouring addresses. None has a second piece: while some wait for theirs, others of an SM\n"
          "// add up, or write.\n");
   }
-  TEXT("//\n"
+  TEXT("// With a residual x is x + residual, rounded, which is written, too; y and the sum may be x or the\n"
+       "// residual, whose rows lie likewise.\n"
+       "//\n"
        "// Pressed from templates/layernorm/layernorm_fwd_pieces.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -207,11 +211,20 @@ void ap_render_layernorm_fwd_pieces(ap_text *out, const ap_render_input *in) {
     TEXT("  return narrow_element_fp32(value[0]);\n");
   }
   TEXT("}\n"
-       "\n"
-       "// Adds `count` units, from number `at` on.\n"
-       "__device__ __forceinline__ void add_up_units(Row row, int at, int count, float about,\n"
-       "                                             float2 *sums) {\n"
-       "  Unit unit[UNITS];\n"
+       "\n");
+  if (many) {
+    TEXT("// Adds `count` units, from number `at` on: some first to each other, as a lane has many of them.\n");
+  } else {
+    TEXT("// Adds `count` units, from number `at` on.\n");
+  }
+  TEXT("__device__ __forceinline__ void add_up_units(Row row, int at, int count, float about,\n"
+       "                                             float2 *");
+  STRING(many ? "all" : "sums");
+  TEXT(") {\n");
+  if (many) {
+    TEXT("  float2 own = {0.0f, 0.0f}, *const sums = &own;\n");
+  }
+  TEXT("  Unit unit[UNITS];\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < count; ++i)\n"
        "    unit[i] = row.first[(at + i) * LANES];\n"
@@ -227,8 +240,12 @@ void ap_render_layernorm_fwd_pieces(ap_text *out, const ap_render_input *in) {
   }
   TEXT("      sums->y += difference * difference;\n"
        "    }\n"
-       "  }\n"
-       "}\n"
+       "  }\n");
+  if (many) {
+    TEXT("  all->x += own.x;\n"
+         "  all->y += own.y;\n");
+  }
+  TEXT("}\n"
        "\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("// The sum of a row's differences to `about`, and of their squares. All lanes of the row get it.\n");
@@ -426,7 +443,71 @@ void ap_render_layernorm_fwd_pieces(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "}\n");
   }
-  TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+  TEXT("// x + residual, rounded.\n");
+  if (half) {
+    TEXT("__device__ __forceinline__ Vector add_vectors(Vector x, Vector residual) {\n"
+         "  float value[ELEMENTS], other[ELEMENTS];\n"
+         "  widen(x, value);\n"
+         "  widen(residual, other);\n");
+  } else {
+    TEXT("__device__ __forceinline__ uint4 add_vectors(uint4 x, uint4 residual) {\n"
+         "  float value[ELEMENTS], other[ELEMENTS];\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(x, value);\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(residual, other);\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int j = 0; j < ELEMENTS; ++j)\n"
+       "    value[j] += other[j];\n"
+       "  return narrow");
+  STRING(half ? "" : "_vector_");
+  STRING(half ? "" : in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(value);\n"
+       "}\n"
+       "\n"
+       "// Adds the residual to the elements of a piece, which begins at byte `begin` of the matrix, in its\n"
+       "// place, and writes the sum. Called by all threads that share it; vectors: whole ones of these\n"
+       "__device__ __forceinline__ void add_to_piece(const Args *args, unsigned char *place, int64_t begin,\n"
+       "                                             int thread, int vectors, int elements) {\n"
+       "  constexpr int BATCH = 4; // of the residual, that come at once\n"
+       "  const unsigned char *const residual = (const unsigned char *)args->residual + begin;\n"
+       "  unsigned char *const sum = (unsigned char *)args->sum + begin;\n"
+       "#pragma unroll 1\n"
+       "  for (int first = thread; first < vectors; first += BATCH * TEAM) {\n"
+       "    uint4 other[BATCH];\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < BATCH; ++i)\n"
+       "      other[i] = load_16_if(first + i * TEAM < vectors, residual + (first + i * TEAM) * 16, 0);\n"
+       "#pragma unroll\n"
+       "    for (int i = 0; i < BATCH; ++i) {\n"
+       "      const int at = first + i * TEAM;\n"
+       "      if (at >= vectors)\n"
+       "        break;\n"
+       "      const uint4 both = add_vectors(((const uint4 *)place)[at], other[i]);\n"
+       "      ((uint4 *)place)[at] = both;\n"
+       "      ((uint4 *)sum)[at] = both;\n"
+       "    }\n"
+       "  }\n"
+       "  const int at = vectors * ELEMENTS + thread; // what is no whole vector, at the matrix's end\n"
+       "  if (at < elements) {\n"
+       "    const float x = widen_element_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(load_element(place, SIZE, at));\n"
+       "    const float other = widen_element_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(load_element(residual, SIZE, at));\n"
+       "    const uint32_t both = narrow_element_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(x + other);\n"
+       "    store_element(place, SIZE, at, both);\n"
+       "    store_element(sum, SIZE, at, both);\n"
+       "  }\n"
+       "}\n"
+       "\n"
+       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
        "    ");
   STRING(stem);
   TEXT("(\n"
@@ -468,6 +549,13 @@ void ap_render_layernorm_fwd_pieces(ap_text *out, const ap_render_input *in) {
        "    for (int i = vectors * ELEMENTS + thread; i < PIECE * columns; i += TEAM)\n"
        "      store_element(place, SIZE, i, i < elements ? load_element(from, SIZE, i) : 0);\n"
        "    // All threads of the piece arrive and wait: that is there.\n"
+       "    ");
+  STRING(packed ? "__syncwarp" : "__syncthreads");
+  TEXT("();\n"
+       "  }\n"
+       "  if (args.residual) {\n"
+       "    add_to_piece(&args, place, begin, thread, vectors, elements);\n"
+       "    // All threads of the piece arrive and wait: the sum is in place of x.\n"
        "    ");
   STRING(packed ? "__syncwarp" : "__syncthreads");
   TEXT("();\n"

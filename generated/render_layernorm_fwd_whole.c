@@ -198,20 +198,28 @@ void ap_render_layernorm_fwd_whole(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (added) {
-    TEXT("// x + residual, rounded.\n"
-         "__device__ __forceinline__ uint4 add_vectors(uint4 x, uint4 residual) {\n"
-         "  float value[ELEMENTS], other[ELEMENTS];\n"
-         "  widen_vector_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(x, value);\n"
-         "  widen_vector_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(residual, other);\n"
-         "#pragma unroll\n"
+    TEXT("// x + residual, rounded.\n");
+    if (half) {
+      TEXT("__device__ __forceinline__ Vector add_vectors(Vector x, Vector residual) {\n"
+           "  float value[ELEMENTS], other[ELEMENTS];\n"
+           "  widen(x, value);\n"
+           "  widen(residual, other);\n");
+    } else {
+      TEXT("__device__ __forceinline__ uint4 add_vectors(uint4 x, uint4 residual) {\n"
+           "  float value[ELEMENTS], other[ELEMENTS];\n"
+           "  widen_vector_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(x, value);\n"
+           "  widen_vector_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(residual, other);\n");
+    }
+    TEXT("#pragma unroll\n"
          "  for (int j = 0; j < ELEMENTS; ++j)\n"
          "    value[j] += other[j];\n"
-         "  return narrow_vector_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
+         "  return narrow");
+    STRING(half ? "" : "_vector_");
+    STRING(half ? "" : in->word[AP_LAYERNORM_DTYPE]);
     TEXT("(value);\n"
          "}\n"
          "\n");

@@ -40,6 +40,7 @@ NUMBER_ATOM_BYTES = 1024  # of the numbers of 64 keys, of sm90's kernels with AL
 DROPOUT_KEY_BYTES = 4  # of a key in a stage, of sm90's kernels with dropout: likewise
 RUNS_SEQUENCES = 1024  # ATTNPRESS_RUNS_SEQUENCES_MAX
 FOUND_UNIT_BYTES = 1024  # of sm90's kernels that write units down: static shared memory, at most
+KEPT_ROW_BYTES = 32  # of what a row of splits that are added up counts, by its four threads
 GATHERING_WARPGROUPS = 2  # of sm90's kernels of few rows whose keys are in pages
 ENTRY_PLACES = 4  # key blocks whose entries of the page table they ask for ahead
 SPREAD_COLUMNS = 16  # of K, at the least, where copies start between the steps of the products
@@ -56,6 +57,7 @@ def family() -> Family:
 # As many rows as a warpgroup of the sm90 template has, and as many threads as its producer.
 CONSUMER_ROWS = family().constants["warpgroup_rows"]
 KEPT_COLUMNS = family().constants["kept_columns"]
+KEPT_BESIDE = family().constants["kept_beside"]
 PRODUCER_THREADS = family().constants["producer_threads"]
 DECODE_ROWS = family().constants["decode_rows"]
 FEW_ROWS = family().constants["few_rows"]
@@ -246,11 +248,21 @@ def keeps_output(variant: Variant, tile: Tile) -> bool:
     return splits and variant.hdim == variant.hdim_v == KEPT_COLUMNS and tile.stages == 2
 
 
+def keeps_beside(variant: Variant) -> bool:
+    """The same beside all stages, with what its rows count. Such kernels bring Q of a unit while
+    that of the unit before is still read."""
+    splits = variant.split and variant.sequences != "dense" and not variant.decode
+    return splits and variant.hdim == variant.hdim_v == KEPT_BESIDE and variant.mask != "window"
+
+
 def _q_places(variant: Variant, tile: Tile) -> int:
-    """Of Q of a consumer. Ragged kernels of four consumers, and those of few rows, bring a unit's
+    """Of Q of all consumers. Ragged kernels of four of them, and those of few rows, bring a unit's
     while that of the unit before is still read."""
-    ahead = variant.decode or (consumers(tile) == 4 and variant.sequences == "ragged")
-    return (2 if ahead else 1) * consumers(tile)
+    count = consumers(tile)
+    if keeps_beside(variant):
+        return 2 * (4 if count == 3 else count)  # a unit's are a power of two
+    ahead = variant.decode or (count == 4 and variant.sequences == "ragged")
+    return (2 if ahead else 1) * count
 
 
 def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
@@ -267,6 +279,8 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     bytes_ = q_bytes + ring_bytes + 8 * (2 * places + 4 * tile.stages)
     if keeps_output(variant, tile):
         return bytes_ + tile.block_m * variant.hdim_v * 4
+    if keeps_beside(variant):
+        return bytes_ + tile.block_m * (variant.hdim_v * 4 + KEPT_ROW_BYTES)
     if variant.bias not in ("fp16", "bf16"):
         return bytes_
     place_bytes = tile.block_m * _ceil_div(tile.block_n, SLAB_COLUMNS) * row_bytes_ + 16

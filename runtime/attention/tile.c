@@ -7,13 +7,14 @@
 #include "press/target.h"
 
 enum { SPREAD_COLUMNS = 16, SLAB_COLUMNS = 64, SLAB_ROW_BYTES = 2 * SLAB_COLUMNS, WIDE_PLACES = 2 };
+enum { KEPT_ROW_BYTES = 32 }; /* of what a row of added splits counts, by its four threads */
 /* Of static shared memory: what a kernel that writes units down has of it, at most; what the numbers
  * of 64 keys take, in kernels with ALiBi. */
 enum { FOUND_UNIT_BYTES = 1024, NUMBER_ATOM_BYTES = 1024, NUMBER_COLUMNS_MAX = 128 };
 
 /** The axes and fields that the formulas read. */
 typedef struct shape {
-  int32_t pass, arch, split, decode, hdim, hdim_v, bias_map, sequences, finds_units;
+  int32_t pass, arch, split, decode, hdim, hdim_v, mask, bias_map, sequences, finds_units;
   int32_t block_m, block_n, warps_m, warps_n, warps_k, stages, k_slab, v_slab, acc_warps, v_stages;
 } shape;
 
@@ -26,6 +27,7 @@ static shape shape_of(const ap_variant *variant, const ap_tile *tile) {
       .decode = axis[AP_ATTENTION_DECODE],
       .hdim = axis[AP_ATTENTION_HDIM],
       .hdim_v = axis[AP_ATTENTION_HDIM_V],
+      .mask = axis[AP_ATTENTION_MASK],
       .bias_map = ap_has_bias_map(variant),
       .sequences = axis[AP_ATTENTION_SEQUENCES],
       .finds_units = axis[AP_ATTENTION_SEQUENCES] != AP_ATTENTION_SEQUENCES_DENSE ||
@@ -80,10 +82,21 @@ static int32_t producer_limit(const shape *s) {
   return s->hdim_v <= NUMBER_COLUMNS_MAX ? limit - NUMBER_ATOM_BYTES * slabs_of(s->block_n) : limit;
 }
 
+/** Whether O of splits at fixed places is kept in shared memory beside all stages, with what its rows
+ * count. */
+static int keeps_beside(const shape *s) {
+  return s->split && s->sequences != AP_ATTENTION_SEQUENCES_DENSE && !s->decode &&
+         s->hdim == AP_ATTENTION_KEPT_BESIDE && s->hdim_v == AP_ATTENTION_KEPT_BESIDE &&
+         s->mask != AP_ATTENTION_MASK_WINDOW;
+}
+
 /** Places of Q of all consumers: ragged kernels of four, and those of few rows, bring a unit's while that
- * of the unit before is still read. */
+ * of the unit before is still read; so do those that keep O beside all stages, whose places are a power
+ * of two a unit. */
 static int32_t q_places(const shape *s) {
   const int32_t consumers = max_of(s->block_m / AP_ATTENTION_WARPGROUP_ROWS, 1);
+  if (keeps_beside(s))
+    return 2 * (consumers == 3 ? 4 : consumers);
   return s->decode || (consumers == 4 && s->sequences == AP_ATTENTION_SEQUENCES_RAGGED)
              ? 2 * consumers
              : consumers;
@@ -102,6 +115,8 @@ static int32_t producer_bytes(const shape *s) {
   if (s->split && s->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
       ap_keeps_output(s->hdim, s->hdim_v, s->stages))
     return bytes + s->block_m * s->hdim_v * (int32_t)sizeof(float);
+  if (keeps_beside(s))
+    return bytes + s->block_m * (s->hdim_v * (int32_t)sizeof(float) + KEPT_ROW_BYTES);
   if (!s->bias_map)
     return bytes;
   const int32_t place_bytes = s->block_m * slabs_of(s->block_n) * SLAB_ROW_BYTES + 16;

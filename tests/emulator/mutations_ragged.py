@@ -17,6 +17,7 @@ UNITS = "templates/attention/parts/ragged_units.cu.j2"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
 SCHEDULE = "templates/attention/flash_fwd_schedule.cu.j2"
 FIXED = "templates/attention/parts/fixed_splits_sm90.cu.j2"
+LIMITS = "include/attnpress/device/softmax_limits.cuh"
 
 KERNELS = [
     ("flash_fwd_split_hdim40_bf16_window_paged_sm80", ""),
@@ -36,6 +37,7 @@ KERNELS = [
     ("flash_fwd_hdim192v128_bf16_causal_paged_sm90", "m64n48s2"),
     ("flash_fwd_split_hdim64_bf16_causal_ragged_sm90", "m64n48s3"),
     ("flash_fwd_split_hdim40_fp16_window_paged_sm90", "m128n48s2"),
+    ("flash_fwd_split_hdim72_bf16_causal_ragged_sm90", "m64n48s3"),
     ("flash_fwd_split_hdim128_bf16_ragged_sm90", "m64n48s2"),
 ]
 """Both places of the keys in both kinds of kernels, split and not; one slab of V and several, of
@@ -1037,6 +1039,43 @@ MUTATIONS = [
         FIXED,
         "{parts[0].max, parts[1].max, parts[0].weights, parts[1].weights}",
         "{parts[0].max, parts[1].max, parts[1].weights, parts[0].weights}",
+        place=0,
+    ),
+    Mutation(
+        "fixed splits sm90: weights in shared memory are forgotten",
+        FIXED,
+        "  if (!first)\n    rows = kept->rows[0];\n",
+        "",
+    ),
+    Mutation(
+        "fixed splits sm90: tiles beside all stages are in one place",
+        FIXED,
+        "const float4 before = tiles[tile * KEPT_THREADS];",
+        "const float4 before = tiles[0];",
+    ),
+    Mutation(
+        "fixed splits sm90: later splits take the place of the first",
+        FIXED,
+        "  if (first) {\n",
+        "  {\n",
+    ),
+    Mutation(
+        "fixed splits sm90: Q of a unit has the place of the one before",
+        PRODUCER,
+        "unit->ends & FIRST_SPLIT ? Q_STEP : 0;",
+        "0;",
+    ),
+    Mutation(
+        "fixed splits sm90: limits stay those of the first reference",
+        LIMITS,
+        "    find_limits(limits, reference, SURE_GROWTH, scale_log2);\n",
+        "",
+    ),
+    Mutation(
+        "fixed splits sm90: sums are brought to where rows are not followed",
+        LIMITS,
+        "    rescale[half] = 1.0f;\n",
+        "    rescale[half] = 0.5f;\n",
     ),
     Mutation(
         "fixed splits sm90: rows exchange their sums",

@@ -246,7 +246,7 @@ MUTATIONS = [
     Mutation(
         "long ragged, limits: they stay those of the first reference",
         LIMITS,
-        "    find_limits(limits, reference, scale_log2);\n    row_sum",
+        "    find_limits(limits, reference, 8.0f, scale_log2);\n    row_sum",
         "    row_sum",
     ),
     Mutation(
