@@ -971,8 +971,8 @@ MUTATIONS = [
     Mutation(
         "fixed splits sm90: O in shared memory is forgotten",
         FIXED,
-        "    if (!first)\n      before = kept->tiles[tile * KEPT_THREADS];",
-        "",
+        "before = kept->tiles[tile * KEPT_THREADS];",
+        "before = {0.0f, 0.0f, 0.0f, 0.0f};",
     ),
     Mutation(
         "fixed splits sm90: tiles of O are in one place of shared memory",
