@@ -39,6 +39,7 @@ from generator.variant import Variant, VariantError, make_variant
 
 FAMILY = family_of("layernorm")
 RING_ARCH = 90
+SHORT_COLS_MIN = 32  # of the first class of short rows, forward
 ODD_EDGES = 7  # columns that an odd row may have beyond those of its kernel
 MULTIPLE_MAX = 4  # of as many thread blocks as there is room for
 PITCH = 4  # columns that parts of the sums of joined rows are multiples of
@@ -252,7 +253,8 @@ def variants_of(
                 try:
                     found.append(make_variant(FAMILY, rows=rows, cols=cols, **axes))
                 except VariantError:
-                    if direct or pairs:  # takes no rows of the class below
+                    # Takes no rows of the class below; there is none of fewer columns.
+                    if (direct or pairs) and cols >= SHORT_COLS_MIN:
                         break
                     continue
         if not found:
@@ -262,7 +264,7 @@ def variants_of(
         return found
     for arch in FAMILY.axis("arch").domain:
         axes = {"pass": pass_, "norm": norm, "dtype": dtype, "params": dtype, "arch": arch}
-        odd = dtype != "fp32" and columns % 8 != 0
+        odd = columns % 8 != 0 if dtype != "fp32" else columns % 4 != 0 and pass_ == "bwd"
         for rows in ("odd", "joined") if odd else ("aligned",):
             variant = first_variant(columns, rows, axes)
             found += [] if variant is None or variant in found else [variant]
@@ -273,7 +275,8 @@ def variants_of(
 
 def first_variant(columns: int, rows: str, axes: dict) -> Variant | None:
     """That with the least columns; of odd rows an aligned one, if there is no other."""
-    kinds = {"odd": (("odd", ODD_EDGES), ("aligned", 0)), "joined": (("joined", 0),)}
+    odd_edges = 0 if axes["dtype"] == "fp32" else ODD_EDGES
+    kinds = {"odd": (("odd", odd_edges), ("aligned", 0)), "joined": (("joined", 0),)}
     for kind, edges in kinds.get(rows, (("aligned", 0),)):
         for cols in FAMILY.axis("cols").domain[:-1]:
             if cols + edges < columns:

@@ -334,6 +334,52 @@ static void test_odd_rows(void) {
     test_shape(&shapes[i], "odd rows without gaps");
 }
 
+/* Gradients of rows of few columns: each number of them, few rows and many, in place and not, with dsum and
+ * without; some with gaps. */
+static void test_short_gradients(void) {
+  for (int n = 0; n < 6 * 33; ++n) {
+    const int64_t c = n / 6 + 1;
+    const int few = (n + n / 6) % 3 == 0;
+    const shape s = {.rows = few ? 1 + n % 70 : 20000 + 37 * n,
+                     .columns = c,
+                     .dtype = 1 + n % 3,
+                     .param_dtype = 1 + n / 2 % 3,
+                     .backward = 1,
+                     .rms = n / 3 % 2,
+                     .more = n / 5 % 2,
+                     .mixed = n % 11 == 0,
+                     .in_place = n / 7 % 2,
+                     .mean = n % 5 == 0 ? 40.0 : 0.0};
+    test_shape(&s, "gradients of short rows");
+  }
+}
+
+/* Gradients of rows of fp32 that begin anywhere, and of 16 bits with dsum: of each class the least columns,
+ * the most and some between. */
+static void test_gradients_anywhere(void) {
+  static const int64_t classes[] = {32,   64,   96,   128,  192,  256,  384,  512,  768,
+                                    1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288};
+  const int count = (int)(sizeof classes / sizeof *classes);
+  for (int n = 0; n < 8 * (count - 1); ++n) {
+    const int class = n / 8 + 1, place = n % 8; /* from the least to the most columns */
+    const int64_t least = classes[class - 1] + 1, most = classes[class] - 1;
+    const int64_t c = least + (most - least) * (place / 2) / 3;
+    const int dtype = place % 2 ? ATTNPRESS_FP32 : 1 + n / 2 % 2;
+    const int few = (n + class) % 3 == 0;
+    const shape s = {.rows = few ? 1 + n % 9 : 5 + 2000000 / c,
+                     .columns = c % 8 == 0 ? c + 1 : c,
+                     .dtype = dtype,
+                     .param_dtype = n % 5 == 0 ? 1 + n / 3 % 3 : dtype,
+                     .backward = 1,
+                     .rms = n / 3 % 2,
+                     .more = dtype != ATTNPRESS_FP32 || n % 3 == 0,
+                     .mixed = n % 4 == 0,
+                     .in_place = n / 3 % 3 == 0,
+                     .mean = n % 5 == 0 ? 40.0 : 0.0};
+    test_shape(&s, "gradients of rows that begin anywhere");
+  }
+}
+
 /* Rows without gaps that the copy engine moves, where the device's has them: of each class, and their
  * neighbours; more of them than are on their way, and few; of matrices that end within a vector. */
 static void test_packed_rows(void) {
@@ -781,6 +827,8 @@ static void test_all_large(void) {
 static void tests(void) {
   run_part("table", test_table);
   run_part("odd", test_odd_rows);
+  run_part("short_gradients", test_short_gradients);
+  run_part("gradients", test_gradients_anywhere);
   run_part("packed", test_packed_rows);
   run_part("rings", test_rows_in_rings);
   run_part("direct", test_direct_rows);

@@ -1005,6 +1005,59 @@ static void test_launch_backward(void **state) {
   attnpress_destroy(handle);
 }
 
+/* Gradients of rows that begin anywhere, of fp32 too, and of few columns, which lie one after the other;
+ * a workspace that serves one of these serves all. */
+static void test_launch_gradients(void **state) {
+  static const struct {
+    int64_t columns, stride;
+    uintptr_t x, dx;
+    int32_t dtype;
+    const char *symbol;
+  } rows[] = {
+      {1000, 1000, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_cols1024_fp32_wfp32_sm80"},
+      {1000, 1000, 0x10004, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_odd_cols1024_fp32_wfp32_sm80"},
+      {1001, 1001, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_odd_cols1024_fp32_wfp32_sm80"},
+      {1024, 1025, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_odd_cols1024_fp32_wfp32_sm80"},
+      {1025, 1025, 0x10000, 0x10000, ATTNPRESS_FP32, "layernorm_bwd_odd_cols1536_fp32_wfp32_sm80"},
+      {8191, 8191, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_odd_cols8192_fp32_wfp32_sm80"},
+      {8193, 8193, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_cols12288_fp32_wfp32_sm90"},
+      {17001, 17001, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_cols20480_fp32_wfp32_sm90"},
+      {33000, 33000, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_cols40960_fp32_wfp32_sm90"},
+      {3, 3, 0x10000, 0x30000, ATTNPRESS_BF16, "layernorm_bwd_short_cols8_bf16_wbf16_sm90"},
+      {3, 3, 0x10000, 0x10000, ATTNPRESS_FP32, "layernorm_bwd_short_cols8_fp32_wfp32_sm90"},
+      {3, 4, 0x10000, 0x30000, ATTNPRESS_BF16, "layernorm_bwd_odd_cols32_bf16_wbf16_sm80"},
+      {3, 3, 0x10002, 0x30000, ATTNPRESS_BF16, "layernorm_bwd_odd_cols32_bf16_wbf16_sm80"},
+      {3, 3, 0x10000, 0x30004, ATTNPRESS_FP32, "layernorm_bwd_odd_cols32_fp32_wfp32_sm80"},
+  };
+  int64_t columns = 0;
+  size_t bytes = 0;
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_layernorm_backward_args args = legal_backward();
+    attnpress_plan *plan;
+    size_t needed;
+    args.columns = rows[i].columns;
+    args.dtype = rows[i].dtype;
+    args.x = (const void *)rows[i].x;
+    args.dy = (const void *)0x2000000;
+    args.dx = (void *)rows[i].dx;
+    args.dweight = (void *)0x90004;
+    args.dbias = (void *)0xa0004;
+    args.x_row_stride = args.dy_row_stride = args.dx_row_stride = rows[i].stride;
+    assert_ok(attnpress_layernorm_backward(handle, &args, NULL));
+    assert_string_equal(cuda->launch[2 * i].symbol, rows[i].symbol);
+    assert_ok(attnpress_plan_layernorm_backward(handle, &args, NULL, &plan));
+    assert_ok(attnpress_plan_workspace_bytes(plan, &needed));
+    attnpress_plan_destroy(plan);
+    if (columns == args.columns && i > 0 && rows[i].dtype == rows[i - 1].dtype)
+      assert_int_equal(needed, bytes);
+    columns = args.columns;
+    bytes = needed;
+  }
+  attnpress_destroy(handle);
+}
+
 /* Threads beside each other: as many as leave a thread no more parts than it loads at once, 32
  * columns at least and no more than there are. */
 static void test_sum_shift(void **state) {
@@ -1657,6 +1710,7 @@ int main(void) {
       TEST(test_rounds),
       TEST(test_workspace_of_odd_rows),
       TEST(test_launch_backward),
+      TEST(test_launch_gradients),
       cmocka_unit_test(test_sum_shift),
       TEST(test_launch_clusters),
       TEST(test_launch_room),

@@ -75,6 +75,9 @@ DIRECT_FP32_WARPS, DIRECT_FP32_VECTORS = 12, 2048
 # 16 bits rows of as many half a warp.
 EDGED_SM_THREADS, EDGED_WARPS, EDGED_LONG_VECTORS = 1152, 9, 4096
 EDGED_HALF_WARP_VECTORS = 96  # with parameters of fp32 16 less
+# Rows of few columns: warps of a block, and blocks of an SM, by the class; of 16 bits, and of fp32.
+SHORT_TILES = {8: (2, 8), 16: (2, 8), 32: (4, 3)}
+SHORT_FP32_TILES = {8: (4, 4), 16: (4, 3), 32: (3, 3)}
 CLUSTER_ARCH = 90
 SMEM_ALIGNMENT = 1024  # of dynamic shared memory
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
@@ -131,8 +134,8 @@ def cluster(tile: Tile) -> int:
 
 
 def is_odd(variant: Variant) -> bool:
-    """Whether rows begin at any element, and one block has one."""
-    return variant.rows == "odd" and not is_shared(variant)
+    """Whether rows of 16 bits begin at any element, and one block has one."""
+    return variant.rows == "odd" and not is_shared(variant) and variant.dtype != "fp32"
 
 
 def is_joined(variant: Variant) -> bool:
@@ -143,6 +146,11 @@ def is_joined(variant: Variant) -> bool:
 def is_sorted(variant: Variant) -> bool:
     """Whether rows of a cluster lie one after the other, and those that begin alike come so."""
     return variant.rows == "sorted"
+
+
+def is_short(variant: Variant) -> bool:
+    """Whether rows of few columns come to a warp as pieces, in the backward pass."""
+    return variant.rows == "short"
 
 
 def is_packed(variant: Variant) -> bool:
@@ -285,6 +293,8 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     """Dynamic shared memory of a thread block. The kernel asserts the same formula."""
     if not tile.row_threads or is_straight(variant):
         return 0
+    if is_short(variant):
+        return _short_smem_bytes(variant, tile)
     if is_wide(variant):
         return _wide_smem_bytes(variant, tile)
     if is_gang(variant):
@@ -306,6 +316,13 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
         row = tile.slots * matrices * (row_bytes + across)
         return row * tile.groups // cluster(tile) + weight * tile.groups // cluster(tile)
     return tile.slots * matrices * groups * row_bytes + tile.sums_in_shared * 2 * variant.cols * 4
+
+
+def _short_smem_bytes(variant: Variant, tile: Tile) -> int:
+    """What the blocks of an SM have of it, in rings of the warps of one."""
+    most = load_targets().archs[variant.arch].block_smem_bytes + BLOCK_SMEM_BYTES
+    ring = (most // tile.blocks - BLOCK_SMEM_BYTES) // tile.warps
+    return tile.warps * (ring // PLACE_BYTES * PLACE_BYTES)
 
 
 def teams(tile: Tile) -> int:
@@ -368,6 +385,8 @@ def held_registers(variant: Variant, tile: Tile) -> int:
         return vectors * (2 * elements + elements * (4 if variant.params == "fp32" else 2) // 4)
     if is_pairs(variant) or is_pieces(variant):
         return 4 * (2 + 4)  # words of two rows, and their parameters
+    if is_short(variant):
+        return 3 * variant.cols  # two sums, and the weight
     if is_packed(variant):
         elements = 4 // element_bytes(variant)
         parameter = max(elements * (4 if variant.params == "fp32" else 2) // 4, 1)
@@ -438,6 +457,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _gang_problems(variant, tile)
     if tile.piece:
         return ["pieces of rows without gaps are the copy engine's"]
+    if is_short(variant):
+        return _short_problems(variant, tile)
     if is_odd(variant):
         return _odd_problems(variant, tile)
     if is_shared(variant):
@@ -595,6 +616,20 @@ def _direct_problems(variant: Variant, tile: Tile) -> list[str]:
         (not _has_fields_of_aligned_rows(tile), "a block keeps nothing from row to row"),
         (registers_left(variant, tile) >= 0, "a thread has too few registers"),
         (tile.smem_bytes == 0, f"smem_bytes is {tile.smem_bytes}, not 0"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _short_problems(variant: Variant, tile: Tile) -> list[str]:
+    ring = tile.smem_bytes // tile.warps
+    needed = 2 * WARP * (3 * variant.cols * element_bytes(variant) + 8)
+    checks = (
+        (tile.row_threads == 1, "a lane has a row, at the least"),
+        (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (ring >= needed, f"{ring} bytes are no ring of two pieces, which are {needed}"),
+        (not tile.slots and not tile.packed, "a ring has as many pieces as it has room for"),
+        (not _has_fields_of_aligned_rows(tile), "a lane keeps its weights and sums in any case"),
+        *_room_checks(variant, tile),
     )
     return [sentence for holds, sentence in checks if not holds]
 
@@ -894,6 +929,13 @@ def _wide_tile(variant: Variant) -> Tile:
     return sized(variant, make_tile(family(), slots=slots, **fields))
 
 
+def _short_tile(variant: Variant) -> Tile:
+    """Fewer warps of an SM than registers are enough for, since their pieces are longer then."""
+    tiles = SHORT_FP32_TILES if variant.dtype == "fp32" else SHORT_TILES
+    warps, blocks = tiles[variant.cols]
+    return sized(variant, make_tile(family(), warps=warps, row_threads=1, blocks=blocks))
+
+
 def _gang_tile(variant: Variant) -> Tile:
     """Ten warps, which have 200 registers a thread; forward nineteen, which have 96, or
     fifteen, which have 128."""
@@ -1029,6 +1071,8 @@ def fill(variant: Variant) -> Tile:
     """The rule's tile. bench/NOTES.md has the measurements."""
     if not is_held(variant):
         return make_tile(family(), **LONG_TILES[variant["pass"]])
+    if is_short(variant):
+        return _short_tile(variant)
     if is_packed(variant):
         return _packed_tile(variant)
     if is_bulk(variant):

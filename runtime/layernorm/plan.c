@@ -36,6 +36,7 @@ enum {
   ADDED_PIECE_COLS =
       384, /* of rows of whole vectors with a residual, at the most, that are pieces */
   EDGED_ADDED_COLS_MIN = 442, /* of 16 bits with a residual; with gaps shorter rows, too */
+  PIECE_COLS_MIN = 32,        /* of the first class of short rows, forward */
   APART_COLS_MIN = 225,       /* of shorter rows, most of a warp's lanes have no vector */
   VECTOR_BYTES = 16,
   ODD_EDGES =
@@ -49,7 +50,10 @@ enum {
   JOINED_ROWS = 4096,  /* more than are on their way beyond the last */
   WORD_PERIOD = 2,     /* at the same element of a word */
   ODD_PERIOD_FP32 = 4, /* and those of four bytes an element */
-  MULTIPLE_MAX = 4,    /* of as many thread blocks as there is room for: more were no faster */
+  /* Gradients of rows of few columns: the most, and of fp32, whose lanes find more words in one bank. */
+  SHORT_COLS_MAX = 31,
+  SHORT_FP32_COLS_MAX = 15,
+  MULTIPLE_MAX = 4, /* of as many thread blocks as there is room for: more were no faster */
   WARP = 32,
   GANG_COLS_MIN = 65536, /* gangs have longer rows */
   /* Backward, and shorter ones where they are faster than others: of fp32, of whole vectors of 16 bits,
@@ -154,12 +158,19 @@ static int has_odd_clusters(const ap_launch *launch) {
          ap_layernorm_cluster(&launch->tile) > 1;
 }
 
+/** Whether gradients have kernels of their own where rows begin anywhere: of fp32 they are dealt by
+ * words. */
+static int has_odd_gradients(const ap_layernorm_problem *p) {
+  return row_bits(p) % VECTOR_BYTES != 0;
+}
+
 /** The kernel with room for the columns; rows of any number are left to others. *fits: 0 where there
  * is none. */
 static attnpress_status find_odd_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                         int32_t pass, ap_launch *launch, int *fits) {
+  const int64_t edges = ap_element_bytes(p->dtype) == 2 ? ODD_EDGES : 0;
   *fits = 0;
-  for (int32_t class = first_class(p->columns - ODD_EDGES); !*fits && class < classes()->count - 1;
+  for (int32_t class = first_class(p->columns - edges); !*fits && class < classes()->count - 1;
        ++class) {
     FORWARD_IF(find_kernel(p, device, pass, AP_LAYERNORM_ROWS_ODD, class, launch, fits));
     /* A cluster's threads have what lies beside the vectors as vectors. */
@@ -205,6 +216,29 @@ static int has_packed_gradients(const ap_layernorm_problem *p) {
       return 0;
   }
   return 1;
+}
+
+/** Whether rows of all matrices lie one after the other, from a multiple of a vector on; dx may be one
+ * of the others. */
+static int has_short_rows(const ap_layernorm_problem *p) {
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
+    const ap_layernorm_tensor *t = &p->tensor[i];
+    if (t->data != NULL &&
+        ((p->rows > 1 && t->stride != p->columns) || (uintptr_t)t->data % VECTOR_BYTES != 0))
+      return 0;
+  }
+  return 1;
+}
+
+/** The kernel of such rows. *fits: 0 where they have others. */
+static attnpress_status find_short_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                          ap_launch *launch, int *fits) {
+  const int64_t most = p->dtype == ATTNPRESS_FP32 ? SHORT_FP32_COLS_MAX : SHORT_COLS_MAX;
+  *fits = 0;
+  if (p->columns > most)
+    return ATTNPRESS_OK;
+  return find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SHORT,
+                     first_class(p->columns), launch, fits);
 }
 
 /** Whether these are all, without dsum, and no more rows than a kernel counts. */
@@ -347,8 +381,8 @@ static attnpress_status prefer_kernel_of_pieces(const ap_layernorm_problem *p,
                                                 const ap_device *device, int32_t rows,
                                                 ap_launch *launch, int *fits) {
   ap_launch pieces;
-  FORWARD_IF(
-      find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows, first_class(p->columns), &pieces, fits));
+  FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows,
+                         first_class(larger(p->columns, PIECE_COLS_MIN)), &pieces, fits));
   if (*fits && ceil_div(p->rows, ap_layernorm_block_rows(&pieces.tile)) <= INT32_MAX)
     *launch = pieces;
   return ATTNPRESS_OK;
@@ -413,8 +447,10 @@ static int64_t clusters_at_once(const ap_device *device, int32_t cluster) {
  * it does not matter. */
 static int64_t period_of(const ap_launch *launch) {
   switch (launch->variant.axis[AP_LAYERNORM_ROWS]) {
-  case AP_LAYERNORM_ROWS_ODD: /* clusters walk over one class of rows after the other */
-    return has_odd_clusters(launch) ? 1 : ODD_PERIOD;
+  case AP_LAYERNORM_ROWS_ODD: /* clusters walk over one class of rows after the other, words are alike */
+    return has_odd_clusters(launch) || launch->variant.axis[AP_LAYERNORM_DTYPE] == ATTNPRESS_FP32
+               ? 1
+               : ODD_PERIOD;
   case AP_LAYERNORM_ROWS_CUT:
     return VECTOR_BYTES / ap_element_bytes(launch->variant.axis[AP_LAYERNORM_DTYPE]);
   case AP_LAYERNORM_ROWS_PACKED:
@@ -828,8 +864,11 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
     return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
   /* The workspace's size is that of any kernel: it does not depend on pointers and strides. */
   size_t needed = 0;
-  ap_launch joined;
-  int joined_fits = 0;
+  ap_launch joined, few;
+  int joined_fits = 0, few_fits;
+  FORWARD_IF(find_short_kernel(p, device, &few, &few_fits));
+  if (few_fits)
+    needed = parts_bytes(p, walkers_of(p, device, &few) * p->columns);
   if (p->columns > ODD_BLOCK_COLS_MAX + ODD_EDGES)
     FORWARD_IF(find_joined_kernel(p, device, &other, &joined, &joined_fits));
   if (joined_fits)
@@ -839,11 +878,13 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
     needed = larger_size(needed, parts_bytes(p, walkers_of(p, device, launch) * p->columns));
   needed = larger_size(
       needed, parts_bytes(p, parts_of(&other, walkers_of(p, device, &other)) * p->columns));
-  if (has_odd_rows(p))
+  if (has_odd_gradients(p))
     *launch = joined_fits && has_joined_rows(p) ? joined : other;
-  FORWARD_IF(fits || has_odd_rows(p) ? plan_at_once(p, device, plan)
-                                     : plan_in_turn(p, device, plan));
-  if (fits || !has_odd_rows(p))
+  if (few_fits && has_short_rows(p))
+    *launch = few;
+  FORWARD_IF(fits || has_odd_gradients(p) ? plan_at_once(p, device, plan)
+                                          : plan_in_turn(p, device, plan));
+  if (fits || !has_odd_gradients(p))
     plan->base.workspace_bytes = larger_size(plan->base.workspace_bytes, needed);
   return ATTNPRESS_OK;
 }
@@ -948,6 +989,8 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
   const int32_t last_odd = last_class + (pass == AP_LAYERNORM_PASS_BWD &&
                                          classes()->values[last_class] > ODD_BLOCK_COLS_MAX);
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_odd, all, plan));
+  if (pass == AP_LAYERNORM_PASS_BWD)
+    FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_SHORT, 0, 0, plan));
   if (last_odd == last_class)
     return ATTNPRESS_OK;
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_JOINED, last_class, all, plan));

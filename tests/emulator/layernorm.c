@@ -68,6 +68,11 @@ static int is_odd(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD;
 }
 
+/* Odd rows that are cut into vectors. */
+static int is_cut_by_vectors(const kernel *k) {
+  return is_odd(k) && k->variant.axis[AP_LAYERNORM_DTYPE] != ATTNPRESS_FP32;
+}
+
 /* Odd rows that the thread blocks of a cluster share. */
 static int has_odd_clusters(const kernel *k) {
   return is_odd(k) && ap_layernorm_cluster(&k->tile) > 1;
@@ -133,6 +138,11 @@ static int is_pieces(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES;
 }
 
+/* Gradients of rows of few columns, some to a warp. */
+static int is_short(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHORT;
+}
+
 /* Longer ones with a residual, read straight into registers. */
 static int is_added(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ADDED;
@@ -188,7 +198,7 @@ static int64_t most_columns(const kernel *k) {
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
   if (takes > AP_LAYERNORM_HELD_COLS_MAX)
     return ATTNPRESS_LAYERNORM_COLUMNS_MAX;
-  return is_odd(k) ? takes + ODD_EDGES : takes;
+  return is_cut_by_vectors(k) ? takes + ODD_EDGES : takes;
 }
 
 /* Columns that the library gives a kernel at least: of rows that come to a ring, or straight to registers,
@@ -211,11 +221,11 @@ static int64_t least_columns(const kernel *k) {
 /* Blocks that walk: those of odd rows, ODD_PERIOD rows further each time, of packed ones an even
  * number of rows. */
 static int walking_blocks(const kernel *k, int blocks) {
-  const int period = has_odd_clusters(k) ? 1
-                     : is_odd(k)         ? ODD_PERIOD
-                     : is_cut(k)         ? (int)cut_edges(k) + 1
-                     : is_packed(k)      ? WORD_PERIOD
-                                         : 1;
+  const int period = has_odd_clusters(k)    ? 1
+                     : is_cut_by_vectors(k) ? ODD_PERIOD
+                     : is_cut(k)            ? (int)cut_edges(k) + 1
+                     : is_packed(k)         ? WORD_PERIOD
+                                            : 1;
   const int multiple =
       (int)((period + ap_layernorm_block_rows(&k->tile) - 1) / ap_layernorm_block_rows(&k->tile));
   return (blocks + multiple - 1) / multiple * multiple;
@@ -713,7 +723,8 @@ enum {
   LONG_COLUMNS = 20000,
   ROWS_MOST = 300,
   ELEMENTS_MOST = 120000,
-  SLOT_ROUNDS = 3
+  SLOT_ROUNDS = 3,
+  SHORT_ROUNDS = 21 /* of 32 rows of each warp: five pieces of four */
 };
 
 static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
@@ -747,6 +758,11 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.layout = PACKED;
     s.in_place = s.in_place && is_pairs(k);
     s.more = s.more && is_pairs(k);
+  }
+  if (is_short(k)) { /* nor these; all pieces of a ring are gone round */
+    s.columns = s.columns < most ? s.columns : most;
+    s.layout = PACKED;
+    s.rows = 32 * s.blocks * k->tile.threads / 32 * SHORT_ROUNDS + row->more_rows;
   }
   if (is_apart(k)) { /* its rows lie across two vectors */
     s.columns = s.columns < APART_LEAST ? APART_LEAST : s.columns < most ? s.columns : most;
@@ -836,7 +852,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   const int of_class = is_sorted(k) && row->sixteenths == 0 && row->blocks == 1 ? ODD_PERIOD : 1;
   s.rows *= of_class;
   while (!is_wide(k) && !is_gang(k) && s.rows > 2 &&
-         (s.rows > ROWS_MOST || s.rows * s.columns > of_class * ELEMENTS_MOST))
+         ((s.rows > ROWS_MOST && !is_short(k)) || s.rows * s.columns > of_class * ELEMENTS_MOST))
     --s.rows;
   return s;
 }

@@ -1,0 +1,131 @@
+"""Single faults in the gradients of layernorm's rows of few columns, and of rows of fp32 that begin
+anywhere, and the kernels to see them."""
+
+from __future__ import annotations
+
+from mutations import Mutation
+
+SHORT = "templates/layernorm/layernorm_bwd_short.cu.j2"
+BWD = "templates/layernorm/layernorm_bwd.cu.j2"
+WORDS = "include/attnpress/device/row_words.cuh"
+
+KERNELS = [
+    ("layernorm_bwd_short_cols32_bf16_wbf16_sm90", "w2t1b3"),
+    ("layernorm_bwd_short_cols32_fp32_wfp32_sm90", "w2t1b3"),
+    ("layernorm_bwd_rms_short_cols32_fp16_wfp32_sm90", "w2t1b3"),
+    ("layernorm_bwd_odd_cols192_fp32_wfp32_sm80", "w4t16b3ah"),
+    ("layernorm_bwd_odd_cols512_fp32_wbf16_sm80", "w4t64c2"),
+    ("layernorm_bwd_rms_odd_cols256_fp32_wfp16_sm80", "w2t64ah"),
+]
+"""Rows of a lane and of some, pairs of elements and single ones; words of part of a warp and of
+two, loaded ahead to registers and to shared memory."""
+
+MUTATIONS = [
+    Mutation(
+        "no barrier: short rows have come",
+        SHORT,
+        "    // All lanes arrive and wait: the piece is there.\n    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: dx of short rows",
+        SHORT,
+        "    // All lanes arrive and wait: hands over dx.\n    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: short rows are done",
+        SHORT,
+        "    // All lanes arrive and wait: another piece may take this one's place.\n"
+        "    __syncwarp();\n",
+        "",
+    ),
+    Mutation("no barrier: warps' sums of short rows", SHORT, "  __syncthreads();\n", ""),
+    Mutation("short rows are not waited for", SHORT, "wait(deal.slots - 1)", "wait(deal.slots)"),
+    Mutation(
+        "short rows in the wrong slot", SHORT, "piece + deal.slots * stride", "piece + stride"
+    ),
+    Mutation("a ring of short rows has one piece more", SHORT, "RING_BYTES / deal.bytes, ", "9, "),
+    Mutation(
+        "the end of short rows is not read",
+        SHORT,
+        "  if (element < count)\n    store_element(place",
+        "  if (false)\n    store_element(place",
+    ),
+    Mutation(
+        "the end of short rows is not written",
+        SHORT,
+        "  if (element < count)\n    store_element(to",
+        "  if (false)\n    store_element(to",
+    ),
+    Mutation("no zeros behind the last short rows", SHORT, "rows > 0 && rows < deal.rows", "false"),
+    Mutation(
+        "no barrier: zeros behind the last short rows",
+        SHORT,
+        "    // All lanes arrive and wait: what there is comes behind the zeros.\n"
+        "    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "short rows of another's mean", SHORT, "rstds[row - deal.rows]", "rstds[first - deal.rows]"
+    ),
+    Mutation(
+        "lanes of a short row do not add up",
+        SHORT,
+        "distance = 1; distance < deal.lanes",
+        "distance = 32; distance < deal.lanes",
+    ),
+    Mutation("lanes of the same columns do not add up", SHORT, "from += deal.lanes", "from += 32"),
+    Mutation(
+        "a lane has the first one's columns", SHORT, "lane % deal.lanes * deal.each", "0 * lane"
+    ),
+    Mutation("a warp's sums alone, of short rows", SHORT, "from < THREADS", "from < 32"),
+    Mutation("dx of short rows without dsum", SHORT, "x[k] += dy[k];", "x[k] += 0 * dy[k];"),
+    Mutation(
+        "the second of a pair is the first",
+        SHORT,
+        "widen_element_${ dtype }(both >> 16)",
+        "widen_element_${ dtype }(both & 0xffff)",
+    ),
+    Mutation(
+        "a single element for two",
+        SHORT,
+        "    if (!pairs && first + j + 1 < each)\n",
+        "    if (!pairs)\n",
+    ),
+    Mutation(
+        "words overlap",
+        BWD,
+        "thread / LANES * (LANES * VECTORS * ELEMENTS)",
+        "thread / LANES * LANES",
+    ),
+    Mutation("words beyond a row are copied", WORDS, "first + i * stride < columns ? 4 : 0", "4"),
+    Mutation(
+        "words beyond a row are loaded",
+        WORDS,
+        "load_4_if(first + column < columns, from + column, 0)",
+        "load_4_if(true, from + column, 0)",
+    ),
+    Mutation(
+        "words beyond a row are stored",
+        WORDS,
+        "store_4_if(first + column < columns",
+        "store_4_if(true",
+    ),
+    Mutation(
+        "the first words again",
+        WORDS,
+        "const int column = (i * 4 + j) * stride;",
+        "const int column = j * stride;",
+    ),
+    Mutation(
+        "words of a parameter in the wrong half",
+        WORDS,
+        "i % 2 ? word[i / 2] | half << 16 : half",
+        "i % 2 ? word[i / 2] << 16 | half : half",
+    ),
+    Mutation("a parameter beyond the row", WORDS, "load_2_if(column < columns", "load_2_if(true"),
+    Mutation(
+        "words of the next vector", WORDS, "shared + index * 4 * apart", "shared + index * apart"
+    ),
+]
