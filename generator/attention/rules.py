@@ -289,7 +289,8 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 
 def _shared_smem_bytes(variant: Variant, tile: Tile) -> int:
-    """Q, own key blocks of K, own columns of V and scores of all keys of a split; P takes K's place."""
+    """Q, own key blocks of K and, of all keys of a split, own columns of V and scores; P takes K's
+    place."""
     own_keys = _ceil_div(tile.stages, SHARED_BLOCKS) * tile.block_n
     split_keys = tile.stages * tile.block_n
     k_bytes = (FEW_ROWS + own_keys) * row_bytes(variant.hdim)
