@@ -163,7 +163,7 @@ static int is_apart(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_APART;
 }
 
-/* Rows that lie one after the other, but for short ones of another matrix than y. */
+/* Rows that lie one after the other; of `direct` and the like y is another matrix than x. */
 static int is_without_gaps(const kernel *k) {
   return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k) || is_joined(k) || is_split(k);
 }
