@@ -108,11 +108,12 @@ enum { /* limits */
   AP_ATTENTION_FEW_ROWS = 8,
   AP_ATTENTION_RUNS_HEADS = 8,
   AP_ATTENTION_SHARED_BLOCKS = 4,
-  AP_ATTENTION_SHARED_SPLITS = 2,
+  AP_ATTENTION_SHARED_SPLITS = 4,
   AP_ATTENTION_SHORT_SPLIT_KEYS = 512,
   AP_ATTENTION_WARPGROUP_ROWS = 64,
   AP_ATTENTION_PRODUCER_THREADS = 128,
   AP_ATTENTION_KEPT_COLUMNS = 128,
+  AP_ATTENTION_KEPT_BESIDE = 64,
   AP_ATTENTION_KEY_ALIGNMENT = 16,
   AP_ATTENTION_COMBINE_ARCH = 80,
   AP_ATTENTION_BWD_HDIM_MAX = 256,
@@ -168,7 +169,7 @@ enum { /* limits */
 
 /* ---- layernorm ---- */
 
-/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_joined|_added|_edged|_sorted]_cols<32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_joined|_added|_edged|_sorted|_short]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
 enum { /* axes */
   AP_LAYERNORM_PASS = 0,
   AP_LAYERNORM_NORM = 1,
@@ -208,9 +209,10 @@ enum { /* rows */
   AP_LAYERNORM_ROWS_ADDED = 14,
   AP_LAYERNORM_ROWS_EDGED = 15,
   AP_LAYERNORM_ROWS_SORTED = 16,
+  AP_LAYERNORM_ROWS_SHORT = 17,
 };
 enum { /* cols */
-  AP_LAYERNORM_COLS_MIN = 32,
+  AP_LAYERNORM_COLS_MIN = 8,
   AP_LAYERNORM_COLS_MAX = 131072,
 };
 enum { /* dtype */

@@ -466,17 +466,18 @@ adds_few_parts(const attnpress_fwd_combine_ragged_args *batch) {
          batch->sequence_splits == nullptr && batch->cuts == nullptr;
 }
 
-// combine_row() of such calls.
+// combine_row() of such calls. `reads`: otherwise it is gone through so that its code has come, as
+// combine_in_order().
 __device__ __forceinline__ void combine_few(const attnpress_fwd_combine_ragged_args *batch,
                                             int row, RowPlace place, int column_block,
-                                            Shared *shared) {
+                                            Shared *shared, bool reads) {
   const attnpress_fwd_combine_args *args = &batch->combine;
   const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;
   const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;
   const Rows rows = {0, batch->ragged.rows_q <= args->seqlen_q ? batch->ragged.rows_q : 0};
-  const Sum sum =
-      add_few_splits(args, row, args->num_splits, valid ? column : 0, &shared->sums);
-  if (valid && threadIdx.x < GROUP_THREADS && place.position < rows.count)
+  const Sum sum = add_few_splits(args, row, reads ? args->num_splits : 0, valid ? column : 0,
+                                 &shared->sums);
+  if (reads && valid && threadIdx.x < GROUP_THREADS && place.position < rows.count)
     store_row(args, &batch->ragged, rows, place, column, sum);
 }
 
@@ -524,17 +525,25 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     }
     return;
   }
-  const bool few = adds_few_parts(&batch_args);
+  if (adds_few_parts(&batch_args)) { // most small calls: as above
+    griddepcontrol_launch_dependents();
+#pragma unroll 1
+    for (int turn = 0; turn < 2; ++turn) {
+      if (turn == 1) {
+        // All threads arrive and wait: what was handed over for nothing has been read.
+        __syncthreads();
+        griddepcontrol_wait();
+      }
+      combine_few(&batch_args, row, place, blockIdx.x % COLUMN_BLOCKS, &shared, turn == 1);
+    }
+    return;
+  }
   // The parts are there when the split kernel has ended; what comes next may begin to wait too. The
   // place, whose divisions take a while, is found before: the compiler would wait at once.
   if (place.batch >= 0)
     griddepcontrol_wait();
   griddepcontrol_launch_dependents();
 
-  if (few) { // most small calls: nothing stands between the wait and the parts
-    combine_few(&batch_args, row, place, blockIdx.x % COLUMN_BLOCKS, &shared);
-    return;
-  }
   const bool of_runs = batch_args.cuts != nullptr;
   PartRows parts = {row, row, args.rows};
   if (of_runs) {

@@ -46,6 +46,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   int32_t has_map = (mod_mask && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t continues = 0;
   int32_t lanes_look_up = ((warps_k > 1) && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 1 : 0;
+  int32_t keeps_rows = ((split && (warps_k > 1)) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
+  int32_t evicts = keeps_rows;
+  int32_t guesses = keeps_rows;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -141,9 +144,15 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   if ((softcap || alibi) || (bias != AP_ATTENTION_BIAS_NONE)) {
     TEXT("#include \"attnpress/device/modify.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/ptx_address.cuh\"\n"
-       "#include \"attnpress/device/ptx_cp_async.cuh\"\n"
-       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
+  TEXT("#include \"attnpress/device/ptx_address.cuh\"\n");
+  if (guesses) {
+    TEXT("#include \"attnpress/device/ptx_atom.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n");
+  if (evicts) {
+    TEXT("#include \"attnpress/device/ptx_cp_async_policy.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_ldmatrix.cuh\"\n"
        "#include \"attnpress/device/ptx_mma.cuh\"\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
@@ -546,9 +555,14 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
       } else {
         TEXT("    const uint32_t target = slot + row * tile_row_bytes(slab_columns) + column * 2;\n");
       }
-      TEXT("    if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))\n"
-           "      cp_async_16(target, global + column + row_begin, rows <= keys || row < keys ? 16 : 0);\n"
-           "  }\n"
+      TEXT("    if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))\n");
+      if (evicts) {
+        TEXT("      cp_async_16_by_policy(target, global + column + row_begin,\n"
+             "                            rows <= keys || row < keys ? 16 : 0, evict_first_policy());\n");
+      } else {
+        TEXT("      cp_async_16(target, global + column + row_begin, rows <= keys || row < keys ? 16 : 0);\n");
+      }
+      TEXT("  }\n"
            "}\n"
            "\n"
            "// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of\n"
@@ -650,7 +664,23 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "// rows have `slab_columns`.\n"
          "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,\n"
          "                                          int64_t row_stride, int rows, int columns, int keys) {\n");
-    if (warps_k > 1) {
+    if (evicts) {
+      TEXT("  // What is read once makes room in the L2 cache before code, lengths and parts do.\n"
+           "  const int pass_rows = RING_THREADS / (columns / 8);\n"
+           "  if (RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows) {\n"
+           "#pragma unroll\n"
+           "    for (int pass = 0; pass < copy_passes(rows, columns, RING_THREADS); ++pass) {\n"
+           "      const int row = pass * pass_rows + copy_row(columns, RING_THREAD);\n"
+           "      const uint32_t target =\n"
+           "          slot + row * slab_columns * 2 +\n"
+           "          (copy_column(columns, RING_THREAD) * 2 ^ swizzle_of_row(slab_columns, row));\n"
+           "      if (pass * pass_rows + pass_rows <= rows || row < rows)\n"
+           "        cp_async_16_by_policy(target, global, rows <= keys || row < keys ? 16 : 0,\n"
+           "                              evict_first_policy());\n"
+           "      global += pass_rows * row_stride;\n"
+           "    }\n"
+           "  }\n");
+    } else if (warps_k > 1) {
       TEXT("  copy_rows_swizzled_async(slot, slab_columns, global, row_stride, rows, columns, keys,\n"
            "                           RING_THREAD, RING_THREADS);\n");
     } else {
@@ -1724,29 +1754,33 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
     }
+    if (keeps_rows) {
+      TEXT("// Where the first warp's part has the number of a row in the workspace, behind its maximum and sum.\n"
+           "__device__ __forceinline__ int *place_of_partial(unsigned char *parts, int row) {\n"
+           "  return (int *)(parts + row * PART_ROW_BYTES + HEAD_DIM_V * 4 + 8);\n"
+           "}\n"
+           "\n");
+    }
     TEXT("// Adds up the warps' parts: out = sum_w 2^(max_w - max) O_w / row sum, where the row sum is\n"
          "// sum_w 2^(max_w - max) sum_w, lse = scale * max + log(row sum). Rows without keys: 0 and -inf.\n"
          "__device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 4],\n"
          "                                             const float row_max[M_TILES][2],\n"
          "                                             const float row_sum[M_TILES][2],\n");
-    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n");
-      if (split) {
-        TEXT("                                             int seqlen_q,\n");
-      }
-      TEXT("                                             unsigned char *smem) {\n"
+    if (keeps_rows) {
+      TEXT("                                             const attnpress_fwd_ragged_args *batch, int rows,\n"
+           "                                             const int partials[2], unsigned char *smem) {\n"
+           "  const attnpress_fwd_args *args = &batch->fwd;\n");
+    } else if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("                                             const attnpress_fwd_ragged_args *batch,\n"
+           "                                             unsigned char *smem) {\n"
            "  // Found anew rather than kept in registers over the loops.\n"
-           "  const Work work = find_work(&batch->fwd, read_block_index());\n");
-      if (split) {
-        TEXT("  const attnpress_fwd_args *args = &batch->fwd; // but seqlen_q and where the output lies\n");
-      } else {
-        TEXT("  const attnpress_fwd_args sequence =\n"
-             "      args_of_sequence(batch, work.batch, ");
-        STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch->fwd.seqlen_k");
-        TEXT(");\n"
-             "  const attnpress_fwd_args *args = &sequence;\n"
-             "  const int seqlen_q = args->seqlen_q;\n");
-      }
+           "  const Work work = find_work(&batch->fwd, read_block_index());\n"
+           "  const attnpress_fwd_args sequence =\n"
+           "      args_of_sequence(batch, work.batch, ");
+      STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch->fwd.seqlen_k");
+      TEXT(");\n"
+           "  const attnpress_fwd_args *args = &sequence;\n"
+           "  const int seqlen_q = args->seqlen_q;\n");
     } else {
       TEXT("                                             const attnpress_fwd_args *args, Work work,\n"
            "                                             unsigned char *smem) {\n");
@@ -1754,24 +1788,39 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
         TEXT("  const bool whole = read_block_index() < args->whole_row_blocks;\n");
       }
     }
-    TEXT("  const int thread = read_thread_index();\n"
-         "  const int heads = args->heads_per_tile;\n"
-         "  const int rows = ");
-    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args->seqlen_q" : "seqlen_q");
-    TEXT(" * heads - work.row_begin; // from the tile's first row on\n"
-         "  unsigned char *parts = smem + RING_OFFSET;\n"
+    TEXT("  const int thread = read_thread_index();\n");
+    if (!keeps_rows) {
+      TEXT("  const int heads = args->heads_per_tile;\n"
+           "  const int rows = ");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args->seqlen_q" : "seqlen_q");
+      TEXT(" * heads - work.row_begin; // from the tile's first row on\n");
+    }
+    TEXT("  unsigned char *parts = smem + RING_OFFSET;\n"
          "  // All threads of the warp arrive and wait: its ring has been read, and its part takes its place.\n"
          "  ring_barrier();\n"
-         "  leave_part(out, row_max, row_sum, rows, parts);\n"
-         "  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.\n"
+         "  leave_part(out, row_max, row_sum, rows, parts);\n");
+    if (keeps_rows) {
+      TEXT("  // Where rows lie in the workspace, behind what the first warp leaves of them.\n"
+           "  if (thread < 32 && thread % 4 == 0) {\n"
+           "#pragma unroll\n"
+           "    for (int half = 0; half < 2; ++half)\n"
+           "      if (half * 8 + thread / 4 < rows)\n"
+           "        *place_of_partial(parts, half * 8 + thread / 4) = partials[half];\n"
+           "  }\n");
+    }
+    TEXT("  // All threads arrive and wait: hands over the parts. Each thread then adds up 4 columns of a row.\n"
          "  __syncthreads();\n"
          "  const int chunks = HEAD_DIM_V / 4;\n"
          "  for (int index = thread; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {\n"
          "    const int row = index / chunks, column = index % chunks * 4;\n"
-         "    const Total total = add_parts(parts, row, column, args->scale_log2);\n"
-         "    int position, head;\n"
-         "    split_row(work.row_begin + row, heads, &position, &head);\n"
-         "    head += work.first_head;\n");
+         "    const Total total = add_parts(parts, row, column, args->scale_log2);\n");
+    if (keeps_rows) {
+      TEXT("    const int head = 0; // of a split's end nothing depends on it\n");
+    } else {
+      TEXT("    int position, head;\n"
+           "    split_row(work.row_begin + row, heads, &position, &head);\n"
+           "    head += work.first_head;\n");
+    }
     if (split && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
       TEXT("    const RowEnd end = end_row(total.maximum * args->scale_log2, total.sum, &args->score,\n"
            "                               args->heads_q, head, DROPOUT, !whole);\n"
@@ -1783,10 +1832,17 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
       TEXT("    const RowEnd end = end_row(total.maximum * args->scale_log2, total.sum, &args->score,\n"
            "                               args->heads_q, head, DROPOUT, SPLIT);\n");
     }
-    if (split) {
-      TEXT("    const int64_t partial = partial_row(");
-      STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "&batch->fwd");
-      TEXT(", work.split, work.batch, head, position);\n"
+    if (keeps_rows) {
+      TEXT("    const int64_t partial = *place_of_partial(parts, row);\n"
+           "    const uint4 scaled = {__builtin_bit_cast(uint32_t, total.out.x * end.normalize),\n"
+           "                          __builtin_bit_cast(uint32_t, total.out.y * end.normalize),\n"
+           "                          __builtin_bit_cast(uint32_t, total.out.z * end.normalize),\n"
+           "                          __builtin_bit_cast(uint32_t, total.out.w * end.normalize)};\n"
+           "    *(uint4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;\n"
+           "    if (column == 0)\n"
+           "      args->lse_partial[partial] = end.lse;\n");
+    } else if (split) {
+      TEXT("    const int64_t partial = partial_row(args, work.split, work.batch, head, position);\n"
            "    const float4 scaled = {total.out.x * end.normalize, total.out.y * end.normalize,\n"
            "                           total.out.z * end.normalize, total.out.w * end.normalize};\n"
            "    *(float4 *)(args->out_partial + partial * HEAD_DIM_V + column) = scaled;\n"
@@ -1872,6 +1928,72 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "\n");
     }
   }
+  if (guesses) {
+    TEXT("// Rows of all heads, by columns, up to which the combine kernel's thread blocks lie on the SMs\n"
+         "// beside this kernel's, so that the next call's are there long before they may begin.\n"
+         "constexpr int GUESSED_OUTPUTS = 12288;\n"
+         "constexpr int FETCHED_BLOCKS = 4; // key blocks of a split from which on its first keys are fetched\n"
+         "\n"
+         "// A number that what ran before may yet write, where it is a `guess`.\n"
+         "__device__ __forceinline__ int read_number(const int32_t *number, bool guess) {\n"
+         "  return guess ? (int)load_relaxed((const uint32_t *)number) : *number;\n"
+         "}\n"
+         "\n"
+         "// Asks for the first keys that pass through a warp's ring, and for their values, to come to the L2\n"
+         "// cache, a lane each: up to 256 bytes, so that those who write meanwhile are not held up.\n"
+         "__device__ __forceinline__ void fetch_keys(const KeyPipeline *pipe, const attnpress_fwd_args *args,\n"
+         "                                           int kv_head, int first_key) {\n"
+         "  const int64_t key = first_key + threadIdx.x % 32;\n"
+         "  if (key >= args->seqlen_k)\n"
+         "    return;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("  const int page = clamped_page(&pipe->batch->ragged, pipe->page[0]);\n"
+           "  const int row = pipe->row_of_page[0];\n"
+           "  const uint16_t *k = pipe->k + page * args->k_batch_stride + row * args->k_row_stride;\n"
+           "  const uint16_t *v = pipe->v + page * args->v_batch_stride + row * args->v_row_stride;\n");
+    } else {
+      TEXT("  const uint16_t *k =\n"
+           "      (const uint16_t *)args->k + kv_head * args->k_head_stride + key * args->k_row_stride;\n"
+           "  const uint16_t *v =\n"
+           "      (const uint16_t *)args->v + kv_head * args->v_head_stride + key * args->v_row_stride;\n");
+    }
+    TEXT("  prefetch_l2(k);\n"
+         "  prefetch_l2(v);\n"
+         "  if (HEAD_DIM > 64)\n"
+         "    prefetch_l2(k + 64);\n"
+         "  if (HEAD_DIM_V > 64)\n"
+         "    prefetch_l2(v + 64);\n"
+         "}\n"
+         "\n"
+         "// What a sequence's length says of a thread block's work.\n"
+         "struct Start {\n"
+         "  attnpress_fwd_args args; // the sequence's\n"
+         "  Range unmasked, blocks;  // keys that all rows see; key blocks of the split, if there are rows\n"
+         "};\n"
+         "\n"
+         "__device__ __forceinline__ Start find_start(const attnpress_fwd_ragged_args *batch,\n"
+         "                                            const Work *work, const SequenceRows *of_sequence) {\n"
+         "  Start start;\n"
+         "  start.args = args_of_rows(batch, work->batch, of_sequence,\n"
+         "                            ");
+    STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch->fwd.seqlen_k");
+    TEXT(");\n"
+         "  const attnpress_fwd_args *args = &start.args;\n"
+         "  const int rows = args->seqlen_q * args->heads_per_tile;\n"
+         "  int first_position, last_position, head;\n"
+         "  split_row(work->row_begin, args->heads_per_tile, &first_position, &head);\n"
+         "  split_row(min(work->row_begin + BLOCK_M, rows) - 1, args->heads_per_tile, &last_position, &head);\n"
+         "  const Row first_row = find_row(args, first_position);\n"
+         "  const Row last_row = find_row(args, last_position);\n"
+         "  start.unmasked = keys_of_all(first_row, last_row);\n"
+         "  start.blocks = split_own_blocks(key_blocks(keys_of_some(first_row, last_row), BLOCK_N),\n"
+         "                                  work->split, args->num_splits, args->key_blocks_per_split);\n"
+         "  if (work->row_begin >= rows) // the grid is laid out for the longest sequence\n"
+         "    start.blocks.end = start.blocks.begin;\n"
+         "  return start;\n"
+         "}\n"
+         "\n");
+  }
   TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)\n"
        "    ");
   STRING(stem);
@@ -1901,132 +2023,246 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  int64_t query_offsets[QUERY_PASSES];\n"
          "  find_queries(query_offsets, &batch.fwd, work.row_begin);\n"
          "  const bool key_count_alone = has_key_count_alone(&batch.ragged);\n");
+    if (keeps_rows) {
+      TEXT("  // Where this thread block's rows lie in the workspace, of which this lane has two.\n"
+           "  int partials[2];\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < 2; ++half) {\n"
+           "    int position, head;\n"
+           "    split_row(work.row_begin + half * 8 + lane / 4, batch.fwd.heads_per_tile, &position, &head);\n"
+           "    partials[half] = (int)partial_row(&batch.fwd, work.split, work.batch, work.first_head + head,\n"
+           "                                      position);\n"
+           "  }\n");
+    }
     if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
       TEXT("  const bool guesses = batch.ragged.page_indptr == nullptr && batch.ragged.kv_batch_idx == nullptr;\n"
            "  const int64_t table_row = guesses ? work.batch * batch.ragged.page_table_stride : 0;\n"
            "  const int guessed = guesses ? guess_entry(&batch, &work, warp_k * RING_KEYS) : 0;\n");
     }
   }
-  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
-    TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
-         "  griddepcontrol_wait();\n"
-         "  griddepcontrol_launch_dependents();\n");
-  }
-  if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
-    TEXT("  const int guessed_page = batch.ragged.page_table[table_row + guessed];\n");
-  }
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  SequenceRows of_sequence;\n"
-         "  if (key_count_alone) // most calls': what else there may be takes several times as long\n"
-         "    of_sequence = rows_of_key_count(&batch.fwd, &batch.ragged, work.batch);\n"
-         "  else\n"
-         "    of_sequence = rows_of_sequence(&batch.fwd, &batch.ragged, work.batch);\n"
-         "  const attnpress_fwd_args args = args_of_rows(\n"
-         "      &batch, work.batch, &of_sequence, ");
-    STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch.fwd.seqlen_k");
-    TEXT(");\n"
+  if (guesses) {
+    TEXT("  // What comes next may begin to wait, too. Of few rows what stands for the length before what ran\n"
+         "  // before has ended is a guess: all is found by it, and copies begin by it behind the wait. They\n"
+         "  // begin once more if it is another one after all. Else all memory is touched after the wait.\n"
+         "  const bool early = key_count_alone && partial_rows(&batch.fwd) * HEAD_DIM_V <= GUESSED_OUTPUTS;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("  if (!early && guessed >= 0) { // by a condition that always holds, it is found before the wait\n");
+    } else {
+      TEXT("  if (!early) {\n");
+    }
+    TEXT("    griddepcontrol_launch_dependents();\n"
+         "    griddepcontrol_wait();\n"
+         "  }\n"
+         "  int count = 0, count_now = 0; // of keys\n"
+         "  if (key_count_alone)\n"
+         "    count = read_number(batch.ragged.seqused_k + work.batch, early);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("  int bound_page = 0; // of the first key block, if the sequence is as long as the bound\n"
+           "  if (guesses)\n"
+           "    bound_page = read_number(batch.ragged.page_table + table_row + guessed, early);\n");
+    }
+    TEXT("  count = __shfl_sync(0xffffffff, count, 0); // one guess a warp\n"
+         "  const uint32_t shared = shared_address(smem);\n"
+         "  const int first_key = warp_k * RING_KEYS; // of this warp in a key block\n"
+         "  const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;\n"
+         "  Start start;\n"
+         "  KeyPipeline pipe;\n"
+         "  int n; // the key block in work\n"
+         "  bool first = true, again;\n"
+         "#pragma unroll 1\n"
+         "  do {\n"
+         "    SequenceRows of_sequence = {{0, 0}, {0, 0}, (int)work.batch};\n"
+         "    if (key_count_alone) { // most calls': what else there may be takes several times as long\n"
+         "      const bool fits = batch.ragged.rows_q <= batch.fwd.seqlen_q;\n"
+         "      of_sequence.queries.count = fits ? batch.ragged.rows_q : 0;\n"
+         "      of_sequence.keys = rows_used({0, batch.ragged.rows_k}, count, batch.ragged.seqlen_k_new);\n"
+         "    } else {\n"
+         "      of_sequence = rows_of_sequence(&batch.fwd, &batch.ragged, work.batch);\n"
+         "    }\n"
+         "    start = find_start(&batch, &work, &of_sequence);\n"
+         "    const bool some = start.blocks.begin < start.blocks.end, guess = first && early;\n"
+         "    n = start.blocks.end - 1;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("    const Pages pages =\n"
+           "        pages_of_rows(&batch.ragged, work.batch, &of_sequence, start.args.seqlen_k);\n"
+           "    pipe = open_ring(&batch, &start.args, pages, kv_head, n, start.blocks.begin, ring, first_key);\n"
+           "    static_assert(LANE_KEYS == 1, \"a lane looks up a key\");\n"
+           "    const PageRow place = place_in_block(&pipe, max(n, 0), 0);\n"
+           "    pipe.row_of_page[0] = place.row;\n"
+           "    pipe.page[0] = bound_page;\n"
+           "    if (some && (!first || !guesses || place.page != guessed))\n"
+           "      pipe.page[0] = read_number(pages.table + place.page, guess);\n"
+           "    const int guessed_page = pipe.page[0];\n"
+           "    int page = guessed_page;\n");
+    } else {
+      TEXT("    pipe = open_ring(&start.args, work.batch, kv_head, n, start.blocks.begin, ring, first_key);\n");
+    }
+    TEXT("    if (guess && start.blocks.end - start.blocks.begin >= FETCHED_BLOCKS)\n"
+         "      fetch_keys(&pipe, &start.args, kv_head, n * BLOCK_N + first_key);\n"
+         "    const uint16_t *q = (const uint16_t *)start.args.q + work.batch * start.args.q_batch_stride +\n"
+         "                        work.first_head * start.args.q_head_stride;\n"
+         "    if (guess) {\n"
+         "      griddepcontrol_launch_dependents();\n"
+         "      // By a condition that always holds, the compiler finds all places before it waits.\n"
+         "      if (((int64_t)pipe.k | (int64_t)pipe.v | (int64_t)(q + query_offsets[0])) >= 0)\n"
+         "        griddepcontrol_wait();\n"
+         "      count_now = batch.ragged.seqused_k[work.batch];\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("      if (some)\n"
+           "        page = pages.table[place.page];\n");
+    }
+    TEXT("    }\n"
+         "    if (some)\n"
+         "      fill_slot(&pipe, n, 0);\n"
+         "    if (first)\n"
+         "      load_found_queries(shared, q, query_offsets, work.row_begin,\n"
+         "                         start.args.seqlen_q * start.args.heads_per_tile);\n"
+         "    cp_async_commit();\n"
+         "    if (some)\n"
+         "      fill_ring(&pipe, n, 1);\n"
+         "    again = guess && count_now != count;\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("    again = __any_sync(0xffffffff, again || page != guessed_page);\n");
+    }
+    TEXT("    if (again || !some)\n"
+         "      cp_async_wait(0);\n"
+         "    // All threads of the warp arrive and wait: its ring may be filled again.\n"
+         "    if (again)\n"
+         "      ring_barrier();\n"
+         "    count = count_now;\n"
+         "    first = false;\n"
+         "  } while (again);\n"
+         "  const attnpress_fwd_args &args = start.args;\n"
          "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
-         "  if (work.row_begin >= rows) // the grid is laid out for the longest sequence\n"
+         "  if (start.blocks.begin >= start.blocks.end) { // the combine kernel then reads no output\n"
+         "    if (work.row_begin < rows)\n"
+         "      store_no_keys(&batch, &args, &work, rows);\n"
          "    return;\n"
-         "\n");
+         "  }\n"
+         "  const int block_begin = start.blocks.begin;\n"
+         "  const Range unmasked = start.unmasked;\n");
   } else {
-    TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
-         "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
-         "\n");
-  }
-  TEXT("  // Key blocks that no row sees are never loaded; those that all rows see whole need no mask.\n"
-       "  int first_position, last_position, head;\n"
-       "  split_row(work.row_begin, args.heads_per_tile, &first_position, &head);\n"
-       "  split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);\n"
-       "  const Row first_row = find_row(&args, first_position);\n"
-       "  const Row last_row = find_row(&args, last_position);\n"
-       "  const Range unmasked = keys_of_all(first_row, last_row);\n"
-       "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  if (SPLIT)\n"
-         "    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);\n");
-    if (split) {
-      TEXT("  if (blocks.begin >= blocks.end) { // the combine kernel then reads no output\n"
-           "    store_no_keys(&batch, &args, &work, rows);\n"
+    if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) {
+      TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
+           "  griddepcontrol_wait();\n"
+           "  griddepcontrol_launch_dependents();\n");
+    }
+    if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && (warps_k > 1)) {
+      TEXT("  const int guessed_page = batch.ragged.page_table[table_row + guessed];\n");
+    }
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("  SequenceRows of_sequence;\n"
+           "  if (key_count_alone) // most calls': what else there may be takes several times as long\n"
+           "    of_sequence = rows_of_key_count(&batch.fwd, &batch.ragged, work.batch);\n"
+           "  else\n"
+           "    of_sequence = rows_of_sequence(&batch.fwd, &batch.ragged, work.batch);\n"
+           "  const attnpress_fwd_args args = args_of_rows(\n"
+           "      &batch, work.batch, &of_sequence, ");
+      STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch.fwd.seqlen_k");
+      TEXT(");\n"
+           "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
+           "  if (work.row_begin >= rows) // the grid is laid out for the longest sequence\n"
            "    return;\n"
-           "  }\n");
+           "\n");
+    } else {
+      TEXT("  const Work work = find_work(&args, blockIdx.x);\n"
+           "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
+           "\n");
     }
-  } else {
-    TEXT("  if (SPLIT)\n"
-         "    blocks = split_blocks(blocks, work.split, key_blocks_of_part(&args, blockIdx.x));\n");
-  }
-  if ((mask == AP_ATTENTION_MASK_WINDOW) || has_map) {
-    TEXT("  const int block_begin = blocks.begin;\n");
-  } else {
-    TEXT("  // A constant where it is one: the compiler does not find out in time.\n"
-         "  const int block_begin = SPLIT ? blocks.begin : 0;\n");
-  }
-  if (has_map) {
-    TEXT("  // Of the others the snippet's mask leaves nothing: they are not loaded either.\n"
-         "  const uint32_t *map = map_row(&given.mod, work.batch, work.first_head / args.heads_per_tile,\n"
-         "                                work.row_begin / BLOCK_M);\n"
-         "  int n = block_before(map, blocks.end, block_begin); // the key block in work\n"
-         "\n");
-  } else {
-    TEXT("  int n = blocks.end - 1; // the key block in work\n"
-         "\n");
-  }
-  TEXT("  const uint32_t shared = shared_address(smem);\n"
-       "  const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +\n"
-       "                      work.first_head * args.q_head_stride;\n");
-  if (warps_k > 1) {
-    TEXT("  const int first_key = warp_k * RING_KEYS; // of this warp in a key block\n"
-         "  const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;\n");
-  } else {
-    TEXT("  const int first_key = 0;\n"
-         "  const uint32_t ring = shared + RING_OFFSET;\n");
-  }
-  if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
-    TEXT("  const Pages pages = pages_of_rows(&batch.ragged, work.batch, &of_sequence, args.seqlen_k);\n"
-         "  KeyPipeline pipe = open_ring(&batch, &args, pages, kv_head,\n"
-         "                               ");
-    STRING((warps_k > 1) ? "n, " : "");
-    TEXT("block_begin, ring, first_key);\n");
+    TEXT("  // Key blocks that no row sees are never loaded; those that all rows see whole need no mask.\n"
+         "  int first_position, last_position, head;\n"
+         "  split_row(work.row_begin, args.heads_per_tile, &first_position, &head);\n"
+         "  split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);\n"
+         "  const Row first_row = find_row(&args, first_position);\n"
+         "  const Row last_row = find_row(&args, last_position);\n"
+         "  const Range unmasked = keys_of_all(first_row, last_row);\n"
+         "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n");
+    if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("  if (SPLIT)\n"
+           "    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);\n");
+      if (split) {
+        TEXT("  if (blocks.begin >= blocks.end) { // the combine kernel then reads no output\n"
+             "    store_no_keys(&batch, &args, &work, rows);\n"
+             "    return;\n"
+             "  }\n");
+      }
+    } else {
+      TEXT("  if (SPLIT)\n"
+           "    blocks = split_blocks(blocks, work.split, key_blocks_of_part(&args, blockIdx.x));\n");
+    }
+    if ((mask == AP_ATTENTION_MASK_WINDOW) || has_map) {
+      TEXT("  const int block_begin = blocks.begin;\n");
+    } else {
+      TEXT("  // A constant where it is one: the compiler does not find out in time.\n"
+           "  const int block_begin = SPLIT ? blocks.begin : 0;\n");
+    }
+    if (has_map) {
+      TEXT("  // Of the others the snippet's mask leaves nothing: they are not loaded either.\n"
+           "  const uint32_t *map = map_row(&given.mod, work.batch, work.first_head / args.heads_per_tile,\n"
+           "                                work.row_begin / BLOCK_M);\n"
+           "  int n = block_before(map, blocks.end, block_begin); // the key block in work\n"
+           "\n");
+    } else {
+      TEXT("  int n = blocks.end - 1; // the key block in work\n"
+           "\n");
+    }
+    TEXT("  const uint32_t shared = shared_address(smem);\n"
+         "  const uint16_t *q = (const uint16_t *)args.q + work.batch * args.q_batch_stride +\n"
+         "                      work.first_head * args.q_head_stride;\n");
     if (warps_k > 1) {
-      TEXT("  // Of the first key block, if it was guessed.\n"
-           "  const PageRow first_place = place_in_block(&pipe, n, 0);\n"
-           "  pipe.page[0] = guessed_page;\n"
-           "  pipe.row_of_page[0] = first_place.row;\n"
-           "  if (n >= block_begin && (!guesses || first_place.page != guessed))\n"
-           "    ask_for_pages(&pipe, n, 0);\n");
+      TEXT("  const int first_key = warp_k * RING_KEYS; // of this warp in a key block\n"
+           "  const uint32_t ring = shared + RING_OFFSET + warp_k * RING_BYTES;\n");
+    } else {
+      TEXT("  const int first_key = 0;\n"
+           "  const uint32_t ring = shared + RING_OFFSET;\n");
     }
-  } else {
-    TEXT("  KeyPipeline pipe = open_ring(&args, work.batch, ");
-    STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "key_head(&args, work.first_head)" : "kv_head");
-    TEXT(", n,\n"
-         "                               block_begin, ring, first_key);\n");
-  }
-  if (has_map) {
-    TEXT("  pipe.map = map;\n");
-  }
-  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
-    TEXT("  // All memory is touched after what ran before has ended, and where it lies is found before that;\n"
-         "  // what comes next may begin to wait too.\n"
-         "  griddepcontrol_wait();\n"
-         "  griddepcontrol_launch_dependents();\n");
-  }
-  TEXT("  // K before Q, whose places take divisions.\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  fill_slot(&pipe, n, 0);\n"
-         "  load_queries(shared, q, &args, work.row_begin, rows);\n");
-  } else {
-    TEXT("  // There are rows; but without the conditions the compiler finds all places before it asks for any\n"
-         "  // key.\n"
-         "  if (rows > 0)\n"
-         "    fill_slot(&pipe, n, 0);\n"
-         "  load_found_queries(shared, q, query_offsets, work.row_begin, rows);\n");
-  }
-  TEXT("  cp_async_commit();\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  fill_ring(&pipe, n, 1);\n");
-  } else {
-    TEXT("  if (rows > 0)\n"
-         "    fill_ring(&pipe, n, 1);\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+      TEXT("  const Pages pages = pages_of_rows(&batch.ragged, work.batch, &of_sequence, args.seqlen_k);\n"
+           "  KeyPipeline pipe = open_ring(&batch, &args, pages, kv_head,\n"
+           "                               ");
+      STRING((warps_k > 1) ? "n, " : "");
+      TEXT("block_begin, ring, first_key);\n");
+      if (warps_k > 1) {
+        TEXT("  // Of the first key block, if it was guessed.\n"
+             "  const PageRow first_place = place_in_block(&pipe, n, 0);\n"
+             "  pipe.page[0] = guessed_page;\n"
+             "  pipe.row_of_page[0] = first_place.row;\n"
+             "  if (n >= block_begin && (!guesses || first_place.page != guessed))\n"
+             "    ask_for_pages(&pipe, n, 0);\n");
+      }
+    } else {
+      TEXT("  KeyPipeline pipe = open_ring(&args, work.batch, ");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "key_head(&args, work.first_head)" : "kv_head");
+      TEXT(", n,\n"
+           "                               block_begin, ring, first_key);\n");
+    }
+    if (has_map) {
+      TEXT("  pipe.map = map;\n");
+    }
+    if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
+      TEXT("  // All memory is touched after what ran before has ended, and where it lies is found before that;\n"
+           "  // what comes next may begin to wait too.\n"
+           "  griddepcontrol_wait();\n"
+           "  griddepcontrol_launch_dependents();\n");
+    }
+    TEXT("  // K before Q, whose places take divisions.\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("  fill_slot(&pipe, n, 0);\n"
+           "  load_queries(shared, q, &args, work.row_begin, rows);\n");
+    } else {
+      TEXT("  // There are rows; but without the conditions the compiler finds all places before it asks for any\n"
+           "  // key.\n"
+           "  if (rows > 0)\n"
+           "    fill_slot(&pipe, n, 0);\n"
+           "  load_found_queries(shared, q, query_offsets, work.row_begin, rows);\n");
+    }
+    TEXT("  cp_async_commit();\n");
+    if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+      TEXT("  fill_ring(&pipe, n, 1);\n");
+    } else {
+      TEXT("  if (rows > 0)\n"
+           "    fill_ring(&pipe, n, 1);\n");
+    }
   }
   TEXT("  Place place;\n"
        "  place.first_row = work.row_begin + warp_row;\n");
@@ -2108,14 +2344,14 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  cp_async_wait(0);\n"
          "  __syncthreads();\n");
   }
-  if ((warps_k > 1) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+  if (keeps_rows) {
+    TEXT("  store_output(out, row_max, row_sum, &batch, rows - work.row_begin, partials, smem);\n");
+  } else if ((warps_k > 1) && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
     TEXT("  store_output(out, row_max, row_sum, &args, work, smem);\n");
   } else {
     TEXT("  store_output(out, row_max, row_sum, &");
     STRING((sequences == AP_ATTENTION_SEQUENCES_DENSE) ? "args" : "batch");
-    TEXT(", ");
-    STRING(((split && (warps_k > 1)) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? "args.seqlen_q, " : "");
-    TEXT("smem);\n");
+    TEXT(", smem);\n");
   }
   TEXT("}\n");
 }

@@ -43,6 +43,7 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t k_unroll = in->field[AP_ATTENTION_TILE_K_UNROLL];
   const int32_t spread = in->field[AP_ATTENTION_TILE_SPREAD];
   const int32_t warps_k = in->field[AP_ATTENTION_TILE_WARPS_K];
+  int32_t evicts = 0;
   int32_t has_map = 0;
   int32_t continues = (hdim <= 128) ? 1 : 0;
   int32_t adds = (hdim >= 128) ? 1 : 0;
@@ -697,9 +698,14 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
       } else {
         TEXT("    const uint32_t target = slot + row * tile_row_bytes(slab_columns) + column * 2;\n");
       }
-      TEXT("    if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))\n"
-           "      cp_async_16(target, global + column + row_begin, rows <= keys || row < keys ? 16 : 0);\n"
-           "  }\n"
+      TEXT("    if (copies && (pass * pass_rows + pass_rows <= rows || row < rows))\n");
+      if (evicts) {
+        TEXT("      cp_async_16_by_policy(target, global + column + row_begin,\n"
+             "                            rows <= keys || row < keys ? 16 : 0, evict_first_policy());\n");
+      } else {
+        TEXT("      cp_async_16(target, global + column + row_begin, rows <= keys || row < keys ? 16 : 0);\n");
+      }
+      TEXT("  }\n"
            "}\n"
            "\n"
            "// Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of\n"
@@ -801,7 +807,23 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "// rows have `slab_columns`.\n"
          "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,\n"
          "                                          int64_t row_stride, int rows, int columns, int keys) {\n");
-    if (warps_k > 1) {
+    if (evicts) {
+      TEXT("  // What is read once makes room in the L2 cache before code, lengths and parts do.\n"
+           "  const int pass_rows = RING_THREADS / (columns / 8);\n"
+           "  if (RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows) {\n"
+           "#pragma unroll\n"
+           "    for (int pass = 0; pass < copy_passes(rows, columns, RING_THREADS); ++pass) {\n"
+           "      const int row = pass * pass_rows + copy_row(columns, RING_THREAD);\n"
+           "      const uint32_t target =\n"
+           "          slot + row * slab_columns * 2 +\n"
+           "          (copy_column(columns, RING_THREAD) * 2 ^ swizzle_of_row(slab_columns, row));\n"
+           "      if (pass * pass_rows + pass_rows <= rows || row < rows)\n"
+           "        cp_async_16_by_policy(target, global, rows <= keys || row < keys ? 16 : 0,\n"
+           "                              evict_first_policy());\n"
+           "      global += pass_rows * row_stride;\n"
+           "    }\n"
+           "  }\n");
+    } else if (warps_k > 1) {
       TEXT("  copy_rows_swizzled_async(slot, slab_columns, global, row_stride, rows, columns, keys,\n"
            "                           RING_THREAD, RING_THREADS);\n");
     } else {

@@ -39,8 +39,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t fixed_splits = (split && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
   int32_t ring_slabs = ((hdim + 63) / 64) + ((hdim_v + 63) / 64);
   int32_t ring_bytes = (((block_m * ((hdim + 63) / 64)) * 128) + (stages * (((block_n * ring_slabs) * 128) + 32))) + ((block_m / 64) * 16);
-  int32_t keeps_here = ((fixed_splits && !decode) && (smem_bytes > ring_bytes)) ? 1 : 0;
-  int32_t keeps_split = (keeps_here || (fixed_splits && decode)) ? 1 : 0;
+  int32_t short_rows = ((((fixed_splits && !decode) && (hdim == 64)) && (hdim_v == 64)) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
+  int32_t keeps_here = (((fixed_splits && !decode) && !short_rows) && (smem_bytes > ring_bytes)) ? 1 : 0;
+  int32_t keeps_split = ((keeps_here || short_rows) || (fixed_splits && decode)) ? 1 : 0;
   int32_t one_sequence = (decode && ready) ? 1 : 0;
   int32_t unit_streams = (fixed_splits && ((hdim_v > 128) || (mask == AP_ATTENTION_MASK_WINDOW))) ? 1 : 0;
   int32_t alibi_product = ((alibi && !softcap) && (hdim_v <= 128)) ? 1 : 0;
@@ -49,14 +50,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t shares_words = (((dropout && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !has_map) && !alibi) ? 1 : 0;
   int32_t bias_map = ((bias == AP_ATTENTION_BIAS_FP16) || (bias == AP_ATTENTION_BIAS_BF16)) ? 1 : 0;
   int32_t plain = ((!((((((softcap || alibi) || dropout) || mod_score) || mod_mask) || split) || q_in_regs) && (bias == AP_ATTENTION_BIAS_NONE)) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
-  int32_t overwrites = (keeps_here || (((plain && (hdim_v <= 128)) && (sequences != AP_ATTENTION_SEQUENCES_PAGED)) && !(long_rows && (hdim == 64)))) ? 1 : 0;
+  int32_t rows_once = (keeps_here || short_rows) ? 1 : 0;
+  int32_t overwrites = ((keeps_here || short_rows) || (((plain && (hdim_v <= 128)) && (sequences != AP_ATTENTION_SEQUENCES_PAGED)) && !(long_rows && (hdim == 64)))) ? 1 : 0;
   int32_t behind_by_columns = (((hdim >= 64) && (hdim <= 96)) && (block_m >= 192)) ? 1 : 0;
   int32_t behind_of_ragged = ((((hdim == 128) && (hdim_v == 128)) && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !(long_rows && (mask == AP_ATTENTION_MASK_FULL))) ? 1 : 0;
-  int32_t behind = ((plain && (behind_by_columns || behind_of_ragged)) || keeps_here) ? 1 : 0;
+  int32_t behind = (((plain && (behind_by_columns || behind_of_ragged)) || keeps_here) || short_rows) ? 1 : 0;
   int32_t skips_rows = (((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && !split) && ((long_rows && (hdim == 128)) || (block_m == 256))) ? 1 : 0;
   int32_t offsets_ahead = (skips_rows && (block_m == 256)) ? 1 : 0;
-  int32_t limits = (((plain && (hdim == 64)) && (hdim_v == 64)) && ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && (mask == AP_ATTENTION_MASK_CAUSAL)))) ? 1 : 0;
-  int32_t q_ahead = (offsets_ahead || (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE))) ? 1 : 0;
+  int32_t limits = (((((plain && (hdim == 64)) && (hdim_v == 64)) && ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) || ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && (mask == AP_ATTENTION_MASK_CAUSAL)))) || short_rows) || keeps_here) ? 1 : 0;
+  int32_t by_second = ((limits && overwrites) && !split) ? 1 : 0;
+  int32_t q_ahead = ((offsets_ahead || (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE))) || short_rows) ? 1 : 0;
   int32_t values_apart = (((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && split)) || skips_rows) ? 1 : 0;
   int32_t gather_parts = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && decode) ? 4 : 1;
   int32_t ends_of_dense = (((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !((((split || alibi) || dropout) || mod_score) || mod_mask)) && (bias == AP_ATTENTION_BIAS_NONE)) ? 1 : 0;
@@ -187,6 +190,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("#include \"attnpress/device/ptx_cp_async_arrive.cuh\"\n");
     }
+    if (decode) {
+      TEXT("#include \"attnpress/device/ptx_cp_async_policy.cuh\"\n");
+    }
     if (fixed_splits) {
       TEXT("#include \"attnpress/device/ptx_global.cuh\"\n");
     }
@@ -202,8 +208,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (fixed_splits) {
     TEXT("#include \"attnpress/device/ptx_prefetch.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/ptx_tma.cuh\"\n"
-       "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
+  TEXT("#include \"attnpress/device/ptx_tma.cuh\"\n");
+  if (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
+    TEXT("#include \"attnpress/device/ptx_tma_policy.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
        "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
        "#include \"attnpress/device/wgmma/ptx_wgmma_n");
   INTEGER(block_n);
@@ -318,7 +327,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// Shared memory: Q of each consumer | ring of K | ring of V | barriers. Matrices are stored as\n"
          "// slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns past the head dim are\n"
          "// zeros.");
-    if (keeps_here) {
+    if (keeps_here || short_rows) {
       TEXT(" Behind the barriers lies O of the splits that have been added up.");
     }
     TEXT("\n");
@@ -333,8 +342,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int KEY_SLAB_BYTES = BLOCK_N * 128; // of K and V\n"
        "constexpr int Q_BYTES = K_SLABS * Q_SLAB_BYTES; // of one consumer\n");
   if (q_ahead) {
-    TEXT("// Of Q of consumers, in the order of units, so that a unit's Q comes while the one before is read.\n"
-         "constexpr int Q_PLACES = 2 * CONSUMERS;\n");
+    TEXT("// Of Q of consumers, in the order of units, so that a unit's Q comes while the one before is read.\n");
+    if (short_rows) {
+      TEXT("// A unit has as many of them as a power of two, so that no place is found by a division.\n"
+           "constexpr int Q_STEP = CONSUMERS == 3 ? 4 : CONSUMERS;\n"
+           "constexpr int Q_PLACES = 2 * Q_STEP;\n");
+    } else {
+      TEXT("constexpr int Q_PLACES = 2 * CONSUMERS;\n");
+    }
   }
   TEXT("constexpr int K_BYTES = K_SLABS * KEY_SLAB_BYTES; // of one key block\n"
        "constexpr int V_BYTES = V_SLABS * KEY_SLAB_BYTES; // of one key block\n");
@@ -370,6 +385,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (keeps_here) {
       TEXT("constexpr int KEPT_OFFSET = BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES);\n"
            "static_assert(SMEM_BYTES >= KEPT_OFFSET + BLOCK_M * HEAD_DIM_V * 4, \"shared memory\");\n");
+    } else if (short_rows) {
+      TEXT("constexpr int KEPT_OFFSET = BARRIER_OFFSET + 8 * (2 * Q_PLACES + 4 * STAGES);\n"
+           "static_assert(SMEM_BYTES >= KEPT_OFFSET + BLOCK_M * (HEAD_DIM_V * 4 + 32), \"shared memory\");\n");
     }
   }
   TEXT("static_assert(");
@@ -1078,10 +1096,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  if (first >= BLOCK_N)\n"
          "    return;\n"
          "#pragma unroll 1\n"
-         "  for (int slab = 0; slab < slabs; slab += box_slabs)\n"
-         "    tma_load_5d(target + slab * KEY_SLAB_BYTES + first * box_slabs * 128, map, full, slab * 64, 0,\n"
-         "                head, box.row / 8, box.page);\n"
-         "}\n"
+         "  for (int slab = 0; slab < slabs; slab += box_slabs)\n");
+    if (!decode) {
+      TEXT("    tma_load_5d(target + slab * KEY_SLAB_BYTES + first * box_slabs * 128, map, full, slab * 64, 0,\n"
+           "                head, box.row / 8, box.page);\n");
+    } else {
+      TEXT("    // Nobody reads it again, where parts are to stay in the L2 cache.\n"
+           "    tma_load_5d_by_policy(target + slab * KEY_SLAB_BYTES + first * box_slabs * 128, map, full,\n"
+           "                          slab * 64, 0, head, box.row / 8, box.page, evict_first_policy());\n");
+    }
+    TEXT("}\n"
          "\n"
          "// Keys in pages that have no boxes, of other sizes or behind padding: warps gather them, 16 bytes a\n"
          "// lane, four keys at a time. The GATHER_PARTS warps of K, and those of V, take groups of 8 keys in\n"
@@ -1211,10 +1235,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "        const uint16_t *at =\n"
          "            from + (uint64_t)__shfl_sync(0xffffffff, offset, group * 8 + half * 4 + row) * 8;\n"
          "#pragma unroll\n"
-         "        for (int slab = 0; slab < slabs; ++slab)\n"
-         "          cp_async_16((to ^ half * 64) + half * 512 + slab * slab_step, at + slab * 64,\n"
-         "                      slab * 64 + 64 <= columns || slab * 64 + chunk * 8 < columns ? 16 : 0);\n"
-         "      }\n"
+         "        for (int slab = 0; slab < slabs; ++slab)\n");
+    if (!decode) {
+      TEXT("          cp_async_16((to ^ half * 64) + half * 512 + slab * slab_step, at + slab * 64,\n"
+           "                      slab * 64 + 64 <= columns || slab * 64 + chunk * 8 < columns ? 16 : 0);\n");
+    } else {
+      TEXT("          // Nobody reads it again, where parts are to stay in the L2 cache.\n"
+           "          cp_async_16_by_policy(\n"
+           "              (to ^ half * 64) + half * 512 + slab * slab_step, at + slab * 64,\n"
+           "              slab * 64 + 64 <= columns || slab * 64 + chunk * 8 < columns ? 16 : 0,\n"
+           "              evict_first_policy());\n");
+    }
+    TEXT("      }\n"
          "    }\n"
          "  }\n"
          "  cp_async_arrive(loaded);\n"
@@ -1233,9 +1265,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("  griddepcontrol_wait(); // the unit may be a guess\n");
     }
     TEXT("#pragma unroll\n"
-         "  for (int slab = 0; slab < slabs; ++slab)\n"
-         "    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, row, kv_head, batch);\n"
-         "}\n"
+         "  for (int slab = 0; slab < slabs; ++slab)\n");
+    if (!decode || (sequences == AP_ATTENTION_SEQUENCES_DENSE)) {
+      TEXT("    tma_load_4d(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, row, kv_head, batch);\n");
+    } else {
+      TEXT("    // Nobody reads it again, where parts are to stay in the L2 cache.\n"
+           "    tma_load_4d_by_policy(target + slab * KEY_SLAB_BYTES, map, full, slab * 64, row, kv_head,\n"
+           "                          batch, evict_first_policy());\n");
+    }
+    TEXT("}\n"
          "\n");
   }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
@@ -1505,8 +1543,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
           TEXT("      if (");
           STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "threadIdx.x % 32 == 0 && " : "");
           TEXT("unit->ends & FIRST_SPLIT)\n"
-               "        load_q(args, shared, q_parity, unit);\n"
-               "      q_parity ^= unit->ends & FIRST_SPLIT;\n");
+               "        load_q(args, shared, ");
+          STRING(q_ahead ? "q_turn" : "q_parity");
+          TEXT(", unit);\n");
+          if (q_ahead) {
+            TEXT("      q_turn += unit->ends & FIRST_SPLIT ? Q_STEP : 0;\n");
+          } else {
+            TEXT("      q_parity ^= unit->ends & FIRST_SPLIT;\n");
+          }
         }
       } else {
         if (!q_ahead) {
@@ -2471,7 +2515,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (!forwards) {
     TEXT("  int block_end;    // this consumer's rows see no key from this key block on\n");
   }
-  if (keeps_here) {
+  if (rows_once) {
     TEXT("  int seen_end;     // of all splits\n");
   }
   if (ends_apart) {
@@ -2527,7 +2571,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("};\n"
        "\n");
-  if (keeps_here) {
+  if (rows_once) {
     TEXT("// Finds this thread's rows, and what they see, of the walk's unit.\n"
          "__device__ __forceinline__ void find_rows(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
          "                                          int consumer) {\n"
@@ -2593,7 +2637,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (outward) {
       TEXT("  walk->block = walk->unit.nearest;\n");
     }
-    if (keeps_here) {
+    if (rows_once) {
       TEXT("  // All else is the same for the other splits of the rows.\n"
            "  if (walk->unit.ends & FIRST_SPLIT)\n"
            "    find_rows(walk, args, consumer);\n"
@@ -3210,7 +3254,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(behind ? "  " : "");
     TEXT("float scale_log2");
     STRING(limits ? ", RowLimits *limits" : "");
-    STRING((plain || keeps_here) ? ", bool first" : "");
+    STRING(((plain || behind) || short_rows) ? ", bool first" : "");
     TEXT(") {\n");
   }
   if (softcap) {
@@ -3302,6 +3346,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (decode) {
     TEXT("  rescale[1] = 1.0f;\n"
          "  take_row_lazily(score, S_TILES, reference, row_sum, rescale, scale_log2, DTYPE);\n");
+  } else if (short_rows || keeps_here) {
+    TEXT("  if (first)\n"
+         "    begin_limited_rows_at_maxima(score, S_TILES, reference, limits, rescale, scale_log2, DTYPE);\n"
+         "  else\n"
+         "    follow_rows_by_limits(score, S_TILES, reference, limits, rescale, scale_log2, DTYPE);\n");
+    if (!behind) {
+      TEXT("  add_limited_rows(score, S_TILES, limits, row_sum, rescale, scale_log2);\n");
+    }
   } else if (limits) {
     TEXT("  if (first)\n"
          "    begin_limited_rows(score, S_TILES, reference, limits, rescale, scale_log2, DTYPE);\n"
@@ -3312,9 +3364,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
   } else if (plain || behind) {
     TEXT("  if (first)\n"
-         "    begin_rows");
-    STRING(keeps_here ? "_at_maxima" : "");
-    TEXT("(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
+         "    begin_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n"
          "  else\n"
          "    follow_rows(score, S_TILES, reference, rescale, scale_log2, DTYPE);\n");
     if (!behind) {
@@ -3339,7 +3389,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT(") {\n");
     if (limits) {
       TEXT("  follow_scores(score, reference, row_sum, rescale, walk, scale_log2, limits, true);\n"
-           "  add_limited_rows(score, S_TILES, limits, row_sum, scale_log2);\n");
+           "  add_limited_rows(score, S_TILES, limits, row_sum, ");
+      STRING(split ? "rescale, " : "");
+      TEXT("scale_log2);\n");
     } else {
       TEXT("  follow_scores(score, reference, rescale, walk, scale_log2, true);\n"
            "  add_rows(score, S_TILES, reference, row_sum, rescale, scale_log2);\n");
@@ -3401,6 +3453,57 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  return {kept->parts.max, 0.0f, kept->parts.weights, 0.0f};\n"
            "}\n"
            "\n");
+    } else if (short_rows) {
+      TEXT("// What a thread keeps of the splits that it has added up of its two rows, in shared memory, by\n"
+           "// thread: 16 bytes of maxima and weights, and behind those of all threads 16 bytes a tile of O, by\n"
+           "// (tile, thread). No other thread reads it.\n"
+           "struct Kept {\n"
+           "  float4 *rows;\n"
+           "};\n"
+           "constexpr int KEPT_THREADS = 128 * CONSUMERS;\n"
+           "\n"
+           "// Adds O, normalised by `ends`, to what is kept of the splits before, if there are some, as\n"
+           "// flash_fwd_combine does, and keeps the sum if more splits follow. The first counts 1, or is zeros.\n"
+           "// Returns maxima of both rows, and their weights.\n"
+           "__device__ __forceinline__ float4 add_split(float out[O_TILES * 4], const Kept *kept,\n"
+           "                                            const RowEnd ends[2], bool first, bool last) {\n"
+           "  float4 rows = {-INF, -INF, 0.0f, 0.0f};\n"
+           "  if (!first)\n"
+           "    rows = kept->rows[0];\n"
+           "  WeightedParts parts[2] = {{rows.x, rows.z}, {rows.y, rows.w}};\n"
+           "  const float2 factors[2] = {weigh_part(&parts[0], ends[0].lse),\n"
+           "                             weigh_part(&parts[1], ends[1].lse)};\n"
+           "  rows = {parts[0].max, parts[1].max, parts[0].weights, parts[1].weights};\n"
+           "  if (!last)\n"
+           "    kept->rows[0] = rows;\n"
+           "  float4 *const tiles = kept->rows + KEPT_THREADS;\n"
+           "  if (first) {\n"
+           "#pragma unroll\n"
+           "    for (int tile = 0; tile < O_TILES; ++tile) {\n"
+           "      float *o = out + tile * 4;\n"
+           "      o[0] *= ends[0].normalize;\n"
+           "      o[1] *= ends[0].normalize;\n"
+           "      o[2] *= ends[1].normalize;\n"
+           "      o[3] *= ends[1].normalize;\n"
+           "      if (!last)\n"
+           "        tiles[tile * KEPT_THREADS] = float4{o[0], o[1], o[2], o[3]};\n"
+           "    }\n"
+           "    return rows;\n"
+           "  }\n"
+           "#pragma unroll\n"
+           "  for (int tile = 0; tile < O_TILES; ++tile) {\n"
+           "    const float4 before = tiles[tile * KEPT_THREADS];\n"
+           "    float *o = out + tile * 4;\n"
+           "    o[0] = add_weighted(factors[0], before.x, o[0] * ends[0].normalize);\n"
+           "    o[1] = add_weighted(factors[0], before.y, o[1] * ends[0].normalize);\n"
+           "    o[2] = add_weighted(factors[1], before.z, o[2] * ends[1].normalize);\n"
+           "    o[3] = add_weighted(factors[1], before.w, o[3] * ends[1].normalize);\n"
+           "    if (!last)\n"
+           "      tiles[tile * KEPT_THREADS] = float4{o[0], o[1], o[2], o[3]};\n"
+           "  }\n"
+           "  return rows;\n"
+           "}\n"
+           "\n");
     } else if (keeps_here) {
       TEXT("// What a thread keeps of the splits that it has added up of its two rows: weights, and in shared\n"
            "// memory 16 bytes a tile of O, by (tile, thread). No other thread reads it.\n"
@@ -3418,9 +3521,23 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "};\n"
            "\n"
            "// Adds O to what is kept of the splits before, if there are some, as flash_fwd_combine does, and\n"
-           "// keeps the sum if more splits follow.\n"
+           "// keeps the sum if more splits follow. The first counts 1, or is zeros.\n"
            "__device__ __forceinline__ void add_split(float out[O_TILES * 4], Kept *kept, const SplitEnd *end,\n"
            "                                          bool first, bool last) {\n"
+           "  if (first) {\n"
+           "#pragma unroll\n"
+           "    for (int tile = 0; tile < O_TILES; ++tile) {\n"
+           "      float *o = out + tile * 4;\n"
+           "      o[0] *= end->normalize[0];\n"
+           "      o[1] *= end->normalize[0];\n"
+           "      o[2] *= end->normalize[1];\n"
+           "      o[3] *= end->normalize[1];\n"
+           "      const float4 sum = {o[0], o[1], o[2], o[3]};\n"
+           "      if (!last)\n"
+           "        kept->tiles[tile * KEPT_THREADS] = sum;\n"
+           "    }\n"
+           "    return;\n"
+           "  }\n"
            "#pragma unroll\n"
            "  for (int tile = 0; tile < O_TILES; ++tile) {\n");
       if (block_m == 192) {
@@ -3428,9 +3545,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "    if (tile % 4 == 0)\n"
              "      __syncwarp();\n");
       }
-      TEXT("    float4 before = {0.0f, 0.0f, 0.0f, 0.0f};\n"
-           "    if (!first)\n"
-           "      before = kept->tiles[tile * KEPT_THREADS];\n"
+      TEXT("    const float4 before = kept->tiles[tile * KEPT_THREADS];\n"
            "    float *o = out + tile * 4;\n"
            "    o[0] = add_weighted(end->factors[0], before.x, o[0] * end->normalize[0]);\n"
            "    o[1] = add_weighted(end->factors[0], before.y, o[1] * end->normalize[0]);\n"
@@ -3788,10 +3903,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (bias_map) {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
          "                                        int consumer, bool mapped) {\n");
-  } else if (keeps_here) {
+  } else if (keeps_here || short_rows) {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, unsigned char *smem,\n"
          "                                        uint32_t shared, int consumer) {\n"
-         "  Kept kept = {(float4 *)(smem + KEPT_OFFSET) + (threadIdx.x - 128), {}};\n");
+         "  Kept kept = {(float4 *)(smem + KEPT_OFFSET) + (threadIdx.x - 128)");
+    STRING(keeps_here ? ", {}" : "");
+    TEXT("};\n");
   } else {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
          "                                        int consumer) {\n");
@@ -3887,7 +4004,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       STRING(q_ahead ? "q_turn % Q_PLACES" : "consumer");
       TEXT("));\n");
       if (q_ahead) {
-        TEXT("      q_turn += has_keys && walk.unit.ends & LAST_SPLIT ? CONSUMERS : 0;\n");
+        TEXT("      q_turn += has_keys && walk.unit.ends & LAST_SPLIT ? ");
+        STRING(short_rows ? "Q_STEP" : "CONSUMERS");
+        TEXT(" : 0;\n");
       } else {
         TEXT("      q_parity ^= has_keys && walk.unit.ends & LAST_SPLIT ? 1 : 0;\n");
       }
@@ -3977,7 +4096,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING(has_map ? "state, seen, " : "");
   STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
   STRING(limits ? ", &limits" : "");
-  STRING((plain && !behind) ? ", true" : "");
+  STRING(((plain || short_rows) && !behind) ? ", true" : "");
   TEXT(");\n"
        "\n");
   if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !has_map) {
@@ -4022,7 +4141,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("      }\n");
     if (overwrites) {
-      if (limits) {
+      if (by_second) {
         TEXT("      const int second = walk.n - 1; // of the unit's key blocks\n");
       } else {
         TEXT("      begins = true;\n");
@@ -4082,12 +4201,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("\n"
          "                        ");
     STRING(alibi_product ? "slopes, walk.key_numbers, " : "");
-    STRING((limits && q_ahead) ? "false" : (ends_apart ? "walk.n == walk.block_begin" : "walk.n == walk.unit.blocks.begin"));
+    STRING(((limits && q_ahead) && !split) ? "false" : (ends_apart ? "walk.n == walk.block_begin" : "walk.n == walk.unit.blocks.begin"));
     STRING(fixed_splits ? " && walk.unit.ends & LAST_SPLIT" : "");
-    STRING((limits && overwrites) ? ", walk.n == second" : (overwrites ? ", begins" : ""));
+    STRING(by_second ? ", walk.n == second" : (overwrites ? ", begins" : ""));
     TEXT(");\n");
   }
-  if (overwrites && !limits) {
+  if (overwrites && !by_second) {
     TEXT("        begins = false;\n");
   }
   if (behind) {
@@ -4102,7 +4221,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(has_map ? "state, seen, " : "");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
     STRING(limits ? ", &limits" : "");
-    STRING((plain && !behind) ? ", false" : "");
+    STRING(((plain || short_rows) && !behind) ? ", false" : "");
     TEXT(");\n");
   }
   if (!keeps_here) {
@@ -4120,7 +4239,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (limits) {
       TEXT("        // Behind the branch in rescale_followed_rows(), over which the compiler moves no\n"
            "        // exponentials: they run under the other consumers' products, each beside an addition.\n"
-           "        add_limited_rows(score, S_TILES, &limits, row_sum, scale_log2);\n");
+           "        add_limited_rows(score, S_TILES, &limits, row_sum, ");
+      STRING(split ? "rescale, " : "");
+      TEXT("scale_log2);\n");
     } else {
       TEXT("        // Behind the vote in rescale_rows(), over which the compiler moves no exponentials: they\n"
            "        // run under the other consumers' products, each beside an addition of the sum.\n"
@@ -4135,10 +4256,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("      }\n"
        "\n");
-  if (limits && overwrites) {
+  if (by_second) {
     TEXT("      begins = walk.n == second;\n");
   }
-  if (limits && q_ahead) {
+  if ((limits && q_ahead) && !split) {
     TEXT("      if (!begins)\n"
          "        arrive_once(q_empty(shared, q_turn % Q_PLACES));\n");
   }
@@ -4185,7 +4306,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("      last_unit = walk.unit;\n");
   }
   if (q_ahead && fixed_splits) {
-    TEXT("      q_turn += walk.unit.ends & LAST_SPLIT ? CONSUMERS : 0;\n");
+    TEXT("      q_turn += walk.unit.ends & LAST_SPLIT ? ");
+    STRING(short_rows ? "Q_STEP" : "CONSUMERS");
+    TEXT(" : 0;\n");
   } else if (q_ahead) {
     TEXT("      q_turn += CONSUMERS;\n");
   } else {
@@ -4274,7 +4397,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     STRING(has_map ? "state, seen, " : "");
     STRING((bias == AP_ATTENTION_BIAS_FP32) ? "bias, fwd" : ((bias != AP_ATTENTION_BIAS_NONE) ? "shared, consumer, mapped, fwd" : (((((softcap || alibi) || dropout) || mod_score) || mod_mask) ? "fwd" : "scale_log2")));
     STRING(limits ? ", &limits" : "");
-    STRING((plain && !behind) ? ", true" : "");
+    STRING(((plain || short_rows) && !behind) ? ", true" : "");
     TEXT(");\n"
          "    }\n"
          "\n");
@@ -4580,7 +4703,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
   } else {
     TEXT("    consume(&args, ");
-    STRING((q_in_regs || keeps_here) ? "smem, " : "");
+    STRING(((q_in_regs || keeps_here) || short_rows) ? "smem, " : "");
     TEXT("shared, __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1);\n");
   }
   TEXT("  }\n"

@@ -15,6 +15,7 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   const int32_t smem_bytes = in->smem_bytes;
   const int32_t threads = in->threads;
   const int32_t norm = in->axis[AP_LAYERNORM_NORM];
+  const int32_t rows = in->axis[AP_LAYERNORM_ROWS];
   const int32_t cols = in->axis[AP_LAYERNORM_COLS];
   const int32_t dtype = in->axis[AP_LAYERNORM_DTYPE];
   const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
@@ -40,8 +41,11 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT(", fp32 inside. ROW_THREADS threads share a row of x and dy and hold it: both\n"
        "// are read once, dx may be either. A thread block walks over rows, gridDim.x * GROUPS apart, and\n"
-       "// adds up its columns of dweight and dbias, which another kernel then adds up over the blocks.\n"
-       "//\n"
+       "// adds up its columns of dweight and dbias, which another kernel then adds up over the blocks.\n");
+  if (rows == AP_LAYERNORM_ROWS_ODD) {
+    TEXT("// Rows begin at any element: threads have words, and a warp's are beside each other.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/layernorm/layernorm_bwd.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -54,6 +58,7 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT(" --params ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
+  STRING((rows == AP_LAYERNORM_ROWS_ODD) ? " --rows odd" : "");
   TEXT("\n"
        "\n"
        "#include \"attnpress/args/layernorm.h\"\n"
@@ -61,8 +66,11 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   if (slots > 0) {
     TEXT("#include \"attnpress/device/ptx_cp_async.cuh\"\n");
   }
-  TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
-       "#include \"attnpress/device/row_norm.cuh\"\n"
+  TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n");
+  if (rows == AP_LAYERNORM_ROWS_ODD) {
+    TEXT("#include \"attnpress/device/row_words.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/row_norm.cuh\"\n"
        "#include \"attnpress/device/row_span.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
@@ -94,7 +102,9 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   if (row_threads > 32) {
     TEXT("constexpr int WARPS = THREADS / 32, ROW_WARPS = ROW_THREADS / 32;\n");
   }
-  TEXT("constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
+  TEXT("constexpr int ELEMENTS = 16 / SIZE; // of a vector");
+  STRING((rows == AP_LAYERNORM_ROWS_ODD) ? ", LANES columns apart" : "");
+  TEXT("\n"
        "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n"
        "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
        "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's weights\n"
@@ -142,25 +152,54 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
        "  return moments;\n"
        "}\n"
        "\n");
+  if (rows == AP_LAYERNORM_ROWS_ODD) {
+    TEXT("// The first column of a thread: a warp has its columns one after the other, so that addresses\n"
+         "// differ by constants.\n"
+         "__device__ __forceinline__ int first_column(int thread) {\n"
+         "  return thread / LANES * (LANES * VECTORS * ELEMENTS) + thread % LANES;\n"
+         "}\n"
+         "\n");
+  }
   if (slots > 0) {
-    TEXT("// A thread's part of a row of x, then of dy, on its way to shared memory. slot: (2, VECTORS), APART\n"
-         "__device__ __forceinline__ void copy_row(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
-         "                                         int thread, uint4 *slot) {\n"
-         "  copy_columns(row_of(args->x, row, args->x_row_stride), SIZE, columns_of(args, row), thread,\n"
-         "               ROW_THREADS, VECTORS, slot, APART);\n"
-         "  copy_columns(row_of(args->dy, row, args->dy_row_stride), SIZE, columns_of(args, row), thread,\n"
-         "               ROW_THREADS, VECTORS, slot + VECTORS * APART, APART);\n"
-         "  cp_async_commit();\n"
+    if (rows == AP_LAYERNORM_ROWS_ODD) {
+      TEXT("// A thread's part of a row of x, then of dy, on its way to shared memory. slot: (2, VECTORS,\n"
+           "// ELEMENTS), APART\n");
+    } else {
+      TEXT("// A thread's part of a row of x, then of dy, on its way to shared memory. slot: (2, VECTORS), APART\n");
+    }
+    TEXT("__device__ __forceinline__ void copy_row(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
+         "                                         int thread, ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "uint32_t" : "uint4");
+    TEXT(" *slot) {\n");
+    if (rows == AP_LAYERNORM_ROWS_ODD) {
+      TEXT("  copy_words(row_of(args->x, row, args->x_row_stride), columns_of(args, row),\n"
+           "             first_column(thread), LANES, VECTORS, slot, APART);\n"
+           "  copy_words(row_of(args->dy, row, args->dy_row_stride), columns_of(args, row),\n"
+           "             first_column(thread), LANES, VECTORS, slot + VECTORS * ELEMENTS * APART, APART);\n");
+    } else {
+      TEXT("  copy_columns(row_of(args->x, row, args->x_row_stride), SIZE, columns_of(args, row), thread,\n"
+           "               ROW_THREADS, VECTORS, slot, APART);\n"
+           "  copy_columns(row_of(args->dy, row, args->dy_row_stride), SIZE, columns_of(args, row), thread,\n"
+           "               ROW_THREADS, VECTORS, slot + VECTORS * APART, APART);\n");
+    }
+    TEXT("  cp_async_commit();\n"
          "}\n");
   } else {
     TEXT("// A thread's part of a row of x, then of dy. part: (2, VECTORS)\n"
          "__device__ __forceinline__ void load_row(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
-         "                                         int thread, uint4 *part) {\n"
-         "  load_columns(row_of(args->x, row, args->x_row_stride), SIZE, columns_of(args, row), thread,\n"
-         "               ROW_THREADS, VECTORS, part);\n"
-         "  load_columns(row_of(args->dy, row, args->dy_row_stride), SIZE, columns_of(args, row), thread,\n"
-         "               ROW_THREADS, VECTORS, part + VECTORS);\n"
-         "}\n");
+         "                                         int thread, uint4 *part) {\n");
+    if (rows == AP_LAYERNORM_ROWS_ODD) {
+      TEXT("  load_words(row_of(args->x, row, args->x_row_stride), columns_of(args, row),\n"
+           "             first_column(thread), LANES, 0, VECTORS, part);\n"
+           "  load_words(row_of(args->dy, row, args->dy_row_stride), columns_of(args, row),\n"
+           "             first_column(thread), LANES, 0, VECTORS, part + VECTORS);\n");
+    } else {
+      TEXT("  load_columns(row_of(args->x, row, args->x_row_stride), SIZE, columns_of(args, row), thread,\n"
+           "               ROW_THREADS, VECTORS, part);\n"
+           "  load_columns(row_of(args->dy, row, args->dy_row_stride), SIZE, columns_of(args, row), thread,\n"
+           "               ROW_THREADS, VECTORS, part + VECTORS);\n");
+    }
+    TEXT("}\n");
   }
   TEXT("// A row of dsum comes to the L2 cache while others are added up.\n"
        "__device__ __forceinline__ void prefetch_dsum(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
@@ -172,32 +211,59 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
        "// Vector number `index` of a thread's part of a row of dsum.\n"
        "__device__ __forceinline__ uint4 load_dsum(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
        "                                           int thread, int index) {\n"
-       "  uint4 vector;\n"
-       "  load_columns(row_of(args->dsum, row, args->dsum_row_stride), SIZE, columns_of(args, row),\n"
-       "               index * ROW_THREADS + thread, 0, 1, &vector);\n"
-       "  return vector;\n"
+       "  uint4 vector;\n");
+  if (rows == AP_LAYERNORM_ROWS_ODD) {
+    TEXT("  load_words(row_of(args->dsum, row, args->dsum_row_stride), columns_of(args, row),\n"
+         "             first_column(thread), LANES, index, 1, &vector);\n");
+  } else {
+    TEXT("  load_columns(row_of(args->dsum, row, args->dsum_row_stride), SIZE, columns_of(args, row),\n"
+         "               index * ROW_THREADS + thread, 0, 1, &vector);\n");
+  }
+  TEXT("  return vector;\n"
        "}\n"
-       "\n"
-       "// The words of the weight of a thread's vectors `index`, `index` + ROW_THREADS ..., `count` of them; 0\n"
-       "// beyond the row. word: (count, WORDS)\n"
-       "__device__ __forceinline__ void load_weight(const attnpress_layernorm_bwd_args *args, int index,\n"
-       "                                            int count, uint32_t *word) {\n"
-       "  load_parameter_vectors(args->weight, PARAMETER_SIZE, args->columns, ELEMENTS, index, ROW_THREADS,\n"
-       "                         count, word);\n"
-       "}\n"
-       "\n"
-       "// Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy; `weight`: the words\n"
+       "\n");
+  if (rows == AP_LAYERNORM_ROWS_ODD) {
+    TEXT("// The words of the weight of `count` vectors of a thread from number `index` on; 0 beyond the row.\n"
+         "// word: (count, WORDS)\n"
+         "__device__ __forceinline__ void load_weight(const attnpress_layernorm_bwd_args *args, int thread,\n"
+         "                                            int index, int count, uint32_t *word) {\n"
+         "  load_parameter_apart(args->weight, PARAMETER_SIZE, args->columns, first_column(thread), LANES,\n"
+         "                       index, count, word);\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// The words of the weight of a thread's vectors `index`, `index` + ROW_THREADS ..., `count` of them; 0\n"
+         "// beyond the row. word: (count, WORDS)\n"
+         "__device__ __forceinline__ void load_weight(const attnpress_layernorm_bwd_args *args, int index,\n"
+         "                                            int count, uint32_t *word) {\n"
+         "  load_parameter_vectors(args->weight, PARAMETER_SIZE, args->columns, ELEMENTS, index, ROW_THREADS,\n"
+         "                         count, word);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Vector number `index` of x^, of dy and of g = dy weight. `part`: x, then dy; `weight`: the words\n"
        "// of the weight, where there is one.\n"
-       "__device__ __forceinline__ void widen_row(const uint4 *part, int index, RowMoments moments,\n"
+       "__device__ __forceinline__ void widen_row(const ");
+  STRING(((rows == AP_LAYERNORM_ROWS_ODD) && (slots > 0)) ? "uint32_t" : "uint4");
+  TEXT(" *part, int index, RowMoments moments,\n"
        "                                          bool has_weight, const uint32_t *weight, float *x,\n"
-       "                                          float *dy, float *g) {\n"
-       "  widen_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(part[index * APART], x);\n"
-       "  widen_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(part[(VECTORS + index) * APART], dy);\n"
-       "#pragma unroll\n"
+       "                                          float *dy, float *g) {\n");
+  if ((rows == AP_LAYERNORM_ROWS_ODD) && (slots > 0)) {
+    TEXT("  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(take_words(part, index, APART), x);\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(take_words(part, VECTORS + index, APART), dy);\n");
+  } else {
+    TEXT("  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(part[index * APART], x);\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(part[(VECTORS + index) * APART], dy);\n");
+  }
+  TEXT("#pragma unroll\n"
        "  for (int j = 0; j < ELEMENTS; ++j) {\n"
        "    x[j] = (x[j] - moments.mean) * moments.rstd;\n"
        "    g[j] = dy[j];\n"
@@ -228,32 +294,44 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Writes the sums of ELEMENTS columns from `column` on, as far as there are so many.\n"
-       "__device__ __forceinline__ void store_sums(float *parts, int column, int columns,\n"
-       "                                           const float *sum) {\n"
-       "  float *to = parts + (int64_t)blockIdx.x * columns + column;\n"
-       "  if (columns % ELEMENTS == 0) {\n"
-       "    if (column < columns) {\n"
-       "#pragma unroll\n"
-       "      for (int j = 0; j < ELEMENTS; j += 4) {\n"
-       "        const float4 four = {sum[j], sum[j + 1], sum[j + 2], sum[j + 3]};\n"
-       "        *(float4 *)(to + j) = four;\n"
-       "      }\n"
-       "    }\n"
-       "    return;\n"
-       "  }\n"
-       "#pragma unroll\n"
-       "  for (int j = 0; j < ELEMENTS; ++j)\n"
-       "    if (column + j < columns)\n"
-       "      to[j] = sum[j];\n"
-       "}\n"
-       "\n"
-       "// Walks over the rows of the block's groups, and adds up dweight and dbias. has_dsum, has_weight:\n"
+  if (rows == AP_LAYERNORM_ROWS_ODD) {
+    TEXT("// Writes the sums of a thread's vector number `index`, as far as there are columns.\n"
+         "__device__ __forceinline__ void store_sums(float *parts, int thread, int index, int columns,\n"
+         "                                           const float *sum) {\n"
+         "  store_words(parts + (int64_t)blockIdx.x * columns, columns, first_column(thread), LANES, index,\n"
+         "              narrow_vector_fp32(sum));\n"
+         "}\n"
+         "\n");
+  } else {
+    TEXT("// Writes the sums of ELEMENTS columns from `column` on, as far as there are so many.\n"
+         "__device__ __forceinline__ void store_sums(float *parts, int column, int columns,\n"
+         "                                           const float *sum) {\n"
+         "  float *to = parts + (int64_t)blockIdx.x * columns + column;\n"
+         "  if (columns % ELEMENTS == 0) {\n"
+         "    if (column < columns) {\n"
+         "#pragma unroll\n"
+         "      for (int j = 0; j < ELEMENTS; j += 4) {\n"
+         "        const float4 four = {sum[j], sum[j + 1], sum[j + 2], sum[j + 3]};\n"
+         "        *(float4 *)(to + j) = four;\n"
+         "      }\n"
+         "    }\n"
+         "    return;\n"
+         "  }\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < ELEMENTS; ++j)\n"
+         "    if (column + j < columns)\n"
+         "      to[j] = sum[j];\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Walks over the rows of the block's groups, and adds up dweight and dbias. has_dsum, has_weight:\n"
        "// mostly constants, so that calls without dsum have a loop of their own, which no branch cuts.\n"
        "__device__ __forceinline__ void walk(\n"
        "    const attnpress_layernorm_bwd_args *args, bool has_dsum, bool has_weight, int thread,\n");
   if (slots > 0) {
-    TEXT("    uint4 *slots, // each thread's own places: nobody else reads them\n");
+    TEXT("    ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "uint32_t" : "uint4");
+    TEXT(" *slots, // each thread's own places: nobody else reads them\n");
   }
   if (weight_held) {
     TEXT("    const uint32_t (*held)[WORDS],\n");
@@ -274,7 +352,9 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   if (slots > 0) {
     TEXT("#pragma unroll\n"
          "  for (int i = 0; i < SLOTS; ++i)\n"
-         "    copy_row(args, row + i * step, thread, slots + i * 2 * VECTORS * APART);\n"
+         "    copy_row(args, row + i * step, thread, slots + i * 2 * VECTORS * ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "ELEMENTS * " : "");
+    TEXT("APART);\n"
          "  if (has_dsum)\n"
          "    prefetch_dsum(args, row, thread);\n"
          "  int slot = 0;\n");
@@ -291,7 +371,11 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
        "  for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < args->rows; first += step) {\n");
   if (slots > 0) {
     TEXT("    cp_async_wait(SLOTS - 1);\n"
-         "    uint4 *const part = slots + slot * 2 * VECTORS * APART;\n"
+         "    ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "uint32_t" : "uint4");
+    TEXT(" *const part = slots + slot * 2 * VECTORS * ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "ELEMENTS * " : "");
+    TEXT("APART;\n"
          "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n");
   } else {
     TEXT("    uint4 part[2 * VECTORS];\n");
@@ -322,7 +406,9 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
     TEXT("      renew_words(held[i], WORDS, weight);\n");
   } else {
     TEXT("      if (has_weight)\n"
-         "        load_weight(args, i * ROW_THREADS + thread, 1, weight);\n");
+         "        load_weight(args, ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "thread, i" : "i * ROW_THREADS + thread");
+    TEXT(", 1, weight);\n");
   }
   TEXT("      widen_row(part, i, moments, has_weight, weight, x, dy, g);\n"
        "#pragma unroll\n"
@@ -369,7 +455,9 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
     TEXT("      renew_words(held[i], WORDS, weight);\n");
   } else {
     TEXT("      if (has_weight)\n"
-         "        load_weight(args, i * ROW_THREADS + thread, 1, weight);\n");
+         "        load_weight(args, ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "thread, i" : "i * ROW_THREADS + thread");
+    TEXT(", 1, weight);\n");
   }
   TEXT("      widen_row(part, i, moments, has_weight, weight, x, dy, g);\n");
   if (sums_in_shared) {
@@ -404,11 +492,17 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "        for (int j = 0; j < ELEMENTS; ++j)\n"
        "          g[j] += more[j];\n"
-       "      }\n"
-       "      store_columns(dx, SIZE, columns, i * ROW_THREADS + thread, narrow_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(g));\n"
-       "    }\n");
+       "      }\n");
+  if (rows == AP_LAYERNORM_ROWS_ODD) {
+    TEXT("      store_words(dx, columns, first_column(thread), LANES, i, narrow_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(g));\n");
+  } else {
+    TEXT("      store_columns(dx, SIZE, columns, i * ROW_THREADS + thread, narrow_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(g));\n");
+  }
+  TEXT("    }\n");
   if (slots > 0) {
     TEXT("    // The row that comes SLOTS later takes this one's place.\n"
          "    copy_row(args, row + SLOTS * step, thread, part);\n");
@@ -455,7 +549,9 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   if (weight_held) {
     TEXT("  uint32_t held[VECTORS][WORDS];\n"
          "  if (args.weight) {\n"
-         "    load_weight(&args, thread, VECTORS, held[0]);\n"
+         "    load_weight(&args, thread, ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "0, " : "");
+    TEXT("VECTORS, held[0]);\n"
          "  } else {\n"
          "    const float ones[ELEMENTS] = {1.0f, 1.0f, 1.0f, 1.0f");
     STRING((dtype != AP_LAYERNORM_DTYPE_FP32) ? ", 1.0f, 1.0f, 1.0f, 1.0f" : "");
@@ -471,7 +567,11 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
     TEXT("  __shared__ float2 warp_sums[2 * WARPS];\n");
   }
   if (slots > 0) {
-    TEXT("  uint4 *const slots = (uint4 *)smem + threadIdx.x;\n");
+    TEXT("  ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "uint32_t" : "uint4");
+    TEXT(" *const slots = (");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "uint32_t" : "uint4");
+    TEXT(" *)smem + threadIdx.x;\n");
   }
   for (int32_t dsum = 0; dsum < (one_loop ? 1 : 2); ++dsum) {
     if (!one_loop) {
@@ -536,8 +636,10 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
          "    return;\n");
   }
   TEXT("#pragma unroll\n"
-       "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    const int column = (i * ROW_THREADS + thread) * ELEMENTS;\n");
+       "  for (int i = 0; i < VECTORS; ++i) {\n");
+  if (rows != AP_LAYERNORM_ROWS_ODD) {
+    TEXT("    const int column = (i * ROW_THREADS + thread) * ELEMENTS;\n");
+  }
   if (sums_in_shared) {
     TEXT("    float weight_sum[ELEMENTS], bias_sum[ELEMENTS];\n"
          "#pragma unroll\n"
@@ -554,14 +656,22 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
          "      bias_sum[4 * j + 3] = b.w;\n"
          "    }\n"
          "    if (args.weight_parts)\n"
-         "      store_sums(args.weight_parts, column, args.columns, weight_sum);\n"
+         "      store_sums(args.weight_parts, ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "thread, i" : "column");
+    TEXT(", args.columns, weight_sum);\n"
          "    if (args.bias_parts)\n"
-         "      store_sums(args.bias_parts, column, args.columns, bias_sum);\n");
+         "      store_sums(args.bias_parts, ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "thread, i" : "column");
+    TEXT(", args.columns, bias_sum);\n");
   } else {
     TEXT("    if (args.weight_parts)\n"
-         "      store_sums(args.weight_parts, column, args.columns, weight_sum[i]);\n"
+         "      store_sums(args.weight_parts, ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "thread, i" : "column");
+    TEXT(", args.columns, weight_sum[i]);\n"
          "    if (args.bias_parts)\n"
-         "      store_sums(args.bias_parts, column, args.columns, bias_sum[i]);\n");
+         "      store_sums(args.bias_parts, ");
+    STRING((rows == AP_LAYERNORM_ROWS_ODD) ? "thread, i" : "column");
+    TEXT(", args.columns, bias_sum[i]);\n");
   }
   TEXT("  }\n"
        "}\n");

@@ -125,7 +125,8 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "constexpr int ELEMENTS = 16 / SIZE;                         // of a vector\n"
        "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row, at the most\n");
   if (split) {
-    TEXT("constexpr int FEWER = 32; // vectors that a row's first and its last warp do without\n");
+    TEXT("constexpr int FEWER = 32; // vectors that a row's first and its last warp do without, at the most\n"
+         "constexpr int VECTORS_MOST = VECTORS * 32 - 1; // of a warp: columns move on, by a vector at the most\n");
   }
   TEXT("constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's weights\n"
        "constexpr int SLOTS = ");
@@ -202,12 +203,22 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   STRING(split ? "2 * ELEMENTS - 2" : "ELEMENTS - 1");
   TEXT(") / ELEMENTS;\n"
        "}\n"
-       "\n"
-       "// The most of them that a warp has.\n"
+       "\n");
+  if (split) {
+    TEXT("// Vectors that a row's first and its last warp do without: as many as others have room for, and no lane\n"
+         "// has a vector more for it.\n"
+         "__device__ __forceinline__ int fewer_of(const Args *args) {\n"
+         "  const int all = vectors_of_row(args), warps = args->gang * ROW_WARPS;\n"
+         "  const int most = min((all + warps * 32 - 1) / (warps * 32) * 32, VECTORS_MOST);\n"
+         "  return min((warps * most - all) / 2, FEWER);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// The most of them that a warp has.\n"
        "__device__ __forceinline__ int most_vectors(const Args *args) {\n"
        "  const int warps = args->gang * ROW_WARPS;\n"
        "  return (vectors_of_row(args)");
-  STRING(split ? " + 2 * FEWER" : "");
+  STRING(split ? " + 2 * fewer_of(args)" : "");
   TEXT(" + warps - 1) / warps;\n"
        "}\n"
        "\n");
@@ -230,8 +241,9 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   if (split) {
     TEXT("  // As if so many vectors more came before a row and behind it.\n"
          "  const int all = vectors_of_row(args), warps = args->gang * ROW_WARPS;\n"
-         "  const int dealt = all + 2 * FEWER, number = rank * ROW_WARPS + warp, more = dealt % warps;\n"
-         "  const int first = number * (dealt / warps) + min(number, more) - FEWER;\n"
+         "  const int fewer = fewer_of(args), dealt = all + 2 * fewer, more = dealt % warps;\n"
+         "  const int number = rank * ROW_WARPS + warp;\n"
+         "  const int first = number * (dealt / warps) + min(number, more) - fewer;\n"
          "  const int begin = max(first, 0);\n"
          "  const int vectors = max(min(first + dealt / warps + (number < more), all) - begin, 0);\n"
          "  const int columns = max(min(vectors * ELEMENTS, args->columns - begin * ELEMENTS), 0);\n"

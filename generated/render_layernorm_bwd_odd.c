@@ -69,8 +69,8 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "constexpr bool CENTERED = ");
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
   TEXT("; // the mean was taken off\n");
-  int32_t one_loop = ((cols == 768) || (cols == 1536)) ? 1 : 0;
-  int32_t dsum_late = (cols > (16 * row_threads)) ? 1 : 0;
+  int32_t dsum_late = (cols == 6144) ? 1 : 0;
+  int32_t dsum_behind = ((cols > (16 * row_threads)) || ((params == AP_LAYERNORM_PARAMS_FP32) && (row_threads > 32))) ? 1 : 0;
   TEXT("constexpr int COLUMNS = ");
   INTEGER(cols);
   TEXT(";\n"
@@ -312,18 +312,16 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      args->bias_parts[at] = all.y;\n"
        "  }\n"
        "}\n"
-       "\n");
-  if (!one_loop) {
-    TEXT("// A row of dsum comes to the L2 cache while others are added up.\n"
-         "__device__ __forceinline__ void prefetch_dsum(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
-         "                                              int thread) {\n"
-         "  if (row < args->rows)\n"
-         "    prefetch_row(row_of(args->dsum, row, args->dsum_row_stride), SIZE, args->columns, thread,\n"
-         "                 ROW_THREADS);\n"
-         "}\n"
-         "\n");
-  }
-  TEXT("// Walks over a group's rows from number `row` on, and adds up dweight and dbias. has_dsum: mostly a\n"
+       "\n"
+       "// A row of dsum comes to the L2 cache while others are added up.\n"
+       "__device__ __forceinline__ void prefetch_dsum(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
+       "                                              int thread) {\n"
+       "  if (row < args->rows)\n"
+       "    prefetch_row(row_of(args->dsum, row, args->dsum_row_stride), SIZE, args->columns, thread,\n"
+       "                 ROW_THREADS);\n"
+       "}\n"
+       "\n"
+       "// Walks over a group's rows from number `row` on, and adds up dweight and dbias. has_dsum: a\n"
        "// constant, so that calls without dsum have a loop of their own, which no branch cuts.\n"
        "__device__ __forceinline__ void walk(const attnpress_layernorm_bwd_args *args, bool has_dsum,\n"
        "                                     int64_t row, RowCut cut, int thread, const int *edge_byte,\n"
@@ -336,12 +334,10 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "  load_own_edges(row_of(args->x, row, args->x_row_stride), cut_of(args, cut, row), thread,\n"
        "                 edge_byte, next_x_edge);\n"
        "  load_own_edges(row_of(args->dy, row, args->dy_row_stride), cut_of(args, cut, row), thread,\n"
-       "                 edge_byte, next_dy_edge);\n");
-  if (!one_loop) {
-    TEXT("  if (has_dsum)\n"
-         "    prefetch_dsum(args, row, thread);\n");
-  }
-  TEXT("  RowMoments next_moments = load_moments(args, row);\n");
+       "                 edge_byte, next_dy_edge);\n"
+       "  if (has_dsum)\n"
+       "    prefetch_dsum(args, row, thread);\n"
+       "  RowMoments next_moments = load_moments(args, row);\n");
   if (row_threads > 32) {
     TEXT("  int turn = 0;\n");
   }
@@ -364,12 +360,21 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "    load_own_edges(row_of(args->x, row + step, args->x_row_stride), next, thread, edge_byte,\n"
        "                   next_x_edge);\n"
        "    load_own_edges(row_of(args->dy, row + step, args->dy_row_stride), next, thread, edge_byte,\n"
-       "                   next_dy_edge);\n");
-  if (!one_loop) {
-    TEXT("    if (has_dsum)\n"
-         "      prefetch_dsum(args, row + step, thread);\n");
+       "                   next_dy_edge);\n"
+       "    const unsigned char *const dsum = row_of(args->dsum, row, args->dsum_row_stride);\n"
+       "    uint32_t more_edge[EDGES];\n");
+  if (!dsum_late) {
+    TEXT("    uint4 added[VECTORS];\n");
   }
-  TEXT("    // The sums of g and of g x^, and what the row adds to those of its columns.\n"
+  TEXT("    if (has_dsum) {\n"
+       "      prefetch_dsum(args, row + step, thread);\n");
+  if (!dsum_behind) {
+    TEXT("      load_vectors(dsum, SIZE, own, thread, ROW_THREADS, VECTORS, 0, added);\n"
+         "      load_own_edges(dsum, own, thread, edge_byte, more_edge);\n");
+  }
+  TEXT("    }\n"
+       "\n"
+       "    // The sums of g and of g x^, and what the row adds to those of its columns.\n"
        "    float sum = 0.0f, dot = 0.0f, x_hat[VALUES], g[VALUES];\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < VECTORS; ++i) {\n"
@@ -410,13 +415,12 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      bias_sum[k] += gradient;\n"
        "    }\n"
        "    if (HELD)\n"
-       "      send_row(args, row + SLOTS * step, cut, thread, x_row);\n"
-       "    const unsigned char *const dsum = row_of(args->dsum, row, args->dsum_row_stride);\n");
-  if (!dsum_late) {
-    TEXT("    // One vector ahead.\n"
-         "    uint4 next_added = {0, 0, 0, 0};\n"
-         "    if (has_dsum)\n"
-         "      load_vectors(dsum, SIZE, own, thread, 0, 1, 0, &next_added);\n");
+       "      send_row(args, row + SLOTS * step, cut, thread, x_row);\n");
+  if (dsum_behind && !dsum_late) {
+    TEXT("    if (has_dsum) {\n"
+         "      load_own_edges(dsum, own, thread, edge_byte, more_edge);\n"
+         "      load_vectors(dsum, SIZE, own, thread, ROW_THREADS, VECTORS, 0, added);\n"
+         "    }\n");
   }
   TEXT("    sum = CENTERED ? sum_lanes(sum, LANES) : 0.0f;\n"
        "    dot = sum_lanes(dot, LANES);\n");
@@ -463,15 +467,13 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   if (dsum_late) {
     TEXT("        uint4 added;\n"
          "        load_vectors(dsum, SIZE, own, i * ROW_THREADS + thread, 0, 1, 0, &added);\n");
-  } else {
-    TEXT("        const uint4 added = next_added;\n"
-         "        if (i + 1 < VECTORS)\n"
-         "          load_vectors(dsum, SIZE, own, (i + 1) * ROW_THREADS + thread, 0, 1, 0, &next_added);\n");
   }
   TEXT("        float more[ELEMENTS];\n"
        "        widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(added, more);\n"
+  TEXT("(added");
+  STRING(dsum_late ? "" : "[i]");
+  TEXT(", more);\n"
        "#pragma unroll\n"
        "        for (int j = 0; j < ELEMENTS; ++j)\n"
        "          gradient[j] += more[j];\n"
@@ -481,10 +483,12 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   TEXT("(gradient);\n"
        "      store_vector(dx, SIZE, own, i * ROW_THREADS + thread, vector);\n"
        "    }\n"
-       "    uint32_t edge[EDGES], more_edge[EDGES];\n"
-       "    if (has_dsum)\n"
-       "      load_own_edges(dsum, own, thread, edge_byte, more_edge);\n"
-       "#pragma unroll\n"
+       "    uint32_t edge[EDGES];\n");
+  if (dsum_late) {
+    TEXT("    if (has_dsum)\n"
+         "      load_own_edges(dsum, own, thread, edge_byte, more_edge);\n");
+  }
+  TEXT("#pragma unroll\n"
        "    for (int i = 0; i < EDGES; ++i) {\n"
        "      const int k = VECTORS * ELEMENTS + i;\n"
        "      float gradient = g[k] * moments.rstd - (sum + x_hat[k] * dot);\n"
@@ -535,18 +539,13 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  float2 *const warp_sums = nullptr;\n");
   }
-  if (one_loop) {
-    TEXT("  walk(&args, args.dsum != nullptr, row, cut, thread, edge_byte, place, weight, weight_edge,\n"
-         "       warp_sums, weight_sum, bias_sum);\n");
-  } else {
-    TEXT("  if (args.dsum)\n"
-         "    walk(&args, true, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
-         "         weight_sum, bias_sum);\n"
-         "  else\n"
-         "    walk(&args, false, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
-         "         weight_sum, bias_sum);\n");
-  }
-  TEXT("  // The kernel that adds up the parts may be launched; it waits for their end.\n"
+  TEXT("  if (args.dsum)\n"
+       "    walk(&args, true, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
+       "         weight_sum, bias_sum);\n"
+       "  else\n"
+       "    walk(&args, false, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
+       "         weight_sum, bias_sum);\n"
+       "  // The kernel that adds up the parts may be launched; it waits for their end.\n"
        "  griddepcontrol_launch_dependents();\n"
        "  if (!args.weight_parts && !args.bias_parts)\n"
        "    return;\n"
