@@ -2075,7 +2075,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "    if (key_count_alone) { // most calls': what else there may be takes several times as long\n"
          "      const bool fits = batch.ragged.rows_q <= batch.fwd.seqlen_q;\n"
          "      of_sequence.queries.count = fits ? batch.ragged.rows_q : 0;\n"
-         "      of_sequence.keys = rows_used({0, batch.ragged.rows_k}, count, batch.ragged.seqlen_k_new);\n"
+         "      of_sequence.keys = keys_by_count(&batch.ragged, count);\n"
          "    } else {\n"
          "      of_sequence = rows_of_sequence(&batch.fwd, &batch.ragged, work.batch);\n"
          "    }\n"
@@ -2103,9 +2103,11 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "                        work.first_head * start.args.q_head_stride;\n"
          "    if (guess) {\n"
          "      griddepcontrol_launch_dependents();\n"
-         "      // By a condition that always holds, the compiler finds all places before it waits.\n"
+         "      // By this condition, the compiler finds all places before it waits. It holds of all addresses,\n"
+         "      // but of none where a tensor of one row has any stride.\n"
          "      if (((int64_t)pipe.k | (int64_t)pipe.v | (int64_t)(q + query_offsets[0])) >= 0)\n"
          "        griddepcontrol_wait();\n"
+         "      griddepcontrol_wait(); // once more, at once\n"
          "      count_now = batch.ragged.seqused_k[work.batch];\n");
     if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
       TEXT("      if (some)\n"

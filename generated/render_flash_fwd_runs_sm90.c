@@ -191,7 +191,7 @@ void ap_render_flash_fwd_runs_sm90(ap_text *out, const ap_render_input *in) {
          "__device__ __forceinline__ int count_alone(const attnpress_fwd_ragged_args *batch, int used) {\n"
          "  const attnpress_ragged_args *ragged = &batch->ragged;\n"
          "  const bool fits = 0 < ragged->rows_q && ragged->rows_q <= batch->fwd.seqlen_q;\n"
-         "  return fits ? rows_used({0, ragged->rows_k}, used, ragged->seqlen_k_new).count : 0;\n"
+         "  return fits ? keys_by_count(ragged, used).count : 0;\n"
          "}\n"
          "\n"
          "// Fills key_counts with what stands there already, where lengths are numbers alone, while what ran\n"

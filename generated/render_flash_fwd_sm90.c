@@ -1800,7 +1800,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "        guess.entries[place][i] =\n"
              "            (int)load_relaxed((const uint32_t *)entry_of_whole(args, first, place, i));\n");
       }
-      TEXT("  const int seqlen_k = rows_used({0, batch->rows_k}, used, batch->seqlen_k_new).count;\n"
+      TEXT("  const int seqlen_k = keys_by_count(batch, used).count;\n"
            "  const int seqlen_q = batch->rows_q <= args->fwd.seqlen_q ? batch->rows_q : 0;\n"
            "  bool there = false;\n"
            "  if (lane == 0 && seqlen_q > 0 && seqlen_k > 0)\n"

@@ -102,6 +102,23 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "static_assert(2 * 32 * (3 * COLUMNS * SIZE + 8) <= RING_BYTES, \"a ring has two pieces\");\n"
        "static_assert(32 * 2 * COLUMNS * 4 <= RING_BYTES, \"sums have room where rows were\");\n"
        "\n"
+       "// x^ is taken by these: of fp32 from the difference to the mean, which is exact where x is near it.\n"
+       "__device__ __forceinline__ float base_of_row(float mean, float rstd) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  return mean;\n");
+  } else {
+    TEXT("  return -mean * rstd;\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "__device__ __forceinline__ float normalized(float x, float rstd, float base) {\n");
+  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  return (x - base) * rstd;\n");
+  } else {
+    TEXT("  return x * rstd + base;\n");
+  }
+  TEXT("}\n"
+       "\n"
        "// How rows are dealt: `lanes` of them (a power of two) have a row, `each` elements a lane. Pieces\n"
        "// have `rows` rows, and a ring `slots` pieces of `bytes` bytes, of which each of the matrices has\n"
        "// `matrix`.\n"
@@ -178,8 +195,8 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// Stores a piece of dx. place: (count)\n"
-       "__device__ __forceinline__ void store_piece(const Args *args, Deal deal, int64_t piece,\n");
-  TEXT("                                            const unsigned char *place) {\n"
+       "__device__ __forceinline__ void store_piece(const Args *args, Deal deal, int64_t piece,\n"
+       "                                            const unsigned char *place) {\n"
        "  const int lane = threadIdx.x % 32, count = rows_of(args, deal, piece) * args->columns;\n"
        "  unsigned char *const to =\n"
        "      (unsigned char *)args->dx + piece * deal.rows * args->columns * SIZE;\n"
@@ -190,8 +207,8 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "  if (element < count)\n"
        "    store_element(to, SIZE, element, load_element(place, SIZE, element));\n"
        "}\n"
-       "\n"
-       "// Four of a lane's elements from number `first` on, of which it has `each`; others are 0. own: its\n"
+       "\n");
+  TEXT("// Four of a lane's elements from number `first` on, of which it has `each`; others are 0. own: its\n"
        "// elements\n"
        "__device__ __forceinline__ void take_values(const unsigned char *own, int first, int each,\n"
        "                                            bool pairs, float *value) {\n"
@@ -285,7 +302,7 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "      const int each = (int)opaque(deal.each), matrices = (int)opaque(deal.matrices);\n"
        "      const int row = first + lane / deal.lanes;\n"
        "      const float rstd = rstds[row];\n"
-       "      const float offset = CENTERED ? -rstds[row - deal.rows] * rstd : 0.0f;\n"
+       "      const float base = CENTERED ? base_of_row(rstds[row - deal.rows], rstd) : 0.0f;\n"
        "      unsigned char *const own = place + (row * args->columns + part) * SIZE;\n"
        "      float sum = 0.0f, dot = 0.0f;\n"
        "#pragma unroll\n"
@@ -296,7 +313,7 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "          take_values(own + deal.matrix, j, each, pairs, dy);\n"
        "#pragma unroll\n"
        "          for (int k = 0; k < STEP; ++k) {\n"
-       "            const float hat = x[k] * rstd + offset, g = dy[k] * weight[j + k];\n"
+       "            const float hat = normalized(x[k], rstd, base), g = dy[k] * weight[j + k];\n"
        "            weight_sum[j + k] += dy[k] * hat;\n"
        "            bias_sum[j + k] += dy[k];\n"
        "            sum += g;\n"
@@ -320,7 +337,7 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "          take_values(own + deal.matrix, j, each, pairs, dy);\n"
        "#pragma unroll\n"
        "          for (int k = 0; k < STEP; ++k)\n"
-       "            x[k] = dy[k] * weight[j + k] * rstd - (sum + (x[k] * rstd + offset) * dot);\n"
+       "            x[k] = dy[k] * weight[j + k] * rstd - (sum + normalized(x[k], rstd, base) * dot);\n"
        "          if (matrices > 2) {\n"
        "            take_values(own + 2 * deal.matrix, j, each, pairs, dy);\n"
        "#pragma unroll\n"

@@ -518,7 +518,7 @@ attnpress_status ap_plan_run(const attnpress_plan *plan, const void *args, void 
   FORWARD_IF(enter_device(plan, stream, &context));
   FORWARD_IF(ap_inspect(handle, context, operation, call, stream));
   const ap_launches *launches = plan->launches;
-  if (plan->range == ATTNPRESS_UP_TO) {
+  if (plan->range == ATTNPRESS_UP_TO || operation->plans_by_pointers) {
     FORWARD_IF(operation->plan(call, &context->device, ATTNPRESS_ONE_CALL, fresh));
     launches = fresh;
   }

@@ -74,6 +74,9 @@ typedef struct ap_operation {
                            ap_launches *plan);
   /** Whether a plan that was made for `planned` serves `call`; the sentence says what differs. */
   attnpress_status (*serves)(const ap_call *call, const ap_call *planned, int32_t range);
+  /** 1: kernels depend on what `serves` does not ask about (addresses, strides, what is given), so
+   * that each run of a plan chooses its own. */
+  int32_t plans_by_pointers;
   /** The argument block of launch `index`, which lives in the call; asked for in order. */
   attnpress_status (*arguments)(const ap_driver *driver, ap_call *call, const ap_launches *plan,
                                 int index, void **block);

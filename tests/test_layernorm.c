@@ -1569,11 +1569,18 @@ static void test_range(void **state) {
     args.rows = 0;
     args.columns = i % 5 == 0 ? 0 : 1 + (int64_t)(random % (1u << (random >> 8) % 20));
     args.rms = i % 3 == 0;
+    args.dtype = i % 4 == 3 ? ATTNPRESS_FP32 : args.dtype;
     options.range = ATTNPRESS_UP_TO;
     assert_ok(attnpress_plan_layernorm_backward(handle, &args, &options, &range));
     const int64_t most = args.columns == 0 ? 1 << 20 : args.columns;
     args.rows = 1 + random % 100000;
     args.columns = 1 + (int64_t)(random >> 4) % most;
+    if (i % 2) { /* rows one after the other, from multiples of 16 bytes on */
+      args.x = (void *)0x10000;
+      args.dx = (void *)0x8000000000;
+      args.dy = (void *)0x10000000000;
+      args.x_row_stride = args.dy_row_stride = args.dx_row_stride = args.columns;
+    }
     options.range = ATTNPRESS_ONE_CALL;
     assert_ok(attnpress_plan_layernorm_backward(handle, &args, &options, &call));
     assert_prepared(range, call);
@@ -1584,6 +1591,36 @@ static void test_range(void **state) {
     attnpress_plan_destroy(call);
     attnpress_plan_destroy(range);
   }
+  attnpress_destroy(handle);
+}
+
+/* A plan may be run with other pointers, whose rows another kernel serves. */
+static void test_plan_of_other_pointers(void **state) {
+  static const struct {
+    uintptr_t x, dx;
+    const char *symbol;
+  } runs[] = {{0x10000, 0x30000, "layernorm_bwd_short_cols8_bf16_wbf16_sm90"},
+              {0x10002, 0x30000, "layernorm_bwd_odd_cols32_bf16_wbf16_sm80"},
+              {0x10000, 0x10000, "layernorm_bwd_short_cols8_bf16_wbf16_sm90"}};
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_layernorm_backward_args args = legal_backward();
+  attnpress_plan *plan;
+  args.columns = args.x_row_stride = args.dy_row_stride = args.dx_row_stride = 3;
+  args.dtype = ATTNPRESS_BF16;
+  args.x = (const void *)0x10000;
+  args.dy = (const void *)0x2000000;
+  args.dx = (void *)0x30000;
+  args.dweight = (void *)0x90004;
+  args.dbias = (void *)0xa0004;
+  assert_ok(attnpress_plan_layernorm_backward(handle, &args, NULL, &plan));
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; ++i) {
+    args.x = (const void *)runs[i].x;
+    args.dx = (void *)runs[i].dx;
+    assert_ok(attnpress_plan_run(plan, &args, NULL));
+    assert_string_equal(cuda->launch[2 * i].symbol, runs[i].symbol);
+  }
+  attnpress_plan_destroy(plan);
   attnpress_destroy(handle);
 }
 
@@ -1725,6 +1762,7 @@ int main(void) {
       cmocka_unit_test(test_classes),
       cmocka_unit_test(test_range),
       cmocka_unit_test(test_forward_range),
+      TEST(test_plan_of_other_pointers),
       TEST(test_plan_run),
       cmocka_unit_test(test_plan_cpu),
   };

@@ -59,7 +59,7 @@ sequence_rows sequence_rows_of(const attnpress_forward_args *args, int64_t b) {
   }
   if (x.k_batch < 0 || x.k_batch >= batches)
     x.k_batch = x.keys = 0;
-  if (args->bias && r->max_seqlen_k > 0 && x.keys > r->max_seqlen_k)
+  if ((args->bias || args->batch_invariant) && r->max_seqlen_k > 0 && x.keys > r->max_seqlen_k)
     x.keys = 0;
   if (!r->page_indptr)
     x.first_page = x.k_batch * (r->page_table_stride ? r->page_table_stride : r->page_table_pages);

@@ -447,8 +447,8 @@ typedef struct attnpress_ragged {
   int64_t batch;
   /** Bounds of the lengths, for which the call is laid out; 0, or more than the tensor has: what
    * the tensor has. A sequence with more than max_seqlen_q queries is treated as if it had none.
-   * max_seqlen_k only guides the choice of splits; with a bias, and in a backward call, it is a
-   * bound as well: a sequence with more keys is treated as if it had none. */
+   * max_seqlen_k only guides the choice of splits; with a bias, in a batch-invariant call, and in a
+   * backward call, it is a bound as well: a sequence with more keys is treated as if it had none. */
   int64_t max_seqlen_q, max_seqlen_k;
   const int32_t *cu_seqlens_q, *cu_seqlens_k; /* (batch + 1) */
   const int32_t *seqused_q, *seqused_k;       /* (batch) */

@@ -240,7 +240,8 @@ def flash_attn_varlen_func(
     cu_seqlens_q, cu_seqlens_k: (batch + 1), int32. With block_table cu_seqlens_k gives lengths
         alone, and may be None where seqused_k says them.
     max_seqlen_q, max_seqlen_k: bounds of the lengths; 0: whatever there is. A sequence with more
-        queries than max_seqlen_q is not computed. A tensor is fetched, which waits for the GPU.
+        queries than max_seqlen_q is not computed; with batch_invariant one with more keys than
+        max_seqlen_k counts as one with none. A tensor is fetched, which waits for the GPU.
     block_table: (batch, pages of a sequence), int32. block_table_v: V's, where its pages differ.
         page_indptr: (batch + 1), int32: block_table is flat, (pages of all), and sequence b has
         its entries page_indptr[b] to page_indptr[b + 1] - 1.

@@ -10,8 +10,7 @@ typedef struct arrays {
   attnpress_ragged_args at; /* in host memory; page_table_v is not used */
   const int32_t *page_table_v;
   const int32_t *schedule;
-  int64_t bound;      /* of queries */
-  int64_t keys_bound; /* of keys, where there is a bias */
+  int64_t bound; /* of queries */
 } arrays;
 
 static attnpress_status read_int32(ap_inspection *inspection, int64_t count, const int32_t **data) {
@@ -28,8 +27,7 @@ static attnpress_status read_arrays(const attnpress_forward_args *args, ap_inspe
   *x = (arrays){.at = ap_fill_ragged_args(args),
                 .page_table_v = args->ragged->page_table_v,
                 .schedule = args->ragged->schedule,
-                .bound = ap_ragged_queries(args),
-                .keys_bound = args->bias != NULL ? ap_ragged_keys(args) : INT64_MAX};
+                .bound = ap_ragged_queries(args)};
   const int64_t pages = at->page_indptr != NULL || at->kv_batches == 0
                             ? at->table_pages
                             : (at->kv_batches - 1) * at->page_table_stride + at->table_pages;
@@ -145,10 +143,12 @@ attnpress_status ap_inspect_ragged(const attnpress_forward_args *args, ap_inspec
     FORWARD_IF(check_queries(&x, b));
     FORWARD_IF(check_keys(&x, b, &keys));
     const int64_t first = x.at.leftpad_k != NULL ? x.at.leftpad_k[b] : 0;
-    RETURN_IF(keys - first > x.keys_bound, ATTNPRESS_INVALID_ARGUMENT,
-              "sequence %" PRId64 ": it has %" PRId64 " keys, and the bias those of %" PRId64
+    RETURN_IF(keys - first > x.at.most_keys, ATTNPRESS_INVALID_ARGUMENT,
+              "sequence %" PRId64 ": it has %" PRId64 " keys, and %s %" PRId32
               ", the bound by ragged.max_seqlen_k",
-              b, keys - first, x.keys_bound);
+              b, keys - first,
+              args->bias != NULL ? "the bias those of" : "a batch-invariant call has at most",
+              x.at.most_keys);
     if (x.at.page_table != NULL)
       FORWARD_IF(check_pages(&x, "page_table", x.at.page_table, b, first, keys));
     if (x.page_table_v != NULL)

@@ -29,6 +29,10 @@ int64_t ap_ragged_keys(const attnpress_forward_args *args) {
   return bounded(args->ragged->max_seqlen_k, key_capacity(args));
 }
 
+int64_t ap_ragged_keys_most(const attnpress_forward_args *args) {
+  return args->batch_invariant || args->bias != NULL ? ap_ragged_keys(args) : INT32_MAX;
+}
+
 ap_extents ap_extents_of(const attnpress_forward_args *args) {
   if (args->ragged == NULL)
     return (ap_extents){args->q.shape[0], args->q.shape[1], args->k.shape[1]};
@@ -106,6 +110,7 @@ attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {
       .lse_empty_pos_inf = r->lse_empty_pos_inf,
       .window_top_left = args->window != NULL && args->window->top_left,
       .seqlen_k_new = (int32_t)r->seqlen_k_new,
+      .most_keys = (int32_t)ap_ragged_keys_most(args),
   };
 }
 

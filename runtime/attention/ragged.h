@@ -16,6 +16,8 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem);
 /** The most rows that a sequence's queries can have, and its keys. */
 int64_t ap_ragged_queries(const attnpress_forward_args *args);
 int64_t ap_ragged_keys(const attnpress_forward_args *args);
+/** A sequence with more keys counts as one without: the bound, where a call is laid out for no more. */
+int64_t ap_ragged_keys_most(const attnpress_forward_args *args);
 /** Entries from one sequence's row of a page table to the next one's. */
 int64_t ap_table_stride(const attnpress_ragged *r);
 /** What a bias, slopes and a snippet's place count over: sequences, and the most queries and keys of

@@ -229,7 +229,7 @@ static attnpress_status run_planned(const attnpress_plan *planned, const void *a
     .name = function, .call_bytes = sizeof(layernorm_call),                                        \
     .plan_bytes = sizeof(ap_layernorm_plan), .check = check_function, .plan = plan,                \
     .serves = serves, .arguments = arguments, .run_cpu = run_cpu, .describe_cpu = describe_cpu,    \
-    .run_planned = run_planned                                                                     \
+    .run_planned = run_planned, .plans_by_pointers = 1                                             \
   }
 static const ap_operation forward = OPERATION("attnpress_layernorm", check_forward);
 static const ap_operation backward = OPERATION("attnpress_layernorm_backward", check_backward);

@@ -969,7 +969,7 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
       AP_LAYERNORM_ROWS_BULK,   AP_LAYERNORM_ROWS_CUT,   AP_LAYERNORM_ROWS_DIRECT,
       AP_LAYERNORM_ROWS_PACKED, AP_LAYERNORM_ROWS_PAIRS, AP_LAYERNORM_ROWS_PIECES,
       AP_LAYERNORM_ROWS_WHOLE,  AP_LAYERNORM_ROWS_ADDED, AP_LAYERNORM_ROWS_EDGED};
-  const int32_t all = classes()->count;
+  const int32_t all = classes()->count, last_short = first_class(SHORT_COLS_MAX);
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, all, plan));
   /* Rows that the copy engine moves have another kernel, too, that of the last class here. */
   const int32_t room = first_class(plan->launch[plan->count - 1].variant.axis[AP_LAYERNORM_COLS]);
@@ -990,7 +990,8 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
                                          classes()->values[last_class] > ODD_BLOCK_COLS_MAX);
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_odd, all, plan));
   if (pass == AP_LAYERNORM_PASS_BWD)
-    FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_SHORT, 0, 0, plan));
+    FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_SHORT,
+                             last_class < last_short ? last_class : last_short, 0, plan));
   if (last_odd == last_class)
     return ATTNPRESS_OK;
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_JOINED, last_class, all, plan));

@@ -39,8 +39,8 @@ MUTATIONS = [
     Mutation(
         "ragged bwd: a bound of the keys",
         SEQUENCE,
-        "keys.count <= bound ? keys.count : 0",
-        "bound",
+        "return at_most(key_rows(args, b), bound);",
+        "return {key_rows(args, b).begin, bound};",
     ),
     Mutation(
         "ragged bwd: the queries of the first batch",

@@ -191,8 +191,8 @@ MUTATIONS = [
     Mutation(
         "runs: a guess without the new keys",
         PARTS,
-        "used, ragged->seqlen_k_new).count",
-        "used, 0).count",
+        "keys_by_count(ragged, used).count",
+        "rows_used({0, ragged->rows_k}, used, 0).count",
     ),
     Mutation(
         "runs: rows of Q past the end",

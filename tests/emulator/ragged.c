@@ -1526,8 +1526,10 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
   c.ragged.batch = row->count;
   c.ragged.max_seqlen_q = longest(queries, row->count) + (row->count % 2 ? 19 : 0);
   c.ragged.max_seqlen_k = longest(keys, row->count) + (row->count % 2 ? 0 : 70);
-  /* With a bias a sequence with more keys than the bound has none. */
-  if (row->wrong == LENGTHS && k->variant.axis[AP_ATTENTION_BIAS] != AP_ATTENTION_BIAS_NONE)
+  /* With a bias, or splits at fixed places, a sequence with more keys than the bound has none. */
+  c.args.batch_invariant = c.fixed_blocks > 0;
+  if (row->wrong == LENGTHS &&
+      (k->variant.axis[AP_ATTENTION_BIAS] != AP_ATTENTION_BIAS_NONE || c.args.batch_invariant))
     c.ragged.max_seqlen_k = longest(keys, row->count) - 1;
   c.args.ragged = &c.ragged;
   add_queries(&c, row, queries);

@@ -29,6 +29,7 @@ typedef struct attnpress_ragged_args {
   int32_t lse_empty_pos_inf;   /* 1: +inf where a row sees no key */
   int32_t window_top_left;     /* 1: a window's query at position 0 stands at key 0 */
   int32_t seqlen_k_new;        /* keys that were appended to each sequence */
+  int32_t most_keys;           /* a sequence with more has none */
   int32_t fixed_split_blocks;  /* key blocks of a split, counted from key 0, whatever a row sees of
                                   them; splits are added up one after the other. With one split a
                                   thread block adds them up itself: sm80's in out_partial and
@@ -38,7 +39,7 @@ typedef struct attnpress_ragged_args {
 } attnpress_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_ragged_args, rows_q, 96)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_ragged_args) == 152, "layout of attnpress_ragged_args");
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_ragged_args) == 160, "layout of attnpress_ragged_args");
 
 /* The arguments of the kernels that have `ragged` or `paged` in their names. K and V of pages are
  * (num_pages, page_size, heads_kv, head dim). */
@@ -47,7 +48,7 @@ typedef struct attnpress_fwd_ragged_args {
   attnpress_ragged_args ragged;
 } attnpress_fwd_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 520,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_args) == 528,
                         "layout of attnpress_fwd_ragged_args");
 
 /* The arguments of the kernels that have `runs` in their names. The grid is row block (fastest), tile
@@ -70,7 +71,7 @@ typedef struct attnpress_fwd_runs_args {
   int32_t least_blocks;  /* of a part */
 } attnpress_fwd_runs_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_runs_args) == 552,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_runs_args) == 560,
                         "layout of attnpress_fwd_runs_args");
 
 /* A key block of so many keys and of fewer costs a unit, one of twice as many two. */
@@ -88,7 +89,7 @@ typedef struct attnpress_fwd_combine_ragged_args {
   const int32_t *cuts;
 } attnpress_fwd_combine_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 288,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_combine_ragged_args) == 296,
                         "layout of attnpress_fwd_combine_ragged_args");
 
 /* A sequence as the schedule kernel hands it on. */
@@ -152,8 +153,8 @@ typedef struct attnpress_fwd_schedule_args {
                      of the orders; or NULL */
 } attnpress_fwd_schedule_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_schedule_args, batch, 160)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 472,
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_schedule_args, batch, 168)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 480,
                         "layout of attnpress_fwd_schedule_args");
 
 /* The arguments of the backward kernels that have `ragged` in their names. bwd.batch is the number of
@@ -191,7 +192,7 @@ typedef struct attnpress_bwd_ragged_args {
   const attnpress_sequence_units *sequences;
 } attnpress_bwd_ragged_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 768,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_args) == 776,
                         "layout of attnpress_bwd_ragged_args");
 
 /* The arguments of bwd_dbias of sequences of their own lengths, which has no order: a thread block a
@@ -205,7 +206,7 @@ typedef struct attnpress_bwd_dbias_ragged_args {
 } attnpress_bwd_dbias_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_dbias_ragged_args, ragged, 656)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_dbias_ragged_args) == 816,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_dbias_ragged_args) == 824,
                         "layout of attnpress_bwd_dbias_ragged_args");
 
 /* Of bwd and bwd_dkv for compute capability 9.0. Tensor maps as in attnpress_bwd_sm90_args, of q, dout, k and v as
@@ -220,7 +221,7 @@ typedef struct attnpress_bwd_sm90_ragged_args {
 } attnpress_bwd_sm90_ragged_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_sm90_ragged_args, batch, 512)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_ragged_args) == 1408,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_sm90_ragged_args) == 1472,
                         "layout of attnpress_bwd_sm90_ragged_args");
 
 /* The arguments of ragged kernels for compute capability 9.0. Tensor maps describe q, k and v as a

@@ -14,5 +14,5 @@ typedef struct attnpress_fwd_runs_append_args {
   attnpress_append_write_args append;
 } attnpress_fwd_runs_append_args;
 
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_runs_append_args) == 984,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_runs_append_args) == 992,
                         "layout of attnpress_fwd_runs_append_args");

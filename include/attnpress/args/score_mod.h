@@ -56,8 +56,8 @@ typedef struct attnpress_fwd_ragged_mod_args {
   attnpress_mod_args mod;
 } attnpress_fwd_ragged_mod_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_ragged_mod_args, mod, 520)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_mod_args) == 1080,
+ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_ragged_mod_args, mod, 528)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_ragged_mod_args) == 1088,
                         "layout of attnpress_fwd_ragged_mod_args");
 
 /* Of bwd, bwd_dkv and bwd_dq of sm80: they ask the mask about every pair, and read no map. */
@@ -74,8 +74,8 @@ typedef struct attnpress_bwd_ragged_mod_args {
   attnpress_mod_args mod;
 } attnpress_bwd_ragged_mod_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_args, mod, 768)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_args) == 1328,
+ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_args, mod, 776)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_args) == 1336,
                         "layout of attnpress_bwd_ragged_mod_args");
 
 /* Where the gradient of a snippet's buffer is added up, by the buffer's indices. */
@@ -110,7 +110,7 @@ typedef struct attnpress_bwd_ragged_mod_grad_args {
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_bwd_ragged_mod_grad_args, gradients,
                         sizeof(attnpress_bwd_ragged_mod_args))
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_grad_args) == 1648,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_bwd_ragged_mod_grad_args) == 1656,
                         "layout of attnpress_bwd_ragged_mod_grad_args");
 
 typedef struct attnpress_fwd_sm90_mod_args {

@@ -28,6 +28,11 @@ __device__ __forceinline__ Rows rows_used(Rows rows, int used, int more) {
   return {rows.begin, fits ? used + more : 0};
 }
 
+// These rows, at most `bound`, or none.
+__device__ __forceinline__ Rows at_most(Rows rows, int bound) {
+  return {rows.begin, rows.count <= bound ? rows.count : 0};
+}
+
 // The rows of q of sequence b, of its batch; at most `bound`, or none.
 __device__ __forceinline__ Rows query_rows(const attnpress_ragged_args *args, int64_t b,
                                            int bound) {
@@ -36,7 +41,7 @@ __device__ __forceinline__ Rows query_rows(const attnpress_ragged_args *args, in
     rows = rows_between(args->cu_seqlens_q, b, args->rows_q);
   if (args->seqused_q != nullptr)
     rows = rows_used(rows, args->seqused_q[b], 0);
-  return {rows.begin, rows.count <= bound ? rows.count : 0};
+  return at_most(rows, bound);
 }
 
 // The batch of k, or the row of the page table, of sequence b; -1 where there is no such.
@@ -76,14 +81,19 @@ __device__ __forceinline__ Rows key_rows(const attnpress_ragged_args *args, int6
     const bool fits = 0 <= pad && pad <= rows.count;
     rows = {rows.begin + (fits ? pad : 0), fits ? rows.count - pad : 0};
   }
-  return rows;
+  return at_most(rows, args->most_keys);
 }
 
-// These rows, at most `bound`, or none.
+// key_rows() of a sequence of which the length is known, and no more (has_key_count_alone()): `used`
+// keys and what was appended.
+__device__ __forceinline__ Rows keys_by_count(const attnpress_ragged_args *args, int used) {
+  return at_most(rows_used({0, args->rows_k}, used, args->seqlen_k_new), args->most_keys);
+}
+
+// key_rows(), at most `bound`, or none.
 __device__ __forceinline__ Rows bounded_keys(const attnpress_ragged_args *args, int64_t b,
                                              int bound) {
-  const Rows keys = key_rows(args, b);
-  return {keys.begin, keys.count <= bound ? keys.count : 0};
+  return at_most(key_rows(args, b), bound);
 }
 
 // A block of a sequence's rows, or of its keys, in one head.
@@ -143,7 +153,7 @@ __device__ __forceinline__ SequenceRows rows_of_key_count(const attnpress_fwd_ar
   SequenceRows rows;
   rows.queries = {0, fits ? ragged->rows_q : 0};
   rows.k_batch = (int)b;
-  rows.keys = rows_used({0, ragged->rows_k}, ragged->seqused_k[b], ragged->seqlen_k_new);
+  rows.keys = keys_by_count(ragged, ragged->seqused_k[b]);
   return rows;
 }
 
