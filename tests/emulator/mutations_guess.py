@@ -1,4 +1,4 @@
-"""Faults in sm80's decode kernels of splits, which begin by a guess of the length, for mutate.py."""
+"""Faults in sm80's decode kernels of splits, which begin by a guessed length, for mutate.py."""
 
 from __future__ import annotations
 
