@@ -120,9 +120,7 @@ static const void *moved(const void *data, int64_t elements, int32_t dtype) {
 /* The problem of sequence b alone: lengths and addresses are its own, and batch strides are 0. */
 static ap_cpu_problem problem_of_sequence(const ap_cpu_problem *batch,
                                           const attnpress_ragged_args *ragged, int64_t b) {
-  ap_sequence s = ap_sequence_of(ragged, b, batch->seqlen_q);
-  if (s.seqlen_k > ragged->most_keys)
-    s.seqlen_k = 0;
+  const ap_sequence s = ap_sequence_of(ragged, b, batch->seqlen_q);
   ap_cpu_problem p = *batch;
   p.seqlen_q = p.mask.seqlen_q = s.seqlen_q;
   p.seqlen_k = p.mask.seqlen_k = s.seqlen_k;

@@ -172,6 +172,8 @@ ap_sequence ap_sequence_of(const attnpress_ragged_args *args, int64_t b, int64_t
     s.seqlen_k = fits ? s.seqlen_k - pad : 0;
     s.k_begin += fits ? pad : 0;
   }
+  if (s.seqlen_k > args->most_keys)
+    s.seqlen_k = 0;
   if (s.k_batch < 0 || s.k_batch >= args->kv_batches) {
     s.k_batch = s.first_page = 0;
     s.seqlen_k = 0;
