@@ -731,7 +731,7 @@ static void test_hopper_launches(void **state) {
   memcpy(&schedule, cuda->launch[0].args, sizeof schedule);
   assert_int_equal(schedule.batch, 3);
   assert_int_equal(schedule.seqlen_q, 60);
-  assert_int_equal(schedule.seqlen_k, INT32_MAX);
+  assert_int_equal(schedule.ragged.most_keys, INT32_MAX);
   const attnpress_schedule_order *order = &schedule.order[0];
   assert_int_equal(order->by_keys, 0);
   assert_int_equal(order->walk_bytes, 4 * HDIM);

@@ -666,7 +666,7 @@ static void test_launches(void **state) {
   assert_null(schedule.ticket);
   assert_int_equal(schedule.batch, 3);
   assert_int_equal(schedule.seqlen_q, 100);
-  assert_int_equal(schedule.seqlen_k, 300);
+  assert_int_equal(schedule.ragged.most_keys, 300);
   assert_ptr_equal(schedule.ragged.cu_seqlens_k, some);
   const attnpress_schedule_order *rows = &schedule.order[0], *keys = &schedule.order[1];
   /* 100 rows and 300 keys of three sequences. */

@@ -168,7 +168,7 @@ static void fill_ragged(const backward_call *call, const ap_backward_plan *how,
   int64_t lse[3], dlse[3];
   int packed;
   fill_block(call, how, &out->bwd);
-  out->ragged = ap_fill_ragged_args(&forward);
+  out->ragged = ap_fill_gradient_ragged_args(&forward);
   out->direct_keys = how->direct_keys;
   out->bwd.own_sums = how->own_sums > 0;
   ap_ragged_lse_strides(&forward, lse, &packed);
@@ -210,7 +210,6 @@ static void fill_schedule(const backward_call *call, const ap_backward_plan *how
       .ticket = how->takes ? ragged->bwd.taken + 1 : NULL,
       .batch = call->problem.batch,
       .seqlen_q = call->problem.seqlen_q,
-      .seqlen_k = call->problem.seqlen_k,
   };
   for (int32_t i = 0; i < how->orders; ++i)
     out->order[i] = order_of(call, how, i);

@@ -121,9 +121,7 @@ static void move(ap_cpu_tensor *t, int64_t batch, int64_t row, int32_t dtype) {
 /* The problem of sequence b alone: lengths and addresses are its own, and batch strides are 0. */
 static ap_cpu_backward_problem problem_of_sequence(const backward_job *j, int64_t b) {
   ap_cpu_backward_problem p = j->problem;
-  ap_sequence s = ap_sequence_of(j->ragged, b, p.seqlen_q);
-  if (s.seqlen_k > p.seqlen_k)
-    s.seqlen_k = 0;
+  const ap_sequence s = ap_sequence_of(j->ragged, b, p.seqlen_q);
   p.seqlen_q = p.mask.seqlen_q = s.seqlen_q;
   p.seqlen_k = p.mask.seqlen_k = s.seqlen_k;
   p.mask.center = j->ragged->window_top_left ? 0 : s.seqlen_k - s.seqlen_q;
@@ -224,7 +222,7 @@ attnpress_status ap_cpu_backward_isa(const attnpress_backward_args *args, int nu
   const attnpress_forward_args forward = ap_forward_of(args);
   attnpress_ragged_args ragged;
   if (args->ragged != NULL) {
-    ragged = ap_fill_ragged_args(&forward);
+    ragged = ap_fill_gradient_ragged_args(&forward);
     j.ragged = &ragged;
     describe_batch(args, &j);
     j.problem.sequence = sequence_of_job;

@@ -245,7 +245,6 @@ static void fill_schedule(const forward_call *call, const ap_plan *how,
       .ticket = (uint32_t *)workspace,
       .batch = p->batch,
       .seqlen_q = p->seqlen_q,
-      .seqlen_k = INT32_MAX,
       .order = {{
           .first_unit = (int32_t *)(workspace + how->first_unit_offset_bytes),
           .sequences = (attnpress_sequence_units *)(workspace + how->sequences_offset_bytes),

@@ -73,7 +73,6 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
       .ragged = ap_fill_ragged_args(&run->call.args),
       .batch = run->call.problem.batch,
       .seqlen_q = run->call.problem.seqlen_q,
-      .seqlen_k = INT32_MAX,
       .ready = run->call.args.ragged->schedule,
   };
   *block = &run->block;

@@ -29,10 +29,6 @@ int64_t ap_ragged_keys(const attnpress_forward_args *args) {
   return bounded(args->ragged->max_seqlen_k, key_capacity(args));
 }
 
-int64_t ap_ragged_keys_most(const attnpress_forward_args *args) {
-  return args->batch_invariant || args->bias != NULL ? ap_ragged_keys(args) : INT32_MAX;
-}
-
 ap_extents ap_extents_of(const attnpress_forward_args *args) {
   if (args->ragged == NULL)
     return (ap_extents){args->q.shape[0], args->q.shape[1], args->k.shape[1]};
@@ -80,6 +76,7 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem) 
 attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {
   const attnpress_ragged *r = args->ragged;
   const int paged = r->page_table != NULL;
+  const int bounded_keys = args->batch_invariant || args->bias != NULL;
   int64_t lse[3];
   int packed;
   ap_ragged_lse_strides(args, lse, &packed);
@@ -110,8 +107,14 @@ attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {
       .lse_empty_pos_inf = r->lse_empty_pos_inf,
       .window_top_left = args->window != NULL && args->window->top_left,
       .seqlen_k_new = (int32_t)r->seqlen_k_new,
-      .most_keys = (int32_t)ap_ragged_keys_most(args),
+      .most_keys = bounded_keys ? (int32_t)ap_ragged_keys(args) : INT32_MAX,
   };
+}
+
+attnpress_ragged_args ap_fill_gradient_ragged_args(const attnpress_forward_args *args) {
+  attnpress_ragged_args filled = ap_fill_ragged_args(args);
+  filled.most_keys = (int32_t)ap_ragged_keys(args);
+  return filled;
 }
 
 /* ---- A sequence ------------------------------------------------------------------------------ */

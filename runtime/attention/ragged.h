@@ -16,8 +16,6 @@ void ap_ragged_problem(const attnpress_forward_args *args, ap_problem *problem);
 /** The most rows that a sequence's queries can have, and its keys. */
 int64_t ap_ragged_queries(const attnpress_forward_args *args);
 int64_t ap_ragged_keys(const attnpress_forward_args *args);
-/** A sequence with more keys counts as one without: the bound, where a call is laid out for no more. */
-int64_t ap_ragged_keys_most(const attnpress_forward_args *args);
 /** Entries from one sequence's row of a page table to the next one's. */
 int64_t ap_table_stride(const attnpress_ragged *r);
 /** What a bias, slopes and a snippet's place count over: sequences, and the most queries and keys of
@@ -49,3 +47,5 @@ attnpress_status ap_inspect_ragged(const attnpress_forward_args *args,
 
 /** What kernels are told beside the call's own arguments. */
 attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args);
+/** The same of a backward call, given as ap_forward_of() does, which is always laid out for a bound of keys. */
+attnpress_ragged_args ap_fill_gradient_ragged_args(const attnpress_forward_args *args);

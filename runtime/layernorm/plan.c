@@ -141,27 +141,27 @@ static int64_t row_bits(const ap_layernorm_problem *p) {
   return bits;
 }
 
-/** Whether a row of a matrix begins elsewhere than at a multiple of a vector, or ends there, and does
- * so in elements of 16 bits. It decides what is fast: each kernel takes any rows. */
+/** Whether a row of a matrix begins elsewhere than at a multiple of a vector, or ends there. It decides
+ * what is fast: each kernel takes any rows. Gradients of such rows have kernels of their own; of fp32 they
+ * are dealt by words. */
+static int begins_anywhere(const ap_layernorm_problem *p) {
+  return row_bits(p) % VECTOR_BYTES != 0;
+}
+
+/** Whether rows do so in elements of 16 bits. */
 static int has_odd_rows(const ap_layernorm_problem *p) {
-  return ap_element_bytes(p->dtype) == 2 && row_bits(p) % VECTOR_BYTES != 0;
+  return ap_element_bytes(p->dtype) == 2 && begins_anywhere(p);
 }
 
 /** Whether rows are whole vectors, at multiples of a vector, and nothing is added to them. */
 static int has_whole_rows(const ap_layernorm_problem *p) {
-  return row_bits(p) % VECTOR_BYTES == 0 && p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL;
+  return !begins_anywhere(p) && p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL;
 }
 
 /** Whether rows that begin at any element are a cluster's. */
 static int has_odd_clusters(const ap_launch *launch) {
   return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD &&
          ap_layernorm_cluster(&launch->tile) > 1;
-}
-
-/** Whether gradients have kernels of their own where rows begin anywhere: of fp32 they are dealt by
- * words. */
-static int has_odd_gradients(const ap_layernorm_problem *p) {
-  return row_bits(p) % VECTOR_BYTES != 0;
 }
 
 /** The kernel with room for the columns; rows of any number are left to others. *fits: 0 where there
@@ -204,23 +204,8 @@ static int is_split(const ap_launch *launch) {
 }
 
 /** Whether rows of the backward pass lie one after the other, of all matrices, from a multiple of a
- * vector on. Vectors are read that hold elements of other rows, so dx is a matrix of its own. */
-static int has_packed_gradients(const ap_layernorm_problem *p) {
-  const void *const dx = p->tensor[AP_LAYERNORM_DX].data;
-  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
-    const ap_layernorm_tensor *t = &p->tensor[i];
-    if (t->data == NULL)
-      continue;
-    if ((p->rows > 1 && t->stride != p->columns) || (uintptr_t)t->data % VECTOR_BYTES != 0 ||
-        (i != AP_LAYERNORM_DX && t->data == dx))
-      return 0;
-  }
-  return 1;
-}
-
-/** Whether rows of all matrices lie one after the other, from a multiple of a vector on; dx may be one
- * of the others. */
-static int has_short_rows(const ap_layernorm_problem *p) {
+ * vector on; dx may be one of the others. */
+static int has_gradients_in_turn(const ap_layernorm_problem *p) {
   for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
     const ap_layernorm_tensor *t = &p->tensor[i];
     if (t->data != NULL &&
@@ -230,7 +215,15 @@ static int has_short_rows(const ap_layernorm_problem *p) {
   return 1;
 }
 
-/** The kernel of such rows. *fits: 0 where they have others. */
+/** The same, and dx is a matrix of its own: vectors are read that hold elements of other rows. */
+static int has_packed_gradients(const ap_layernorm_problem *p) {
+  const void *const dx = p->tensor[AP_LAYERNORM_DX].data;
+  return has_gradients_in_turn(p) && (dx == NULL || (p->tensor[AP_LAYERNORM_X].data != dx &&
+                                                     p->tensor[AP_LAYERNORM_DY].data != dx &&
+                                                     p->tensor[AP_LAYERNORM_DSUM].data != dx));
+}
+
+/** The kernel of rows of few columns. *fits: 0 where they have others. */
 static attnpress_status find_short_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                           ap_launch *launch, int *fits) {
   const int64_t most = p->dtype == ATTNPRESS_FP32 ? SHORT_FP32_COLS_MAX : SHORT_COLS_MAX;
@@ -724,7 +717,7 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
       FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_BULK, launch));
     if (!short_rows && has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_WHOLE, launch));
-  } else if (row_bits(p) % VECTOR_BYTES == 0) { /* with a residual */
+  } else if (!begins_anywhere(p)) { /* with a residual */
     if (has_no_gaps(p) && p->columns <= ADDED_PIECE_COLS)
       FORWARD_IF(prefer_kernel_of_pieces(p, device, AP_LAYERNORM_ROWS_PIECES, launch, &short_rows));
     if (!short_rows && has_whole_parameters(p))
@@ -878,13 +871,13 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
     needed = larger_size(needed, parts_bytes(p, walkers_of(p, device, launch) * p->columns));
   needed = larger_size(
       needed, parts_bytes(p, parts_of(&other, walkers_of(p, device, &other)) * p->columns));
-  if (has_odd_gradients(p))
+  if (begins_anywhere(p))
     *launch = joined_fits && has_joined_rows(p) ? joined : other;
-  if (few_fits && has_short_rows(p))
+  if (few_fits && has_gradients_in_turn(p))
     *launch = few;
-  FORWARD_IF(fits || has_odd_gradients(p) ? plan_at_once(p, device, plan)
-                                          : plan_in_turn(p, device, plan));
-  if (fits || !has_odd_gradients(p))
+  FORWARD_IF(fits || begins_anywhere(p) ? plan_at_once(p, device, plan)
+                                        : plan_in_turn(p, device, plan));
+  if (fits || !begins_anywhere(p))
     plan->base.workspace_bytes = larger_size(plan->base.workspace_bytes, needed);
   return ATTNPRESS_OK;
 }
@@ -911,7 +904,6 @@ static attnpress_status plan_gang(const ap_layernorm_problem *p, const ap_device
  * strides. */
 static attnpress_status prefer_gang(const ap_layernorm_problem *p, const ap_device *device,
                                     ap_layernorm_plan *plan) {
-  const int whole = row_bits(p) % VECTOR_BYTES == 0;
   const int32_t matrices = p->tensor[AP_LAYERNORM_DSUM].data != NULL ? 3 : 2;
   size_t bytes = plan->base.workspace_bytes;
   for (int split = 0; split < 2; ++split) {
@@ -927,7 +919,7 @@ static attnpress_status prefer_gang(const ap_layernorm_problem *p, const ap_devi
     bytes = larger_size(bytes, needed);
     FORWARD_IF(find_gang(p, device, rows, matrices, &gang));
     if (gang.gangs > 0 && is_gang_faster(p, rows, matrices) &&
-        (split ? !whole && has_packed_gradients(p) : whole))
+        (split ? begins_anywhere(p) && has_packed_gradients(p) : !begins_anywhere(p)))
       FORWARD_IF(plan_gang(p, device, &gang, plan));
   }
   plan->base.workspace_bytes = bytes;
@@ -991,7 +983,7 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_odd, all, plan));
   if (pass == AP_LAYERNORM_PASS_BWD)
     FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_SHORT,
-                             last_class < last_short ? last_class : last_short, 0, plan));
+                             (int32_t)smaller(last_class, last_short), 0, plan));
   if (last_odd == last_class)
     return ATTNPRESS_OK;
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_JOINED, last_class, all, plan));

@@ -39,8 +39,8 @@ MUTATIONS = [
     Mutation(
         "ragged bwd: a bound of the keys",
         SEQUENCE,
-        "return at_most(key_rows(args, b), bound);",
-        "return {key_rows(args, b).begin, bound};",
+        "  return at_most(rows, args->most_keys);\n",
+        "  return {rows.begin, args->most_keys};\n",
     ),
     Mutation(
         "ragged bwd: the queries of the first batch",

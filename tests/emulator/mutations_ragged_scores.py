@@ -29,15 +29,8 @@ MUTATIONS = [
     Mutation(
         "ragged bias: keys past its bound",
         SEQUENCE,
-        "keys.count <= key_bound ? keys.count : 0",
-        "keys.count",
-    ),
-    Mutation(
-        "ragged bias: its bound is that of the lengths alone",
-        SM80,
-        '"NO_BOUND" if bias == "none" else "batch.fwd.seqlen_k"',
-        '"NO_BOUND"',
-        place=0,
+        "  return at_most(rows, args->most_keys);\n",
+        "  return rows;\n",
     ),
     Mutation(
         "ragged bias: that of the first sequence",

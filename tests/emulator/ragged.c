@@ -1101,7 +1101,6 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
       .ticket = args->ticket,
       .batch = c->count,
       .seqlen_q = fwd->seqlen_q,
-      .seqlen_k = INT32_MAX,
       .order = {{
           .first_unit = (int32_t *)c->data[FIRST_UNIT],
           .sequences = (attnpress_sequence_units *)c->data[ORDER],
@@ -1526,8 +1525,9 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
   c.ragged.batch = row->count;
   c.ragged.max_seqlen_q = longest(queries, row->count) + (row->count % 2 ? 19 : 0);
   c.ragged.max_seqlen_k = longest(keys, row->count) + (row->count % 2 ? 0 : 70);
-  /* With a bias, or splits at fixed places, a sequence with more keys than the bound has none. */
-  c.args.batch_invariant = c.fixed_blocks > 0;
+  /* With a bias, or splits at fixed places, a sequence with more keys than the bound has none. A call
+   * with a snippet is never batch-invariant, though its kernels know such splits. */
+  c.args.batch_invariant = c.fixed_blocks > 0 && k->mod == NULL;
   if (row->wrong == LENGTHS &&
       (k->variant.axis[AP_ATTENTION_BIAS] != AP_ATTENTION_BIAS_NONE || c.args.batch_invariant))
     c.ragged.max_seqlen_k = longest(keys, row->count) - 1;
@@ -1956,11 +1956,11 @@ static int run_schedule(const kernel *schedule, int number, FILE *out, int *shap
                  .page_table_stride = TABLE_STRIDE,
                  .rows_q = total,
                  .rows_k = total_keys,
-                 .kv_batches = paged ? count : 1},
+                 .kv_batches = paged ? count : 1,
+                 .most_keys = LONGEST},
       .ticket = add_memory(&c, TICKET, sizeof(uint32_t)),
       .batch = count,
       .seqlen_q = LONGEST,
-      .seqlen_k = LONGEST,
   };
   ++*shapes;
   if (schedule->variant.axis[AP_ATTENTION_READY]) {

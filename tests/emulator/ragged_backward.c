@@ -753,7 +753,7 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
   int64_t lse[3], dlse[3];
   int packed;
   ap_ragged_row_strides(&forward, a->dlse_stride, a->dlse_row_stride, dlse, &packed);
-  attnpress_bwd_ragged_args args = {.ragged = ap_fill_ragged_args(&forward),
+  attnpress_bwd_ragged_args args = {.ragged = ap_fill_gradient_ragged_args(&forward),
                                     .dlse_row_stride = dlse[2],
                                     .dlse_packed = packed,
                                     .direct_keys = c->direct_keys};
@@ -838,7 +838,6 @@ static int run_schedule(call *c, attnpress_bwd_ragged_args *args, int64_t *block
       .ragged = args->ragged,
       .batch = c->count,
       .seqlen_q = args->bwd.seqlen_q,
-      .seqlen_k = args->bwd.seqlen_k,
       .order = {{
           .first_unit = add_memory(c, FIRST_UNIT, (size_t)(c->count + 1) * sizeof(int32_t)),
           .sequences = add_memory(c, ORDER, (size_t)c->count * sizeof(attnpress_sequence_units)),

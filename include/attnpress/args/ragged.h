@@ -141,8 +141,7 @@ typedef struct attnpress_fwd_schedule_args {
   attnpress_ragged_args ragged;
   uint32_t *ticket; /* set to 0; or NULL */
   int32_t batch;
-  int32_t seqlen_q, seqlen_k; /* the most of a sequence; one with more has none */
-  int32_t reserved;
+  int32_t seqlen_q; /* the most of a sequence; one with more has none */
   attnpress_schedule_order order[ATTNPRESS_SCHEDULE_ORDERS];
   int32_t *sequence_splits; /* (batch), by sequence; not read without split_keys */
   int32_t split_keys;       /* keys of a split, where units are of one split each; else 0 */
@@ -154,7 +153,7 @@ typedef struct attnpress_fwd_schedule_args {
 } attnpress_fwd_schedule_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_fwd_schedule_args, batch, 168)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 480,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 472,
                         "layout of attnpress_fwd_schedule_args");
 
 /* The arguments of the backward kernels that have `ragged` in their names. bwd.batch is the number of

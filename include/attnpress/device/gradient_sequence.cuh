@@ -35,7 +35,7 @@ __device__ __forceinline__ SequencePlace place_of_sequence(const attnpress_bwd_r
                                                            int b) {
   const attnpress_ragged_args *ragged = &batch->ragged;
   const Rows queries = query_rows(ragged, b, batch->bwd.seqlen_q);
-  const Rows keys = bounded_keys(ragged, b, batch->bwd.seqlen_k);
+  const Rows keys = key_rows(ragged, b);
   return with_workspace(batch, b,
                         {ragged->cu_seqlens_q != nullptr ? 0 : b, queries.begin, queries.count,
                          ragged->cu_seqlens_k != nullptr ? 0 : b, keys.begin, keys.count});

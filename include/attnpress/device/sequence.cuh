@@ -90,12 +90,6 @@ __device__ __forceinline__ Rows keys_by_count(const attnpress_ragged_args *args,
   return at_most(rows_used({0, args->rows_k}, used, args->seqlen_k_new), args->most_keys);
 }
 
-// key_rows(), at most `bound`, or none.
-__device__ __forceinline__ Rows bounded_keys(const attnpress_ragged_args *args, int64_t b,
-                                             int bound) {
-  return at_most(key_rows(args, b), bound);
-}
-
 // A block of a sequence's rows, or of its keys, in one head.
 struct HeadBlock {
   int head, block;
@@ -117,8 +111,6 @@ __device__ __forceinline__ int64_t lse_of_sequence(const attnpress_ragged_args *
                                                    int64_t b, int64_t batch_stride) {
   return args->lse_packed ? queries.begin * args->lse_row_stride : b * batch_stride;
 }
-
-constexpr int NO_BOUND = 0x7fffffff;
 
 // Where the rows of one sequence lie in q, and its keys in k and v or in its pages, whose batch is
 // k_batch, -1 where there is no such.
@@ -145,30 +137,29 @@ __device__ __forceinline__ bool has_key_count_alone(const attnpress_ragged_args 
          args->cu_seqlens_k_new == nullptr && args->page_indptr == nullptr;
 }
 
-// rows_of_sequence() where that is so.
+// rows_of_sequence() where that is so, and the length is `used`.
 __device__ __forceinline__ SequenceRows rows_of_key_count(const attnpress_fwd_args *fwd,
                                                           const attnpress_ragged_args *ragged,
-                                                          int64_t b) {
+                                                          int64_t b, int used) {
   const bool fits = ragged->rows_q <= fwd->seqlen_q;
   SequenceRows rows;
   rows.queries = {0, fits ? ragged->rows_q : 0};
   rows.k_batch = (int)b;
-  rows.keys = keys_by_count(ragged, ragged->seqused_k[b]);
+  rows.keys = keys_by_count(ragged, used);
   return rows;
 }
 
-// The arguments of sequence b alone: lengths and addresses are its own, and batch strides are 0. It
-// has at most `key_bound` keys, or none. The rows of a split's output remain those of the batch.
+// The arguments of sequence b alone: lengths and addresses are its own, and batch strides are 0. The
+// rows of a split's output remain those of the batch.
 __device__ __forceinline__ attnpress_fwd_args args_of_rows(const attnpress_fwd_ragged_args *batch,
-                                                           int64_t b, const SequenceRows *rows,
-                                                           int key_bound) {
+                                                           int64_t b, const SequenceRows *rows) {
   const attnpress_ragged_args *ragged = &batch->ragged;
   attnpress_fwd_args args = batch->fwd;
   const Rows queries = rows->queries, keys = rows->keys;
   const int k_batch = rows->k_batch;
   const int64_t q_batch = ragged->cu_seqlens_q != nullptr ? 0 : b;
   args.seqlen_q = queries.count;
-  args.seqlen_k = keys.count <= key_bound ? keys.count : 0;
+  args.seqlen_k = keys.count;
   args.q = (const uint16_t *)args.q + q_batch * args.q_batch_stride +
            queries.begin * args.q_row_stride;
   args.out =
@@ -187,9 +178,9 @@ __device__ __forceinline__ attnpress_fwd_args args_of_rows(const attnpress_fwd_r
 }
 
 __device__ __forceinline__ attnpress_fwd_args
-args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b, int key_bound) {
+args_of_sequence(const attnpress_fwd_ragged_args *batch, int64_t b) {
   const SequenceRows rows = rows_of_sequence(&batch->fwd, &batch->ragged, b);
-  return args_of_rows(batch, b, &rows, key_bound);
+  return args_of_rows(batch, b, &rows);
 }
 
 // What is stored for a row's natural lse.

@@ -14,6 +14,7 @@
 #include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
+#include "attnpress/device/ptx_cp_async_policy.cuh"
 
 // Bytes from one row of a tile of `columns` (a multiple of 8) columns to the next.
 __device__ constexpr int tile_row_bytes(int columns) {
@@ -96,11 +97,12 @@ copy_rows_async(uint32_t shared, int row_bytes, const uint16_t *global, int64_t 
   return global;
 }
 
-// The same into a swizzled tile of `tile_columns` columns, in one go.
+// The same into a swizzled tile of `tile_columns` columns, in one go. `evicts`: the L2 cache is to
+// lose what was read so before all else.
 __device__ __forceinline__ void copy_rows_swizzled_async(uint32_t shared, int tile_columns,
                                                          const uint16_t *global, int64_t row_stride,
                                                          int rows, int columns, int valid_rows,
-                                                         int thread, int threads) {
+                                                         int thread, int threads, bool evicts) {
   const int pass_rows = threads / (columns / 8);
   if (threads % (columns / 8) == 0 || copy_row(columns, thread) < pass_rows) {
 #pragma unroll
@@ -109,8 +111,13 @@ __device__ __forceinline__ void copy_rows_swizzled_async(uint32_t shared, int ti
       const uint32_t target =
           shared + row * tile_columns * 2 +
           (copy_column(columns, thread) * 2 ^ swizzle_of_row(tile_columns, row));
-      if (pass * pass_rows + pass_rows <= rows || row < rows)
-        cp_async_16(target, global, rows <= valid_rows || row < valid_rows ? 16 : 0);
+      const int bytes = rows <= valid_rows || row < valid_rows ? 16 : 0;
+      if (pass * pass_rows + pass_rows <= rows || row < rows) {
+        if (evicts)
+          cp_async_16_by_policy(target, global, bytes, evict_first_policy());
+        else
+          cp_async_16(target, global, bytes);
+      }
       global += pass_rows * row_stride;
     }
   }
