@@ -525,7 +525,7 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
   // Found anew rather than kept in registers over the loops.
   const Work work = find_work(&batch->fwd, read_block_index());
   const attnpress_fwd_args sequence =
-      args_of_sequence(batch, work.batch, NO_BOUND);
+      args_of_sequence(batch, work.batch);
   const attnpress_fwd_args *args = &sequence;
   const int seqlen_q = args->seqlen_q;
   const int thread = read_thread_index();
@@ -623,11 +623,11 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const int guessed_page = batch.ragged.page_table[table_row + guessed];
   SequenceRows of_sequence;
   if (key_count_alone) // most calls': what else there may be takes several times as long
-    of_sequence = rows_of_key_count(&batch.fwd, &batch.ragged, work.batch);
+    of_sequence = rows_of_key_count(&batch.fwd, &batch.ragged, work.batch,
+                                    batch.ragged.seqused_k[work.batch]);
   else
     of_sequence = rows_of_sequence(&batch.fwd, &batch.ragged, work.batch);
-  const attnpress_fwd_args args = args_of_rows(
-      &batch, work.batch, &of_sequence, NO_BOUND);
+  const attnpress_fwd_args args = args_of_rows(&batch, work.batch, &of_sequence);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
   if (work.row_begin >= rows) // the grid is laid out for the longest sequence
     return;

@@ -109,7 +109,7 @@ __device__ __forceinline__ void ring_barrier() {
 __device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,
                                           int64_t row_stride, int rows, int columns, int keys) {
   copy_rows_swizzled_async(slot, slab_columns, global, row_stride, rows, columns, keys,
-                           RING_THREAD, RING_THREADS);
+                           RING_THREAD, RING_THREADS, false);
 }
 
 // Starts the load of slab `slab` of key block `n` into `slot`; slabs are loaded in the order of

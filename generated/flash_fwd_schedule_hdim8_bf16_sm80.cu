@@ -31,7 +31,7 @@ __device__ __forceinline__ Lengths lengths_of(const attnpress_fwd_schedule_args 
   Lengths of;
   of.queries = query_rows(ragged, b, args->seqlen_q);
   of.k_batch = key_batch(ragged, b);
-  of.keys = of.k_batch < 0 ? Rows{0, 0} : bounded_keys(ragged, b, args->seqlen_k);
+  of.keys = of.k_batch < 0 ? Rows{0, 0} : key_rows(ragged, b);
   return of;
 }
 

@@ -90,7 +90,7 @@ __device__ __forceinline__ void count_keys(const attnpress_fwd_ragged_args *batc
   for (int b = threadIdx.x; b < batch->fwd.batch; b += NUM_THREADS) {
     SequenceRows rows;
     if (key_count_alone)
-      rows = rows_of_key_count(&batch->fwd, &batch->ragged, b);
+      rows = rows_of_key_count(&batch->fwd, &batch->ragged, b, batch->ragged.seqused_k[b]);
     else
       rows = rows_of_sequence(&batch->fwd, &batch->ragged, b);
     key_counts[b] = rows.queries.count > 0 ? rows.keys.count : 0;
@@ -846,7 +846,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   int cut = -1; // the sequence that goes on in other runs
   while (part.sequence >= 0) {
     const SequenceRows of_sequence = rows_of_part(&batch, &part, key_count_alone);
-    const attnpress_fwd_args args = args_of_rows(&batch, part.sequence, &of_sequence, NO_BOUND);
+    const attnpress_fwd_args args = args_of_rows(&batch, part.sequence, &of_sequence);
     const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
     int first_position, last_position, head;
     split_row(row_begin, args.heads_per_tile, &first_position, &head);

@@ -187,7 +187,7 @@ void ap_render_flash_bwd_dbias(ap_text *out, const ap_render_input *in) {
          "                                                  int b) {\n"
          "  const attnpress_ragged_args *ragged = &given->ragged;\n"
          "  const Rows queries = query_rows(ragged, b, given->dbias.bwd.seqlen_q);\n"
-         "  const Rows keys = bounded_keys(ragged, b, given->dbias.bwd.seqlen_k);\n"
+         "  const Rows keys = key_rows(ragged, b);\n"
          "  Sequence of = {given->dbias.bwd};\n"
          "  of.args.seqlen_q = queries.count;\n"
          "  of.args.seqlen_k = keys.count;\n"

@@ -333,7 +333,7 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
        "  for (int b = threadIdx.x; b < batch->fwd.batch; b += NUM_THREADS) {\n"
        "    SequenceRows rows;\n"
        "    if (key_count_alone)\n"
-       "      rows = rows_of_key_count(&batch->fwd, &batch->ragged, b);\n"
+       "      rows = rows_of_key_count(&batch->fwd, &batch->ragged, b, batch->ragged.seqused_k[b]);\n"
        "    else\n"
        "      rows = rows_of_sequence(&batch->fwd, &batch->ragged, b);\n"
        "    key_counts[b] = rows.queries.count > 0 ? rows.keys.count : 0;\n"
@@ -807,25 +807,14 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "// rows have `slab_columns`.\n"
          "__device__ __forceinline__ void load_rows(uint32_t slot, int slab_columns, const uint16_t *global,\n"
          "                                          int64_t row_stride, int rows, int columns, int keys) {\n");
-    if (evicts) {
-      TEXT("  // What is read once makes room in the L2 cache before code, lengths and parts do.\n"
-           "  const int pass_rows = RING_THREADS / (columns / 8);\n"
-           "  if (RING_THREADS % (columns / 8) == 0 || copy_row(columns, RING_THREAD) < pass_rows) {\n"
-           "#pragma unroll\n"
-           "    for (int pass = 0; pass < copy_passes(rows, columns, RING_THREADS); ++pass) {\n"
-           "      const int row = pass * pass_rows + copy_row(columns, RING_THREAD);\n"
-           "      const uint32_t target =\n"
-           "          slot + row * slab_columns * 2 +\n"
-           "          (copy_column(columns, RING_THREAD) * 2 ^ swizzle_of_row(slab_columns, row));\n"
-           "      if (pass * pass_rows + pass_rows <= rows || row < rows)\n"
-           "        cp_async_16_by_policy(target, global, rows <= keys || row < keys ? 16 : 0,\n"
-           "                              evict_first_policy());\n"
-           "      global += pass_rows * row_stride;\n"
-           "    }\n"
-           "  }\n");
-    } else if (warps_k > 1) {
+    if (warps_k > 1) {
+      if (evicts) {
+        TEXT("  // What is read once makes room in the L2 cache before code, lengths and parts do.\n");
+      }
       TEXT("  copy_rows_swizzled_async(slot, slab_columns, global, row_stride, rows, columns, keys,\n"
-           "                           RING_THREAD, RING_THREADS);\n");
+           "                           RING_THREAD, RING_THREADS, ");
+      STRING(evicts ? "true" : "false");
+      TEXT(");\n");
     } else {
       TEXT("  copy_rows_async(slot, tile_row_bytes(slab_columns), global, row_stride, rows, columns, keys, 0,\n"
            "                  copy_passes(rows, columns, RING_THREADS), RING_THREAD, RING_THREADS);\n");
@@ -1728,9 +1717,7 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
            "  // Found anew rather than kept in registers over the loops.\n"
            "  const Work work = find_work(&batch->fwd, read_block_index());\n"
            "  const attnpress_fwd_args sequence =\n"
-           "      args_of_sequence(batch, work.batch, ");
-      STRING((bias == AP_ATTENTION_BIAS_NONE) ? "NO_BOUND" : "batch->fwd.seqlen_k");
-      TEXT(");\n"
+           "      args_of_sequence(batch, work.batch);\n"
            "  const attnpress_fwd_args *args = &sequence;\n");
     } else {
       TEXT("                                             const attnpress_fwd_args *args, unsigned char *smem) {\n"
@@ -2361,7 +2348,7 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
          "  const attnpress_fwd_ragged_args *batch = &given->batch;\n"
          "  const Part part = {cut.sequence, key_counts[cut.sequence], {0, 0}};\n"
          "  const SequenceRows of_sequence = rows_of_part(batch, &part, key_count_alone);\n"
-         "  const attnpress_fwd_args args = args_of_rows(batch, cut.sequence, &of_sequence, NO_BOUND);\n"
+         "  const attnpress_fwd_args args = args_of_rows(batch, cut.sequence, &of_sequence);\n"
          "  const int rows = args.seqlen_q * args.heads_per_tile - row_begin, chunks = HEAD_DIM_V / 4;\n"
          "  for (int index = threadIdx.x; index < min(rows, BLOCK_M) * chunks; index += NUM_THREADS) {\n"
          "    const int row = index / chunks, column = index % chunks * 4;\n"
@@ -2476,7 +2463,7 @@ void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  while (part.sequence >= 0) {\n"
        "    const SequenceRows of_sequence = rows_of_part(&batch, &part, key_count_alone);\n"
-       "    const attnpress_fwd_args args = args_of_rows(&batch, part.sequence, &of_sequence, NO_BOUND);\n"
+       "    const attnpress_fwd_args args = args_of_rows(&batch, part.sequence, &of_sequence);\n"
        "    const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
        "    int first_position, last_position, head;\n"
        "    split_row(row_begin, args.heads_per_tile, &first_position, &head);\n"

@@ -70,7 +70,7 @@ void ap_render_flash_fwd_schedule(ap_text *out, const ap_render_input *in) {
        "  Lengths of;\n"
        "  of.queries = query_rows(ragged, b, args->seqlen_q);\n"
        "  of.k_batch = key_batch(ragged, b);\n"
-       "  of.keys = of.k_batch < 0 ? Rows{0, 0} : bounded_keys(ragged, b, args->seqlen_k);\n"
+       "  of.keys = of.k_batch < 0 ? Rows{0, 0} : key_rows(ragged, b);\n"
        "  return of;\n"
        "}\n"
        "\n"

@@ -469,7 +469,7 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
          "  for (int pass = 0; pass < V_PASSES; ++pass)\n"
          "    v_places[pass].page = pages.table[ragged->page_table_v + v_places[pass].page];\n"
          "  if (alone)\n"
-         "    of = rows_of_key_count(fwd, ragged, place.sequence);\n");
+         "    of = rows_of_key_count(fwd, ragged, place.sequence, ragged->seqused_k[place.sequence]);\n");
   } else {
     TEXT("  // In most calls the length is all that is read. Copies begin by the guess, and once more if it is\n"
          "  // another one after all.\n"
