@@ -51,6 +51,19 @@ static inline void run_part(const char *name, void (*part)(void)) {
   fflush(stdout);
 }
 
+/** Whether this is a shape to test. Where the environment says ATTNPRESS_TEST_SLICE=i/n, only one in n
+ * of those that ask is, so that n programs share a part of the tests between them. */
+static inline int in_slice(void) {
+  static int shapes;
+  const char *slice = getenv("ATTNPRESS_TEST_SLICE");
+  int i, n;
+  if (slice == NULL)
+    return 1;
+  if (sscanf(slice, "%d/%d", &i, &n) != 2 || i < 0 || i >= n)
+    give_up("ATTNPRESS_TEST_SLICE is not i/n with 0 <= i < n");
+  return shapes++ % n == i;
+}
+
 /** Runs `tests` with the first device and a handle of default options; the program's status. */
 static int run_on_gpu(void (*tests)(void)) {
   char why[512];
