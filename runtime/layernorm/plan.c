@@ -936,6 +936,13 @@ static attnpress_status plan_backward(const ap_layernorm_problem *p, const ap_de
 
 /* ---- A range --------------------------------------------------------------------------------- */
 
+/** Whether a range has room for another launch, which is then its next. */
+static attnpress_status find_room(const ap_launches *plan) {
+  RETURN_IF(plan->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
+            "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
+  return ATTNPRESS_OK;
+}
+
 /** Kernels of the classes up to `last_class`, and of the next ones, up to `room`, to the first that there
  * is, if there is none of that. */
 static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_device *device,
@@ -947,8 +954,7 @@ static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_de
   int fits = 0;
   for (int32_t class = 0; class < end && (class <= last_class || (class <= room && !fits));
        ++class) {
-    RETURN_IF(plan->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
-              "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
+    FORWARD_IF(find_room(plan));
     FORWARD_IF(find_kernel(p, device, pass, rows, class, &plan->launch[plan->count], &fits));
     plan->count += fits;
   }
@@ -1022,6 +1028,7 @@ static attnpress_status range_of_gangs(const ap_layernorm_problem *p, const ap_d
                                        ap_launches *plan) {
   for (int split = 0; split < 2; ++split) {
     int fits;
+    FORWARD_IF(find_room(plan));
     FORWARD_IF(find_gang_kernel(p, device, split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG,
                                 &plan->launch[plan->count], &fits));
     plan->count += fits;
@@ -1043,8 +1050,10 @@ static attnpress_status plan_range(const ap_layernorm_problem *p, const ap_devic
                            last < backward_classes() ? last : backward_classes() - 1, plan));
   if (ap_layernorm_has_sums(p) && most > GANG_WHOLE_DSUM_COLS_MIN)
     FORWARD_IF(range_of_gangs(p, device, plan));
-  for (int i = 0; i < (ap_layernorm_has_sums(p) ? 3 : 1); ++i)
+  for (int i = 0; i < (ap_layernorm_has_sums(p) ? 3 : 1); ++i) {
+    FORWARD_IF(find_room(plan));
     FORWARD_IF(find_long_kernel(p, device, in_turn[i], &plan->launch[plan->count++]));
+  }
   if (ap_layernorm_has_sums(p))
     plan->workspace_bytes = range_workspace(p, device, most, plan);
   return ATTNPRESS_OK;
