@@ -95,7 +95,8 @@ static void add_tensor(call *c, const kernel *k, int which, attnpress_tensor *t,
   layout_strides(t, c->s.layout);
   t->data = memory_map(&c->memory[which], (size_t)reference_span(t) * sizeof(uint16_t));
   emulated_tensor *e = &c->tensors[which];
-  *e = (emulated_tensor){name, t->data, sizeof(uint16_t), which >= DQ, {0}, {0}};
+  *e = (emulated_tensor){
+      .name = name, .data = t->data, .element_bytes = sizeof(uint16_t), .writable = which >= DQ};
   memcpy(e->shape, t->shape, sizeof e->shape);
   memcpy(e->stride, t->stride, sizeof e->stride);
   poison_tensor(e);
@@ -107,12 +108,11 @@ static float *add_rows(call *c, int which, const char *name, int64_t stride[2]) 
   stride[1] = c->s.seqlen_q + gap;
   stride[0] = c->heads * stride[1] + gap;
   float *data = memory_map(&c->memory[which], (size_t)(c->s.batch * stride[0]) * sizeof(float));
-  c->tensors[which] = (emulated_tensor){name,
-                                        data,
-                                        sizeof(float),
-                                        0,
-                                        {c->s.batch, 1, c->heads, c->s.seqlen_q},
-                                        {stride[0], 0, stride[1], 1}};
+  c->tensors[which] = (emulated_tensor){.name = name,
+                                        .data = data,
+                                        .element_bytes = sizeof(float),
+                                        .shape = {c->s.batch, 1, c->heads, c->s.seqlen_q},
+                                        .stride = {stride[0], 0, stride[1], 1}};
   poison_tensor(&c->tensors[which]);
   return data;
 }
@@ -120,8 +120,12 @@ static float *add_rows(call *c, int which, const char *name, int64_t stride[2]) 
 /* A part of the workspace. */
 static float *add_floats(call *c, int which, const char *name, int64_t count, int writable) {
   float *data = memory_map(&c->memory[which], (size_t)count * sizeof(float));
-  c->tensors[which] =
-      (emulated_tensor){name, data, sizeof(float), writable, {1, 1, 1, count}, {0, 0, 0, 1}};
+  c->tensors[which] = (emulated_tensor){.name = name,
+                                        .data = data,
+                                        .element_bytes = sizeof(float),
+                                        .writable = writable,
+                                        .shape = {1, 1, 1, count},
+                                        .stride = {0, 0, 0, 1}};
   poison_tensor(&c->tensors[which]);
   return data;
 }
@@ -220,7 +224,7 @@ static void add_dbias(call *c, unsigned turn, uint64_t seed) {
   const int bytes = d->dtype == ATTNPRESS_FP32 ? 4 : 2;
   d->data = memory_map(&c->memory[DBIAS], (size_t)(span * bytes));
   emulated_tensor *e = &c->tensors[DBIAS];
-  *e = (emulated_tensor){"dbias", d->data, bytes, 1, {0}, {0}};
+  *e = (emulated_tensor){.name = "dbias", .data = d->data, .element_bytes = bytes, .writable = 1};
   memcpy(e->shape, d->shape, sizeof e->shape);
   memcpy(e->stride, d->stride, sizeof e->stride);
   poison_tensor(e);

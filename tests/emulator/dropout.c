@@ -110,9 +110,16 @@ static int run_row(const kernel *k, const mask_row *row, char *report) {
   a.key_stride = stride[3];
   a.keep = memory_map(&memory, (size_t)(row->batch * stride[0] + a.seqlen_k * stride[3]));
   fill_score(row, seed, &a.score, &expected);
-  const emulated_tensor tensors[] = {
-      {"keep", a.keep, 1, 1, {a.batch, a.heads_q, a.seqlen_q, a.seqlen_k}, {0}},
-      {"seed and offset", (void *)(uintptr_t)seed, 8, 0, {1, 1, 1, 2}, {0, 0, 0, 1}}};
+  const emulated_tensor tensors[] = {{.name = "keep",
+                                      .data = a.keep,
+                                      .element_bytes = 1,
+                                      .writable = 1,
+                                      .shape = {a.batch, a.heads_q, a.seqlen_q, a.seqlen_k}},
+                                     {.name = "seed and offset",
+                                      .data = (void *)(uintptr_t)seed,
+                                      .element_bytes = 8,
+                                      .shape = {1, 1, 1, 2},
+                                      .stride = {0, 0, 0, 1}}};
   emulated_tensor given[2];
   memcpy(given, tensors, sizeof given);
   memcpy(given[0].stride, stride, sizeof stride);

@@ -68,7 +68,8 @@ static void add_tensor(call *c, int which, attnpress_tensor *t, const char *name
   layout_strides(t, c->s->layout);
   t->data = map_tensor(c, which, (size_t)reference_span(t) * sizeof(uint16_t));
   emulated_tensor *e = &c->tensors[which];
-  *e = (emulated_tensor){name, t->data, sizeof(uint16_t), which == OUT, {0}, {0}};
+  *e = (emulated_tensor){
+      .name = name, .data = t->data, .element_bytes = sizeof(uint16_t), .writable = which == OUT};
   memcpy(e->shape, t->shape, sizeof e->shape);
   memcpy(e->stride, t->stride, sizeof e->stride);
   poison_tensor(e);
@@ -81,20 +82,24 @@ static void add_lse(call *c) {
   stride[1] = c->s->seqlen_q + gap;
   stride[0] = c->heads * stride[1] + gap;
   c->args.lse = map_tensor(c, LSE, (size_t)(c->s->batch * stride[0]) * sizeof(float));
-  c->tensors[LSE] = (emulated_tensor){"lse",
-                                      c->args.lse,
-                                      sizeof(float),
-                                      1,
-                                      {c->s->batch, 1, c->heads, c->s->seqlen_q},
-                                      {stride[0], 0, stride[1], 1}};
+  c->tensors[LSE] = (emulated_tensor){.name = "lse",
+                                      .data = c->args.lse,
+                                      .element_bytes = sizeof(float),
+                                      .writable = 1,
+                                      .shape = {c->s->batch, 1, c->heads, c->s->seqlen_q},
+                                      .stride = {stride[0], 0, stride[1], 1}};
   poison_tensor(&c->tensors[LSE]);
 }
 
 /* One of fp32 without gaps. */
 static float *add_floats(call *c, int which, const char *name, int64_t count) {
   float *data = map_tensor(c, which, (size_t)count * sizeof(float));
-  c->tensors[which] =
-      (emulated_tensor){name, data, sizeof(float), 1, {1, 1, 1, count}, {0, 0, 0, 1}};
+  c->tensors[which] = (emulated_tensor){.name = name,
+                                        .data = data,
+                                        .element_bytes = sizeof(float),
+                                        .writable = 1,
+                                        .shape = {1, 1, 1, count},
+                                        .stride = {0, 0, 0, 1}};
   poison_tensor(&c->tensors[which]);
   return data;
 }

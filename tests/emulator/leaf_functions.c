@@ -201,10 +201,17 @@ int leaf_emulate(const char *module_path, const leaf_function *f, const uint32_t
   leaf_sm90_args sm90_args;
   leaf_sm90_fill_args(&sm90_args, (uintptr_t)in, (uintptr_t)out, emulated_encode_tiled,
                       emulated_encode_im2col);
-  const emulated_tensor tensors[] = {
-      {"in", (void *)(uintptr_t)in, 4, 0, {1, 1, 1, words}, {0, 0, 0, 1}},
-      {"out", out, 4, 1, {1, 1, 1, words}, {0, 0, 0, 1}},
-  };
+  const emulated_tensor tensors[] = {{.name = "in",
+                                      .data = (void *)(uintptr_t)in,
+                                      .element_bytes = 4,
+                                      .shape = {1, 1, 1, words},
+                                      .stride = {0, 0, 0, 1}},
+                                     {.name = "out",
+                                      .data = out,
+                                      .element_bytes = 4,
+                                      .writable = 1,
+                                      .shape = {1, 1, 1, words},
+                                      .stride = {0, 0, 0, 1}}};
   const emulated_launch launch = {.module = module,
                                   .blocks = (unsigned)(warps / leaf_warps(f)),
                                   .threads = 32u * (unsigned)leaf_warps(f),

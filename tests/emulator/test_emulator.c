@@ -718,10 +718,17 @@ static void run_fault(const char *symbol, const char *const *words, emulated_lau
 static void test_faults(void) {
   /* The tensors lie in larger arrays, so that even a fault that is overlooked does no harm. */
   static uint32_t fault_in[3][1024], fault_out[3][1024];
-  const emulated_tensor tensors[] = {
-      {"in", fault_in[1], 4, 0, {1, 1, 1, 256}, {0, 0, 0, 1}},
-      {"out", fault_out[1], 4, 1, {1, 1, 1, 256}, {0, 0, 0, 1}},
-  };
+  const emulated_tensor tensors[] = {{.name = "in",
+                                      .data = fault_in[1],
+                                      .element_bytes = 4,
+                                      .shape = {1, 1, 1, 256},
+                                      .stride = {0, 0, 0, 1}},
+                                     {.name = "out",
+                                      .data = fault_out[1],
+                                      .element_bytes = 4,
+                                      .writable = 1,
+                                      .shape = {1, 1, 1, 256},
+                                      .stride = {0, 0, 0, 1}}};
   const fault_args args = {fault_in[1], fault_out[1]};
   emulated_launch launch = {.blocks = 1,
                             .threads = 64,
@@ -756,10 +763,17 @@ static void encode_rows(attnpress_tensor_map *map, void *data, uint64_t rows) {
 static void test_sm90_faults(void) {
   static _Alignas(16) uint16_t tile[3 * TILE_ROWS][TILE_COLUMNS];
   static uint32_t fault_out[3][1024];
-  const emulated_tensor tensors[] = {
-      {"tile", tile, 2, 0, {1, 1, TILE_ROWS, TILE_COLUMNS}, {0, 0, TILE_COLUMNS, 1}},
-      {"out", fault_out[1], 4, 1, {1, 1, 1, 256}, {0, 0, 0, 1}},
-  };
+  const emulated_tensor tensors[] = {{.name = "tile",
+                                      .data = tile,
+                                      .element_bytes = 2,
+                                      .shape = {1, 1, TILE_ROWS, TILE_COLUMNS},
+                                      .stride = {0, 0, TILE_COLUMNS, 1}},
+                                     {.name = "out",
+                                      .data = fault_out[1],
+                                      .element_bytes = 4,
+                                      .writable = 1,
+                                      .shape = {1, 1, 1, 256},
+                                      .stride = {0, 0, 0, 1}}};
   static sm90_fault_args args;
   args = (sm90_fault_args){.out = fault_out[1]};
   encode_rows(&args.map, tile, TILE_ROWS);
