@@ -115,6 +115,7 @@ static int launch(const kernel *k, const call *c, char *report) {
   }
   ap_append_fill_args(&problem, &args);
   const emulated_launch l = {.module = k->module,
+                             .overlaps = 1,
                              .blocks = plan.launch[0].grid,
                              .threads = (unsigned)k->tile.threads,
                              .args = &args,

@@ -62,6 +62,10 @@ int is_backward(const kernel *k) {
   }
 }
 
+int backward_overlaps(const kernel *k) {
+  return k->overlaps && pass_of(k) != AP_ATTENTION_PASS_BWD_DELTA;
+}
+
 static int owns_keys(const kernel *k) {
   return pass_of(k) == AP_ATTENTION_PASS_BWD || pass_of(k) == AP_ATTENTION_PASS_BWD_DKV;
 }
@@ -506,6 +510,21 @@ static int64_t fill_dbias(const kernel *k, const call *c, int row_blocks,
   return d->shape[0] * d->shape[1] * args->row_blocks * args->bwd.blocks;
 }
 
+/* Whether those that a kernel may overlap leave a tensor alone. Of a call's kernels bwd_delta begins
+ * when all before it have ended, so bwd and bwd_dq overlap bwd_delta alone, and bwd_dkv, which begins
+ * when that has ended, bwd_dq; bwd_convert overlaps both. */
+static int is_settled(const kernel *k, int which) {
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD_CONVERT)
+    return 0;
+  return which < DQ || which == DK || which == DV ||
+         (pass_of(k) == AP_ATTENTION_PASS_BWD_DKV && which != DQ);
+}
+
+static void add_given(const emulated_tensor *t, int settled, emulated_tensor *given, int *count) {
+  given[*count] = *t;
+  given[(*count)++].settled = settled;
+}
+
 static int launch(const kernel *k, call *c, unsigned used, char *report) {
   const attnpress_backward_args *a = &c->args;
   const attnpress_forward_args forward = ap_forward_of(a);
@@ -582,10 +601,10 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
   int count = 0;
   for (int i = 0; i < TENSORS; ++i)
     if (used >> i & 1 && c->tensors[i].data != NULL)
-      given[count++] = c->tensors[i];
+      add_given(&c->tensors[i], is_settled(k, i), given, &count);
   for (int i = 0; i < SCORE_TENSORS; ++i)
     if (c->scores.tensors[i].data != NULL)
-      given[count++] = c->scores.tensors[i];
+      add_given(&c->scores.tensors[i], is_settled(k, Q), given, &count);
   attnpress_bwd_sm90_args sm90 = {.bwd = args};
   const int is_sm90 = k->variant.axis[AP_ATTENTION_ARCH] == 90;
   if (is_sm90 && fill_sm90(k, c, &sm90, report) != 0)
@@ -597,6 +616,7 @@ static int launch(const kernel *k, call *c, unsigned used, char *report) {
   if (has_gradients)
     ap_dbuffers_fill(a, &with_mod.gradients);
   const emulated_launch l = {.module = k->module,
+                             .overlaps = backward_overlaps(k),
                              .blocks = (unsigned)blocks,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,

@@ -7,6 +7,9 @@
 
 /** Whether a kernel is of a backward pass. */
 int is_backward(const kernel *k);
+/** Whether it may begin before bwd_delta has ended, or what comes between; bwd_delta itself begins when
+ * all that was launched earlier has ended. */
+int backward_overlaps(const kernel *k);
 /** Runs a kernel over a table of shapes, up to the first that fails: 0, or 1, and says so. *shapes
  * counts. */
 int run_backward_shapes(const kernel *k, FILE *out, int *shapes);

@@ -315,6 +315,7 @@ static int launch(const kernel *k, const call *c, char *report) {
   const int wgrad = c->pass == AP_CONV2D_PASS_WGRAD;
   emulated_tensor tensors[TENSORS];
   emulated_launch l = {.module = k->module,
+                       .overlaps = 1,
                        .blocks = c->grid,
                        .threads = (unsigned)k->tile.threads,
                        .shared_bytes = (size_t)k->tile.smem_bytes,

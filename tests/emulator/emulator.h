@@ -14,6 +14,7 @@ typedef struct emulated_tensor {
   void *data;
   int element_bytes, writable;
   int64_t shape[4], stride[4];
+  int settled; /* 1: no kernel that a launch may overlap touches it, and so it waits for none */
 } emulated_tensor;
 
 /** A kernel that is compiled and loaded. */
@@ -35,9 +36,10 @@ typedef struct emulated_launch {
   unsigned blocks, threads; /* one-dimensional; threads a multiple of 32 */
   unsigned cluster;         /* blocks of a cluster, which divides them; 0: each by itself. Of more
                                than one, what writable tensors name is memory that processes share */
-  int in_turn;         /* blocks take tickets by turns, rather than the first all of them; where
+  int in_turn;    /* blocks take tickets by turns, rather than the first all of them; where
                                none waits for another */
-  int told_zeros;      /* where blocks tell each other there are zeros before they run */
+  int told_zeros; /* where blocks tell each other there are zeros before they run */
+  int overlaps;   /* 1: may begin before earlier kernels have ended, and waits for that itself */
   size_t shared_bytes; /* dynamic shared memory */
   const void *args;    /* the kernel's struct */
   /** Calls the kernel with its struct by value. */

@@ -4,7 +4,9 @@
 
 #include "attnpress/args/common.h"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_atom.cuh"
 #include "attnpress/device/ptx_cp_async.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 
 struct fault_args {
@@ -233,6 +235,65 @@ KERNEL(misaligned_matrix) {
   __syncthreads();
   ldmatrix_x1(fragment, shared_address(smem) + threadIdx.x % 8 * 16 + 8);
   args.out[threadIdx.x] = fragment[0];
+}
+
+// ---- Launches that overlap ----
+
+KERNEL(overlap_right_wait) {
+  const uint32_t guess = load_relaxed(args.in + threadIdx.x);
+  griddepcontrol_launch_dependents();
+  griddepcontrol_wait();
+  args.out[threadIdx.x] = args.in[threadIdx.x] + guess;
+}
+
+KERNEL(overlap_right_wait_of_another) {
+  if (threadIdx.x == 0)
+    griddepcontrol_wait();
+  __syncthreads();
+  args.out[threadIdx.x] = args.in[threadIdx.x];
+}
+
+KERNEL(overlap_reads_early) {
+  const uint32_t word = args.in[threadIdx.x];
+  griddepcontrol_wait();
+  args.out[threadIdx.x] = word;
+}
+
+KERNEL(overlap_writes_early) {
+  args.out[threadIdx.x] = 0;
+  griddepcontrol_wait();
+}
+
+KERNEL(overlap_adds_early) {
+  atomic_increment(args.out);
+  griddepcontrol_wait();
+}
+
+KERNEL(overlap_copies_early) {
+  extern __shared__ __align__(16) unsigned char smem[];
+  cp_async_16(shared_address(smem) + threadIdx.x * 16, args.in + threadIdx.x * 4, 16);
+  griddepcontrol_wait();
+  cp_async_commit();
+  cp_async_wait(0);
+}
+
+KERNEL(overlap_waits_behind_the_barrier) {
+  __syncthreads();
+  if (threadIdx.x == 0)
+    griddepcontrol_wait();
+  args.out[threadIdx.x] = 0;
+}
+
+KERNEL(overlap_waits_in_another_warp) {
+  if (threadIdx.x == 0)
+    griddepcontrol_wait();
+  __syncwarp();
+  args.out[threadIdx.x] = 0;
+}
+
+KERNEL(overlap_never_waits) {
+  if (args.in == nullptr)
+    griddepcontrol_wait();
 }
 
 // ---- Waiting ----

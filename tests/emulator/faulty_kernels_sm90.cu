@@ -9,6 +9,7 @@
 #include "attnpress/device/ptx_bulk.cuh"
 #include "attnpress/device/ptx_bulk_copy.cuh"
 #include "attnpress/device/ptx_cluster.cuh"
+#include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_ldmatrix.cuh"
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_red.cuh"
@@ -1240,4 +1241,37 @@ KERNEL(cluster_with_exited_threads) { // they need not arrive
     cluster_arrive();
     cluster_wait();
   }
+}
+
+// ---- Launches that overlap ----
+
+// A thread waits, and hands that on.
+KERNEL(overlap_right_hand_over) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x == 255) {
+    griddepcontrol_wait();
+    mbarrier_arrive(shared + FULL);
+  }
+  wait(shared + FULL, 0);
+  give(&args, 1.0f);
+}
+
+KERNEL(overlap_hands_over_early) {
+  SHARED;
+  begin(shared);
+  if (threadIdx.x == 255) {
+    mbarrier_arrive(shared + FULL);
+    griddepcontrol_wait();
+  }
+  wait(shared + FULL, 0);
+  give(&args, 1.0f);
+}
+
+// The copies are carried out behind the wait.
+KERNEL(overlap_loads_early) {
+  SHARED;
+  load_once(&args.map, shared);
+  griddepcontrol_wait();
+  wait(shared + FULL, 0);
 }

@@ -360,6 +360,7 @@ static int launch(const kernel *k, unsigned blocks, const void *args,
       restrict_keys(&given[count - 1], loaded_keys(c, k));
   }
   const emulated_launch l = {.module = k->module,
+                             .overlaps = k->overlaps,
                              .blocks = blocks,
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,

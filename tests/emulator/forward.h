@@ -17,6 +17,8 @@ typedef struct kernel {
   emulated_module *module;
   snippet_file *mod; /* the snippet that its source ends with; NULL: none. Kept by kernel.c. */
   char *source;      /* without the snippet; freed with the kernel */
+  /* 1: it may be launched before earlier ones have ended: its source has the means to wait for that */
+  int overlaps;
 } kernel;
 
 /** Compiles and loads the kernel in `source`, whose file name is its stem. The fields of the tile

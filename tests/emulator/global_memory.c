@@ -20,6 +20,7 @@ typedef struct writer {
 } writer;
 
 typedef enum access_kind { READ = 0, WRITE = 1, REDUCTION = 2 } access_kind;
+static const char *const verbs[] = {"reads", "writes", "adds to"};
 
 enum { GRANULE_BYTES_MAX = 2, TENSORS_MAX = 16, ARRIVALS_MAX = 255 };
 /* A thread of its own. What it has written is another's when that has waited for it. */
@@ -172,7 +173,6 @@ static int is_acquired(const writer *w, int by_copy_engine) {
 /* `first` to `last`: granules of a tensor that `thread` reads or writes. */
 static void check_writers(const emulated_tensor *t, writer *first, writer *last, int thread,
                           access_kind kind, const void *site) {
-  static const char *const verbs[] = {"reads", "writes", "adds to"};
   const uint32_t arrivals = cluster_arrivals();
   const writer self = {
       .block = m->block,
@@ -234,13 +234,16 @@ static _Noreturn void fail_access(uintptr_t address, int bytes, int is_write, co
       site_text(site));
 }
 
-static void access_element(uintptr_t address, int bytes, int thread, access_kind kind,
+/* early: what stands there may yet be written by earlier kernels. */
+static void access_element(uintptr_t address, int bytes, int thread, access_kind kind, int early,
                            const void *site) {
   for (int i = 0; i < m->launch->tensor_count; ++i) {
     const emulated_tensor *t = &m->launch->tensors[i];
     if (t->data != NULL && address >= (uintptr_t)t->data && (t->writable || kind == READ) &&
         lies_in_rows(t, address - (uintptr_t)t->data, bytes)) {
       const uint64_t offset = address - (uintptr_t)t->data;
+      if (!early)
+        earlier_check(t, verbs[kind], site);
       if (i < TENSORS_MAX && writers[i] != NULL)
         check_writers(t, writers[i] + offset / granule_bytes(t),
                       writers[i] + (offset + (uint64_t)bytes - 1) / granule_bytes(t), thread, kind,
@@ -271,20 +274,32 @@ void global_bulk_written(uintptr_t address, int bytes) {
 }
 
 void global_access(uintptr_t address, int bytes, int is_write, const void *site) {
-  access_element(address, bytes, m->current, is_write ? WRITE : READ, site);
+  access_element(address, bytes, m->current, is_write ? WRITE : READ, 0, site);
+}
+
+void global_guess(uintptr_t address, int bytes, const void *site) {
+  access_element(address, bytes, m->current, READ, 1, site);
+}
+
+void global_bulk_begin(uintptr_t address, const void *site) {
+  for (int i = 0; i < m->launch->tensor_count; ++i) {
+    const emulated_tensor *t = &m->launch->tensors[i];
+    if (t->data != NULL && address - (uintptr_t)t->data < (uint64_t)last_byte(t))
+      earlier_check(t, "has the copy engine read", site);
+  }
 }
 
 void global_reduction(uintptr_t address, int bytes, const void *site) {
   if (address % (uintptr_t)bytes != 0)
     machine_fail("adds to %d bytes at address 0x%llx, which is not a multiple of that, at %s",
                  bytes, (unsigned long long)address, site_text(site));
-  access_element(address, bytes, m->current, REDUCTION, site);
+  access_element(address, bytes, m->current, REDUCTION, 0, site);
 }
 
 void global_bulk_reduction(uintptr_t address, int bytes, const void *site) {
-  access_element(address, bytes, COPY_ENGINE, REDUCTION, site);
+  access_element(address, bytes, COPY_ENGINE, REDUCTION, 0, site);
 }
 
 void global_bulk_write(uintptr_t address, int bytes, const void *site) {
-  access_element(address, bytes, COPY_ENGINE, WRITE, site);
+  access_element(address, bytes, COPY_ENGINE, WRITE, 0, site);
 }

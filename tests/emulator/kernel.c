@@ -174,6 +174,7 @@ int kernel_open(kernel *k, const char *path, char *report) {
     return -1;
   }
   emulated_family_of(&k->variant)->read_tile(source, &k->variant, &k->tile);
+  k->overlaps = strstr(source, "attnpress/device/ptx_griddepcontrol.cuh") != NULL;
   const int status = ap_takes_snippet(&k->variant) ? compile_with_mod(k, source, report)
                                                    : compile_and_load(k, path, report);
   k->source = source;

@@ -584,6 +584,7 @@ static int launch(const kernel *k, const call *c, char *report) {
   emulated_tensor tensors[MATRICES + VECTORS];
   const unsigned cluster = (unsigned)c->cluster;
   emulated_launch l = {.module = k->module,
+                       .overlaps = 1,
                        .blocks = (unsigned)by_rows,
                        .cluster = cluster > 1 ? cluster : 0,
                        .threads = (unsigned)k->tile.threads,

@@ -46,6 +46,7 @@ typedef struct thread {
   void *operands;          /* of that */
   const void *object;      /* that it waits for, in THREAD_WAITING */
   uint32_t time;           /* of its accesses: order.c */
+  uint32_t waited;         /* its time when it knew of the end of earlier kernels; 0: not yet */
   const void *polled;      /* the barrier that answered it no */
   pending_copy *copies;    /* the oldest first */
   int copy_count, copy_capacity;
@@ -191,12 +192,15 @@ const unsigned char *shared_product_read(product_reader *r, uint32_t address);
 
 void global_reset(void);       /* before a launch */
 void global_block_reset(void); /* before a block */
-/** A read or a write by the current thread. */
+/** A read or a write by the current thread; a guess: a read of what earlier kernels may yet write. */
+void global_guess(uintptr_t address, int bytes, const void *site);
 void global_access(uintptr_t address, int bytes, int is_write, const void *site);
 /** An addition in place, which other threads' additions to the same bytes need no order with. */
 void global_reduction(uintptr_t address, int bytes, const void *site);
 /** The same by the copy engine, which the current thread cannot wait for. */
 void global_bulk_reduction(uintptr_t address, int bytes, const void *site);
+/** A copy begins that will read from there. */
+void global_bulk_begin(uintptr_t address, const void *site);
 /** A write by the copy engine. */
 void global_bulk_write(uintptr_t address, int bytes, const void *site);
 /** What the copy engine has written or added there is the current thread's, which has waited for it. */
@@ -301,6 +305,16 @@ uint32_t cluster_arrivals(void);
 /** 1 where the current thread has waited at it since some thread of `block`, having arrived so often,
  * did something. */
 int cluster_orders(unsigned block, uint32_t arrivals);
+
+/* ---- earlier.c ---- */
+
+void earlier_reset_launch(void);
+void earlier_reset_block(void);
+/** Fails where the current thread may not touch a tensor yet, as earlier kernels may still run;
+ * `verb`: "reads". */
+void earlier_check(const emulated_tensor *t, const char *verb, const void *site);
+/** The launch has ended: 1 and a report where no thread has waited, so that later ones cannot. */
+int earlier_unawaited(void);
 
 /* ---- wgmma.c ---- */
 

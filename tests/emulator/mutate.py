@@ -116,6 +116,7 @@ def classify(report: str) -> str:
         ),
         (r"named barrier.* for \d+ threads, where", "named barrier"),
         (r"in flight", "copy in flight"),
+        (r"earlier kernels have ended|end of earlier kernels", "earlier kernels"),
         (r"race:", "race"),
         (r"deadlock", "deadlock"),
         (r"nothing has written", "memory that was not written"),

@@ -215,6 +215,7 @@ static int launch(const kernel *k, const call *c, char *report) {
   const int reduces = c->pass == AP_OUTER_PASS_BWD_REDUCE;
   emulated_tensor tensors[TENSORS];
   emulated_launch l = {.module = k->module,
+                       .overlaps = 1,
                        .blocks = c->plan.base.launch[reduces].grid,
                        .threads = (unsigned)k->tile.threads,
                        .args = reduces         ? (const void *)&reduce

@@ -792,6 +792,7 @@ static unsigned shared_cluster(const call *c) {
 static int launch(const kernel *k, unsigned blocks, const void *args,
                   void (*typed_call)(void (*)(void), const void *), const call *c, char *report) {
   const emulated_launch l = {.module = k->module,
+                             .overlaps = k->overlaps,
                              .blocks = blocks,
                              .threads = (unsigned)k->tile.threads,
                              .cluster = shares_splits(k) ? shared_cluster(c) : 0,

@@ -13,6 +13,7 @@
 #include "attention/ragged.h"
 #include "attention/score_args.h"
 #include "cpu/element.h"
+#include "backward.h"
 #include "family.h"
 #include "memory.h"
 
@@ -497,6 +498,21 @@ static void clear_dq(call *c) {
 
 /* ---- What a kernel may touch ----------------------------------------------------------------- */
 
+/* As is_settled() of backward.c; what bwd_delta writes lies in the workspace. */
+static int is_settled(const call *c, const emulated_tensor *t) {
+  static const int workspace[] = {LSE_LOG2, DELTA, DQ_SUM, TAKEN, ZEROED};
+  if (is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT))
+    return 0;
+  if (is_pass(c, AP_ATTENTION_PASS_BWD_DKV))
+    return 1;
+  for (size_t i = 0; i < sizeof workspace / sizeof *workspace; ++i) {
+    const int w = workspace[i];
+    if (c->data[w] != NULL && (uintptr_t)t->data - (uintptr_t)c->data[w] < c->bytes[w])
+      return 0;
+  }
+  return 1;
+}
+
 static void give(call *c, emulated_tensor tensor) {
   for (int i = 0; i < 4; ++i)
     if (tensor.shape[i] == 0)
@@ -505,6 +521,7 @@ static void give(call *c, emulated_tensor tensor) {
     return;
   if (c->given_count == GIVEN_MAX)
     abort();
+  tensor.settled = is_settled(c, &tensor);
   c->given[c->given_count++] = tensor;
 }
 
@@ -770,6 +787,7 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
 static int launch_kernel(const call *c, const kernel *k, int64_t blocks, const void *args,
                          void (*typed_call)(void (*)(void), const void *), char *report) {
   const emulated_launch l = {.module = k->module,
+                             .overlaps = backward_overlaps(k),
                              .blocks = (unsigned)blocks,
                              .threads = (unsigned)k->tile.threads,
                              .in_turn = c->in_turn,

@@ -83,9 +83,11 @@ uint32_t emulated_load_acquire(const uint32_t *global) {
 
 /* ld.relaxed: what is to be written, or what was there before: in one block of four always, or from its
  * second read by a warp on, in one the first few times. */
-uint32_t emulated_guess(uint32_t value) {
+uint32_t emulated_guess(const uint32_t *global) {
   enum { FEW = 3 };
   static uint32_t asked, blocks, of_block, last_block = UINT32_MAX;
+  global_guess((uintptr_t)global, (int)sizeof *global, CALL_SITE());
+  const uint32_t value = *global;
   const uint32_t before[] = {0, value + 1, value / 2, UINT32_MAX, value, 3 * value};
   const uint32_t block = the_machine.block;
   of_block = block == last_block ? of_block + 1 : 0;

@@ -102,6 +102,7 @@ static void run_block(unsigned block) {
   memset(m->groups, 0, sizeof m->groups);
   m->async = 0;
   order_reset_block();
+  earlier_reset_block();
   shared_reset();
   mbarriers_reset();
   fragments_reset();
@@ -140,6 +141,7 @@ int emulated_run(const emulated_launch *launch, char *report) {
       return -1;
     }
   order_reset_launch();
+  earlier_reset_launch();
   global_reset();
   tickets_reset();
   const unsigned cluster = launch->cluster > 1 ? launch->cluster : 1;
@@ -148,7 +150,7 @@ int emulated_run(const emulated_launch *launch, char *report) {
       cluster_run(block, cluster, run_block);
     else
       run_block(block);
-  return m->failed ? -1 : 0;
+  return m->failed || earlier_unawaited() ? -1 : 0;
 }
 
 /* ---- Who waits ------------------------------------------------------------------------------- */

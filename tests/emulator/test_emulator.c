@@ -532,6 +532,15 @@ static const struct {
     {"misaligned_shared_vector", {"writes 8 bytes", "not a multiple of 8", NULL}},
     {"misaligned_copy", {"cp.async writes", "not a multiple of 16", NULL}},
     {"misaligned_matrix", {"ldmatrix reads", "not a multiple of 16", NULL}},
+    {"overlap_right_wait", {NULL}},
+    {"overlap_right_wait_of_another", {NULL}},
+    {"overlap_reads_early", {"reads an element of in before", "griddepcontrol.wait", NULL}},
+    {"overlap_writes_early", {"writes an element of out before", NULL}},
+    {"overlap_adds_early", {"adds to an element of out before", NULL}},
+    {"overlap_copies_early", {"reads an element of in before", "cp_async_16", NULL}},
+    {"overlap_waits_behind_the_barrier", {"writes an element of out before", NULL}},
+    {"overlap_waits_in_another_warp", {"thread 63: writes an element of out before", NULL}},
+    {"overlap_never_waits", {"no thread has waited for the end of earlier kernels", NULL}},
     {"barrier_in_one_warp",
      {"deadlock", "threads 0-31: in the barrier", "threads 32-63: exited", NULL}},
     {"barrier_after_return",
@@ -695,6 +704,9 @@ static const struct {
     {"cluster_send_of_more_than_expected", {"stores bring more bytes than", NULL}},
     {"cluster_send_without_a_fence", {"do not see the barrier", NULL}},
     {"cluster_send_that_counts_elsewhere", {"counts at another's barrier", NULL}},
+    {"overlap_right_hand_over", {NULL}},
+    {"overlap_hands_over_early", {"writes an element of out before", "give", NULL}},
+    {"overlap_loads_early", {"has the copy engine read an element of tile before", NULL}},
 };
 
 static void check_report(const char *symbol, const char *const *words, int status) {
@@ -713,6 +725,11 @@ static void run_fault(const char *symbol, const char *const *words, emulated_lau
   report[0] = '\0';
   check_report(symbol, words, emulated_run(launch, report));
   emulated_unload(launch->module);
+}
+
+/* Whether a kernel's name begins so. */
+static int is_of(const char *symbol, const char *prefix) {
+  return strncmp(symbol, prefix, strlen(prefix)) == 0;
 }
 
 static void test_faults(void) {
@@ -737,8 +754,10 @@ static void test_faults(void) {
                             .call = call_faulty,
                             .tensors = tensors,
                             .tensor_count = 2};
-  for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i)
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) {
+    launch.overlaps = is_of(faults[i].symbol, "overlap_");
     run_fault(faults[i].symbol, faults[i].words, &launch);
+  }
 }
 
 typedef struct sm90_fault_args {
@@ -787,7 +806,8 @@ static void test_sm90_faults(void) {
                             .tensor_count = 2};
   for (size_t i = 0; i < sizeof sm90_faults / sizeof *sm90_faults; ++i) {
     const char *symbol = sm90_faults[i].symbol;
-    const int cluster = strncmp(symbol, "cluster_", strlen("cluster_")) == 0;
+    const int cluster = is_of(symbol, "cluster_");
+    launch.overlaps = is_of(symbol, "overlap_");
     launch.blocks = cluster || strstr(symbol, "zeros") != NULL ? 2 : 1;
     launch.cluster = cluster ? 2 : 1;
     launch.threads = strcmp(symbol, "more_registers_than_there_are") == 0 ? 384 : 256;

@@ -190,6 +190,7 @@ static void begin_copy(bulk_copy *copy, uint32_t barrier) {
   const uint32_t stamp = order_stamp();
   for (int i = 0; i < copy->bytes; i += 16)
     shared_bulk_begin(copy->shared + (uint32_t)i, copy->mbarrier, stamp, copy->site);
+  global_bulk_begin((uintptr_t)(copy->plain != NULL ? copy->plain : copy->map.address), copy->site);
   mbarrier_copy_begin(copy->mbarrier, copy->bytes, copy->site);
   add_copy(copy);
 }

@@ -48,7 +48,8 @@ void emulated_red_max(uint32_t *global, uint32_t x);
 uint32_t emulated_atomic_increment(uint32_t *global, uint32_t most);
 void emulated_release_increment(uint32_t *global, uint32_t most);
 uint32_t emulated_load_acquire(const uint32_t *global);
-uint32_t emulated_guess(uint32_t value);
+uint32_t emulated_guess(const uint32_t *global);
+void emulated_wait_for_earlier(void);
 uint64_t emulated_compare_and_swap(uint64_t *global, uint64_t expected, uint64_t desired);
 /* global: (2) */
 void emulated_store_told(uint64_t *global, uint64_t first, uint64_t second);

@@ -18,9 +18,10 @@ __device__ __forceinline__ uint32_t load_acquire(const uint32_t *global) {
   return emulated_load_acquire(global);
 }
 
-// Others write there: what it says is a guess, and wrong in every other block.
+// Others write there: what it says is a guess, and wrong in every other block. It may be read before
+// what ran earlier has ended.
 __device__ __forceinline__ uint32_t load_relaxed(const uint32_t *global) {
-  return emulated_guess(*global);
+  return emulated_guess(global);
 }
 
 __device__ __forceinline__ uint64_t compare_and_swap(uint64_t *global, uint64_t expected,
