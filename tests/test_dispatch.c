@@ -538,6 +538,46 @@ static void test_overlap(void **state) {
   }
 }
 
+/** The same of sequences of their own lengths, of calls with a schedule, and of gradients. */
+static void test_overlap_of_others(void **state) {
+  (void)state;
+  enum { CASES = 2 * 2 * 2 * 3 * 4 * 2 };
+  static const int hdims[] = {64, 128, 256}, queries[] = {1, 4, 100, 2048};
+  int overlapping = 0, of_gradients = 0;
+  for (int i = 0; i < CASES; ++i) {
+    const int ready = i % 2, paged = i / 2 % 2, many = i / 4 % 2, hdim = hdims[i / 8 % 3];
+    ap_problem problem = make_problem(many ? 64 : 1, 32, 8, queries[i / 24 % 4], 4096, hdim);
+    ap_plan plan;
+    problem.num_splits = i / 96 % 2 ? 4 : 0;
+    problem.sequences = paged ? AP_ATTENTION_SEQUENCES_PAGED : AP_ATTENTION_SEQUENCES_RAGGED;
+    problem.ready = ready;
+    problem.rows_q = (int64_t)problem.batch * problem.seqlen_q;
+    problem.rows_k = paged ? 0 : (int64_t)problem.batch * problem.seqlen_k;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    if (plan.overlaps) {
+      assert_true(waits(&plan.variant, &plan.tile));
+      if (ap_is_scheduled(&plan) && !plan.ready)
+        assert_true(waits(&plan.schedule, &plan.schedule_tile));
+      ++overlapping;
+    }
+    if (plan.combine_overlaps)
+      assert_true(waits(&plan.combine, &plan.combine_tile));
+    if (paged || ready || problem.num_splits > 0)
+      continue;
+    for (int deterministic = 0; deterministic < 2; ++deterministic) {
+      ap_backward_plan backward;
+      ap_launches launches;
+      assert_ok(ap_choose_backward(&problem, deterministic, &h200, &backward, &launches));
+      for (int at = 0; at < launches.count; ++at)
+        if (launches.launch[at].overlaps) {
+          assert_true(waits(&launches.launch[at].variant, &launches.launch[at].tile));
+          ++of_gradients;
+        }
+    }
+  }
+  assert_true(overlapping > CASES / 2 && of_gradients > 20);
+}
+
 static void test_num_splits(void **state) {
   (void)state;
   static const struct {
@@ -1949,6 +1989,7 @@ int main(void) {
       cmocka_unit_test(test_shares_ahead),
       cmocka_unit_test(test_short_pair),
       cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_overlap_of_others),
       cmocka_unit_test(test_num_splits),
       cmocka_unit_test(test_num_splits_everywhere),
       cmocka_unit_test(test_blocks_per_sm),
