@@ -1712,17 +1712,31 @@ static void test_splits_of_sequences(void **state) {
     assert_int_equal(plan.variant.axis[AP_ATTENTION_RUNS], 1);
     assert_int_equal(ap_needs_combine(&plan), 0);
     assert_true(plan.cuts_offset_bytes + (size_t)plan.grid * 8 <= plan.workspace_bytes);
-    problem.batch = 16;
+    problem.batch = 16; /* fewer row blocks than SMs, and long */
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_true(plan.runs > 0);
+    problem.batch = 8;
     assert_ok(ap_choose(&problem, &h200, &plan));
     const int keys = plan.key_blocks_per_split * plan.tile.field[AP_ATTENTION_TILE_BLOCK_N];
     assert_int_equal(plan.runs, 0);
     assert_true(plan.num_splits >= 8);
     assert_in_range(keys * 2 * 128 * 2, 256 * 1024, 2048 * 1024);
     assert_true((int64_t)keys * plan.num_splits >= problem.seqlen_k);
+    problem.appends = 1; /* as runs write new keys themselves */
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_int_equal(plan.variant.axis[AP_ATTENTION_APPEND], 1);
+    problem.appends = 0;
     problem.batch = 64;
     problem.seqlen_k = 500;
     assert_ok(ap_choose(&problem, &h200, &plan));
     assert_int_equal(plan.num_splits, 1);
+    problem.batch = 10; /* parts would cost more than SMs without work */
+    problem.seqlen_k = 1024;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_int_equal(plan.num_splits, 1);
+    problem.seqlen_k = 2048;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    assert_true(plan.num_splits > 1);
     problem.batch = 1; /* equal parts of a sequence's own keys */
     problem.seqlen_k = 8192;
     assert_ok(ap_choose(&problem, &h200, &plan));
@@ -1760,7 +1774,7 @@ static void test_shared_keys(void **state) {
   } rows[] = {
       {256, 64, 8, 4096, 90},  {64, 64, 8, 16384, 90}, {64, 8, 8, 16384, 90},
       {256, 64, 16, 4096, 90}, {64, 64, 8, 4096, 80},  {256, 56, 7, 4096, 80},
-      {256, 96, 8, 4096, 80},  {16, 64, 8, 16384, 0},
+      {256, 96, 8, 4096, 80},  {16, 64, 8, 65536, 80}, {8, 64, 8, 16384, 0},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
     for (int sequences = AP_ATTENTION_SEQUENCES_RAGGED; sequences <= AP_ATTENTION_SEQUENCES_PAGED;
@@ -1792,16 +1806,17 @@ static void test_shared_keys(void **state) {
 }
 
 /** A split of many wide sequences has twice as much to read, as its part is as wide; but not where its
- * longest sequences would keep thread blocks for long. */
+ * longest sequences would keep thread blocks for long. Where thread blocks are few it has less. */
 static void test_bytes_of_a_split(void **state) {
   (void)state;
   enum { KB = 1024 };
   static const struct {
     int batch, heads_q, heads_kv, seqlen_k, hdim, want_kb;
   } rows[] = {
-      {24, 32, 8, 16384, 128, 1024}, {48, 16, 4, 16384, 256, 1024}, {24, 64, 8, 16384, 64, 512},
+      {8, 16, 16, 32768, 128, 1024}, {8, 16, 16, 32768, 256, 1024}, {8, 16, 16, 16384, 64, 512},
       {8, 32, 8, 16384, 128, 512},   {8, 32, 8, 131072, 128, 512},  {16, 16, 4, 16384, 256, 512},
-      {24, 32, 8, 4096, 128, 512},   {1, 32, 8, 131072, 128, 512},
+      {8, 16, 16, 4096, 128, 512},   {1, 32, 8, 131072, 128, 512},  {4, 64, 8, 8192, 64, 128},
+      {8, 64, 8, 16384, 64, 512},    {10, 28, 4, 4096, 128, 128},   {8, 28, 4, 4096, 128, 512},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv, 1,

@@ -24,6 +24,13 @@ enum {
    * that size still are so many times the device's slots that none of them lasts to the end. */
   SEQUENCE_WIDE_COLUMNS = 256,
   SEQUENCE_LONG_WAVES = 8,
+  /* Half of it where thread blocks, in units of the slots, stay few, of so many sequences, whose lengths
+   * may differ, and of so many key blocks, at least. Parts of wide columns cost more. */
+  SHORT_SPLIT_BLOCKS_MIN = 4,
+  SHORT_SPLIT_WAVES_MAX = 3,
+  SHORT_SPLIT_WIDE_WAVES_MAX = 2,
+  SHORT_SPLIT_BATCH_MIN = 4,
+  SHORT_SPLIT_WIDE_BATCH_MIN = 10,
   /* As SPLIT_WAVES_MAX: thread blocks that find no keys cost time, too. */
   SEQUENCE_WAVES_MAX = 64,
   /* So many without splits, and the others make up for the longest, unless few heads share their keys,
@@ -57,6 +64,8 @@ enum {
   0.7 /* sequences, of the SMs, from which thread blocks have several key heads */
 #define RUNS_ROUND_FILL 0.96 /* of the slots, in each round */
 #define SEQUENCE_FILL   0.75 /* of the slots: row blocks that ask for all that the memory gives */
+#define SHORT_FILL      0.8  /* of the slots, at most, where splits are shorter */
+#define SHORT_WIDE_FILL 0.5  /* the same of wide columns */
 
 int64_t ap_least_key_blocks(const ap_tile *tile) {
   return tile->field[AP_ATTENTION_TILE_WARPS_K] > 1 ? DECODE_KEY_BLOCKS_MIN : ROUNDS_KEY_BLOCKS_MIN;
@@ -177,6 +186,41 @@ static int64_t sequence_split_blocks(const ap_problem *problem, const ap_tile *t
   const int fills = (double)blocks >= SEQUENCE_FILL * (double)slots;
   const int many = blocks * ceil_div(key_blocks, 2 * least) >= SEQUENCE_LONG_WAVES * slots;
   return columns >= SEQUENCE_WIDE_COLUMNS && fills && many ? 2 * least : least;
+}
+
+/** The most splits of half as many key blocks, where thread blocks are few enough for that; else 0. */
+static int64_t short_splits(const ap_problem *problem, int64_t blocks, int64_t key_blocks,
+                            int64_t split_blocks, int64_t slots) {
+  const int wide = problem->hdim + problem->hdim_v >= SEQUENCE_WIDE_COLUMNS;
+  const int64_t count = ceil_div(key_blocks, split_blocks / 2);
+  if (split_blocks / 2 < SHORT_SPLIT_BLOCKS_MIN ||
+      problem->batch < (wide ? SHORT_SPLIT_WIDE_BATCH_MIN : SHORT_SPLIT_BATCH_MIN) ||
+      (double)blocks > (wide ? SHORT_WIDE_FILL : SHORT_FILL) * (double)slots ||
+      blocks * count > SHORT_SPLIT_WAVES_MAX * slots)
+    return 0;
+  int64_t most = wide ? SHORT_SPLIT_WIDE_WAVES_MAX * slots / blocks : SPLITS_CHOSEN_MAX;
+  if (most > SPLITS_CHOSEN_MAX)
+    most = SPLITS_CHOSEN_MAX;
+  return count < most ? count : most;
+}
+
+/* Sequences that are not split: by columns of K and V together, bytes of both under the bound, at most,
+ * and row blocks, of the slots, from which on SMs without work cost less than adding up parts. */
+static const struct {
+  int columns, kilobytes;
+  double fill;
+} whole_limits[] = {{0, 320, 0.6}, {0, 512, 0.72}, {192, 512, 0.53}, {192, 768, 0.6}};
+
+static int stays_whole(const ap_problem *problem, const ap_tile *tile, int64_t blocks,
+                       int64_t key_blocks, int64_t slots) {
+  const int columns = problem->hdim + problem->hdim_v;
+  const int64_t bytes =
+      key_blocks * tile->field[AP_ATTENTION_TILE_BLOCK_N] * columns * (int64_t)sizeof(uint16_t);
+  for (size_t i = 0; i < sizeof whole_limits / sizeof *whole_limits; ++i)
+    if (columns >= whole_limits[i].columns && bytes <= whole_limits[i].kilobytes * INT64_C(1024) &&
+        (double)blocks >= whole_limits[i].fill * (double)slots)
+      return 1;
+  return 0;
 }
 
 /** Splits of sequences whose longest may have `key_blocks`, for `blocks` thread blocks of one split, in
@@ -722,13 +766,20 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
   }
   if (!plan->variant.axis[AP_ATTENTION_DECODE])
     return count;
+  if (stays_whole(problem, tile, blocks, key_blocks, slots))
+    return 1;
   const int64_t split_blocks = sequence_split_blocks(problem, tile, blocks, key_blocks, slots);
   const int64_t more =
       sequence_splits(blocks, key_blocks, split_blocks, slots, ap_group_of(problem));
-  if (more <= count)
-    return count;
-  *least = ceil_div(key_blocks, more);
-  return (int32_t)more;
+  const int64_t most = more > count ? more : count;
+  const int64_t shorter = short_splits(problem, blocks, key_blocks, split_blocks, slots);
+  if (shorter > most) {
+    *least = split_blocks / 4; /* sequences far below the bound are shared out, too */
+    return (int32_t)shorter;
+  }
+  if (more > count)
+    *least = ceil_div(key_blocks, more);
+  return (int32_t)most;
 }
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
@@ -785,22 +836,62 @@ attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, int shar
   return ATTNPRESS_OK;
 }
 
+/** Row blocks of sequences of which each has one a key head. */
+static int64_t count_head_tiles(const ap_problem *problem, const ap_plan *plan) {
+  return (int64_t)problem->batch * (problem->heads_q / plan->heads_per_tile);
+}
+
+/** 1 where row blocks are so many, of the SMs. */
+static int fill_sms(const ap_device *device, int64_t tiles, double fill) {
+  return (double)tiles >= fill * (double)device->sm_count;
+}
+
 /** 1 where thread blocks that have several key heads each take less time than others: where there is
  * much to read, and sequences are not cut into many parts. */
 static int pays_to_share_keys(const ap_problem *problem, const ap_device *device,
                               const ap_plan *plan) {
   const int64_t keys = (int64_t)problem->batch * problem->seqlen_k;
   return problem->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
-         ((double)problem->batch >= RUNS_SHARED_FILL * (double)device->sm_count ||
+         fill_sms(device, count_head_tiles(problem, plan), RUNS_FILL) &&
+         (fill_sms(device, problem->batch, RUNS_SHARED_FILL) ||
           keys >= RUNS_SHARED_KEYS_MIN * (int64_t)device->sm_count) &&
          ap_may_share_keys(problem, device, plan);
+}
+
+/* Fewer row blocks than RUNS_FILL that take less time in runs as well: by columns of V, row blocks of the
+ * SMs, key blocks of the bound, and of all row blocks for an SM, all at least; query heads of a key head,
+ * between some; and whether it is so of calls alone whose new keys runs write themselves. */
+static const struct {
+  int columns;
+  double fill;
+  int key_blocks, sm_key_blocks, least_heads, most_heads, appends;
+} runs_limits[] = {
+    {64, 1.05, 20, 0, 3, 16, 0},   {64, 0.84, 20, 25, 3, 16, 0},  {64, 0.53, 20, 35, 3, 16, 0},
+    {128, 1.05, 16, 0, 2, 7, 0},   {128, 1.05, 16, 30, 2, 16, 0}, {128, 0.72, 16, 40, 2, 16, 0},
+    {128, 0.53, 16, 80, 2, 16, 0}, {128, 0.45, 16, 35, 4, 16, 1}, {256, 1.05, 8, 0, 2, 16, 0},
+    {256, 0.84, 24, 0, 2, 16, 0},  {256, 0.6, 24, 40, 2, 16, 0},
+};
+
+static int fills_runs(const ap_problem *problem, const ap_device *device, int64_t tiles,
+                      int64_t key_blocks) {
+  const int32_t heads = ap_group_of(problem);
+  if (fill_sms(device, tiles, RUNS_FILL))
+    return 1;
+  for (size_t i = 0; i < sizeof runs_limits / sizeof *runs_limits; ++i)
+    if (problem->hdim_v == runs_limits[i].columns && fill_sms(device, tiles, runs_limits[i].fill) &&
+        key_blocks >= runs_limits[i].key_blocks &&
+        tiles * key_blocks >= (int64_t)runs_limits[i].sm_key_blocks * device->sm_count &&
+        heads >= runs_limits[i].least_heads && heads <= runs_limits[i].most_heads &&
+        problem->appends >= runs_limits[i].appends)
+      return 1;
+  return 0;
 }
 
 /** 1 where runs over all sequences take less time than splits of each: where there is much to do, of
  * batches whose lengths a thread block finds room for. `shares_keys`: pays_to_share_keys(). */
 static int pays_in_runs(const ap_problem *problem, const ap_device *device, const ap_plan *plan,
                         int shares_keys) {
-  const int64_t tiles = (int64_t)problem->batch * (problem->heads_q / plan->heads_per_tile);
+  const int64_t tiles = count_head_tiles(problem, plan);
   const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   const int32_t uneven = problem->sequences == AP_ATTENTION_SEQUENCES_PAGED
                              ? RUNS_UNEVEN_PAGED_COLUMNS
@@ -811,7 +902,7 @@ static int pays_in_runs(const ap_problem *problem, const ap_device *device, cons
   return problem->num_splits == 0 && tiles < most && ap_may_have_runs(&plan->variant) &&
          ap_count_row_blocks(problem, &plan->tile, plan->heads_per_tile) == 1 &&
          problem->batch <= ATTNPRESS_RUNS_SEQUENCES_MAX && key_blocks >= RUNS_KEY_BLOCKS_MIN &&
-         (double)tiles >= RUNS_FILL * (double)device->sm_count;
+         fills_runs(problem, device, tiles, key_blocks);
 }
 
 /** Fills num_splits, the variant's split, the tile that goes with it, and the keys of a split. */
