@@ -209,7 +209,7 @@ static int64_t short_splits(const ap_problem *problem, int64_t blocks, int64_t k
 static const struct {
   int columns, kilobytes;
   double fill;
-} whole_limits[] = {{0, 320, 0.6}, {0, 512, 0.72}, {192, 512, 0.53}, {192, 768, 0.6}};
+} whole_limits[] = {{0, 320, 0.6}, {0, 512, 0.72}, {192, 512, 0.6}, {192, 768, 0.72}};
 
 static int stays_whole(const ap_problem *problem, const ap_tile *tile, int64_t blocks,
                        int64_t key_blocks, int64_t slots) {
@@ -867,7 +867,7 @@ static const struct {
   int key_blocks, sm_key_blocks, least_heads, most_heads, appends;
 } runs_limits[] = {
     {64, 1.05, 20, 0, 3, 16, 0},   {64, 0.84, 20, 25, 3, 16, 0},  {64, 0.53, 20, 35, 3, 16, 0},
-    {128, 1.05, 16, 0, 2, 7, 0},   {128, 1.05, 16, 30, 2, 16, 0}, {128, 0.72, 16, 40, 2, 16, 0},
+    {128, 1.05, 16, 0, 3, 7, 0},   {128, 1.05, 16, 30, 2, 16, 0}, {128, 0.72, 16, 40, 2, 16, 0},
     {128, 0.53, 16, 80, 2, 16, 0}, {128, 0.45, 16, 35, 4, 16, 1}, {256, 1.05, 8, 0, 2, 16, 0},
     {256, 0.84, 24, 0, 2, 16, 0},  {256, 0.6, 24, 40, 2, 16, 0},
 };
