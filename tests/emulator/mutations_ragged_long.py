@@ -117,6 +117,18 @@ MUTATIONS = [
         "    for (; unseen > 1; --unseen) {",
     ),
     Mutation(
+        "keys forwards: a turn that was passed on ahead is taken again",
+        FWD_SM90,
+        "  if (!passed)\n    pass_turn(consumer);\n",
+        "  pass_turn(consumer);\n",
+    ),
+    Mutation(
+        "keys forwards: no turn is taken at a key block that a consumer does not see",
+        FWD_SM90,
+        "      if (passed)\n        pass_turn(consumer);\n",
+        "",
+    ),
+    Mutation(
         "keys forwards: a consumer without rows hands nothing back",
         FWD_SM90,
         "    for (; walk.n >= 0 && !has_rows; --walk.n) {",
