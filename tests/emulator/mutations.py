@@ -1226,7 +1226,7 @@ MUTATIONS = [
     Mutation(
         "sm90: a block that passes takes no turn",
         FWD_SM90,
-        "  begin_turn(consumer);\n  end_turn(consumer);\n",
+        "//% elif block_m > 64\n  begin_turn(consumer);\n  end_turn(consumer);\n",
         "",
     ),
     Mutation(
