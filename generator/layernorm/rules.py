@@ -380,7 +380,8 @@ def held_registers(variant: Variant, tile: Tile) -> int:
     if is_gang(variant):
         vectors = row_vectors(variant) // tile.row_threads
         if variant["pass"] == "fwd":
-            return 4 * vectors * (2 if variant.norm == "layer" else 1)
+            words = 8 if _wide_parameters(variant) else 4
+            return words * vectors * (2 if variant.norm == "layer" else 1)
         elements = VECTOR_BYTES // element_bytes(variant)
         return vectors * (2 * elements + elements * (4 if variant.params == "fp32" else 2) // 4)
     if is_pairs(variant) or is_pieces(variant):
@@ -949,7 +950,7 @@ def _gang_tile(variant: Variant) -> Tile:
 def _gang_warps(variant: Variant, row_warps: int) -> int:
     """Warps of a block, of which so many write a row."""
     if variant["pass"] == "fwd":
-        few = variant.dtype == "fp32" or variant.rows == "split"
+        few = "fp32" in (variant.dtype, variant.params) or variant.rows == "split"
         adders = GANG_FEW_ADDERS if few else GANG_ADDERS
         return row_warps + adders + GANG_FORWARD_OTHER_WARPS
     return row_warps + GANG_OTHER_WARPS

@@ -324,6 +324,12 @@ static int has_aligned_parameters(const ap_layernorm_problem *p) {
          (uintptr_t)p->weight % VECTOR_BYTES == 0 && (uintptr_t)p->bias % VECTOR_BYTES == 0;
 }
 
+/** Whether weight and bias are at multiples of a vector, or not there, and nothing else is. */
+static int has_long_parameters(const ap_layernorm_problem *p) {
+  return (p->bias == NULL || !p->rms) && (uintptr_t)p->weight % VECTOR_BYTES == 0 &&
+         (uintptr_t)p->bias % VECTOR_BYTES == 0;
+}
+
 static int32_t field(const ap_launch *launch, int32_t which) {
   return launch->tile.field[which];
 }
@@ -730,7 +736,7 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
   }
   plan->base.count = 1;
   if ((field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 || is_wide(launch)) &&
-      has_whole_parameters(p) && (has_packed_rows(p) || has_whole_rows(p))) {
+      has_long_parameters(p) && (has_packed_rows(p) || has_whole_rows(p))) {
     if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
       FORWARD_IF(prefer_wide_kernel(p, device, launch));
     if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 ||

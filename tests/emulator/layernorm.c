@@ -774,12 +774,12 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     if (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART)
       s.layout = VECTORS_APART;
   }
-  if (is_edged(k)) { /* in place of parameters that are aligned otherwise, the weight alone */
+  if (is_edged(k) || is_wide(k) || is_forward_gang(k)) {
+    /* in place of parameters that are aligned otherwise, the weight alone */
     s.no_bias = has_no_bias(k) || s.parameters == 2;
     s.parameters = s.parameters != 0;
   }
-  if (is_direct(k) || is_whole(k) || is_apart(k) || is_wide(k) || is_forward_gang(k)) {
-    /* nor these */
+  if (is_direct(k) || is_whole(k) || is_apart(k)) { /* nor these */
     s.parameters = 1;
     s.no_bias = has_no_bias(k);
   }
