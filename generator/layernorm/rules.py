@@ -39,6 +39,9 @@ DIRECT_SM_THREADS, DIRECT_WARPS, DIRECT_ROW_WARPS = 1024, 8, 16
 # have room for; the most blocks of a cluster.
 WIDE_KEPT, WIDE_LONG_KEPT, WIDE_LONG_RMS_KEPT = 8, 4, 14
 WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 4, 27, 16
+# Of layer norm with parameters of twice the size: those in registers, others are in shared memory; and
+# places of the ring beside these, by vectors of a lane.
+WIDE_DOUBLE_KEPT, WIDE_DOUBLE_SLOTS = 4, {4: 6, 5: 4, 6: 3}
 # Gangs: warps of a block that have columns, and that have none; the most rows of a ring. Forward,
 # where others than those that write add up: how many, and where writers need more registers.
 GANG_WARPS, GANG_OTHER_WARPS, GANG_SLOTS = 8, 2, 8
@@ -235,6 +238,8 @@ def _wide_batch(variant: Variant, tile: Tile) -> int:
 def _wide_kept(variant: Variant, tile: Tile) -> int:
     """Those whose parameters are in registers."""
     vectors = wide_vectors(variant, tile)
+    if _wide_parameters(variant):
+        return vectors if variant.norm == "rms" else min(vectors, WIDE_DOUBLE_KEPT)
     long = WIDE_LONG_RMS_KEPT if variant.norm == "rms" else WIDE_LONG_KEPT
     return vectors - (vectors == 7) if vectors <= WIDE_KEPT else min(vectors, long)
 
@@ -253,8 +258,9 @@ def _wide_smem_bytes(variant: Variant, tile: Tile) -> int:
     parameters = 2 if variant.norm == "layer" else 1
     left = wide_vectors(variant, tile) - _wide_kept(variant, tile)
     ring = tile.slots * _wide_batch(variant, tile) * place
-    parked = min(max(most - ring, 0) // (parameters * place), left)
-    return ring + parameters * parked * place
+    parameter = place * (2 if _wide_parameters(variant) else 1)  # of a vector of each thread
+    parked = min(max(most - ring, 0) // (parameters * parameter), left)
+    return ring + parameters * parked * parameter
 
 
 def is_pairs(variant: Variant) -> bool:
@@ -376,7 +382,8 @@ def held_registers(variant: Variant, tile: Tile) -> int:
         return 4 * -(-row_vectors(variant) // tile.row_threads)
     if is_wide(variant):
         parameters = 2 if variant.norm == "layer" else 1
-        return 4 * parameters * _wide_kept(variant, tile)
+        words = 8 if _wide_parameters(variant) else 4
+        return words * parameters * _wide_kept(variant, tile)
     if is_gang(variant):
         vectors = row_vectors(variant) // tile.row_threads
         if variant["pass"] == "fwd":
@@ -927,6 +934,8 @@ def _wide_tile(variant: Variant) -> Tile:
     vectors = row_vectors(variant) // (CLUSTER_WARPS * WARP)
     batch = vectors if vectors <= WIDE_KEPT else WIDE_LONG_BATCH
     slots = WIDE_PLACES // batch - (vectors == 12)
+    if _wide_parameters(variant) and variant.norm == "layer":
+        slots = WIDE_DOUBLE_SLOTS[vectors]
     return sized(variant, make_tile(family(), slots=slots, **fields))
 
 

@@ -29,6 +29,7 @@ enum {
   WIDE_CLUSTER_LONG = 8,
   WIDE_CLUSTER_MAX = 16,
   WIDE_BLOCK_BYTES = 65536, /* of such a row, that a block keeps all parameters of */
+  WIDE_BLOCK_TWICE_BYTES = 49152, /* of layer norm, if these are of twice the size */
   /* Columns from which on packed rows of 16 bits are those of such pairs, and of RMS norm. */
   WIDE_PAIR_COLS = 36864,
   WIDE_PAIR_MANY_COLS = 34000, /* where others would be read straight into registers */
@@ -516,14 +517,17 @@ static attnpress_status prefer_wide_kernel(const ap_layernorm_problem *p, const 
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
   const int64_t odd = p->columns % elements != 0 ? elements - 1 : 0; /* before a row, at the most */
   const int64_t vectors = ceil_div(p->columns + odd, elements);
+  /* Parameters of twice the size: of whole vectors alone, and of layer norm in shorter parts. */
+  const int twice = ap_element_bytes(p->param_dtype) > ap_element_bytes(p->dtype);
+  const int64_t block_bytes = twice && !p->rms ? WIDE_BLOCK_TWICE_BYTES : WIDE_BLOCK_BYTES;
   const int32_t step_max =
       WIDE_CLUSTER_STEP_MAX + (odd > 0 && ap_element_bytes(p->dtype) == 2 ? 1 : 0);
   int32_t cluster = SM_PAIR;
-  while (cluster < WIDE_CLUSTER_MAX && ceil_div(vectors, cluster) * VECTOR_BYTES > WIDE_BLOCK_BYTES)
+  while (cluster < WIDE_CLUSTER_MAX && ceil_div(vectors, cluster) * VECTOR_BYTES > block_bytes)
     cluster = cluster < step_max            ? cluster + 1
               : cluster < WIDE_CLUSTER_LONG ? WIDE_CLUSTER_LONG
                                             : WIDE_CLUSTER_MAX;
-  if (!ap_cluster_fits(device, cluster) || p->rows > INT32_MAX)
+  if (!ap_cluster_fits(device, cluster) || p->rows > INT32_MAX || (twice && odd > 0))
     return ATTNPRESS_OK;
   const int64_t columns = ceil_div(vectors, cluster) * elements; /* of a block */
   ap_launch wide;

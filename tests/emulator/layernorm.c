@@ -112,6 +112,12 @@ static int is_wide(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE;
 }
 
+/* Whether parameters are fp32, and rows are not. */
+static int has_double_parameters(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_PARAMS] == ATTNPRESS_FP32 &&
+         k->variant.axis[AP_LAYERNORM_DTYPE] != ATTNPRESS_FP32;
+}
+
 /* Rows that blocks share which all run at the same time. */
 static int is_gang(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GANG ||
@@ -839,7 +845,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.more = 0;
     s.in_place = row->in_place;
     s.layout = PACKED;
-    if (s.in_place || row->layout == ODD) {
+    if (s.in_place || row->layout == ODD || has_double_parameters(k)) {
       s.columns -= s.columns % elements;
       s.layout = VECTORS_APART;
     }
