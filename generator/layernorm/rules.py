@@ -203,7 +203,12 @@ def is_wide(variant: Variant) -> bool:
 
 def is_gang(variant: Variant) -> bool:
     """Whether thread blocks share a row that are no cluster, but all run at the same time."""
-    return variant.rows in ("gang", "split")
+    return variant.rows in ("gang", "split", "gangsum", "splitsum")
+
+
+def _is_split(variant: Variant) -> bool:
+    """Those whose rows begin anywhere."""
+    return variant.rows in ("split", "splitsum")
 
 
 def _gang_smem_bytes(variant: Variant, tile: Tile) -> int:
@@ -219,7 +224,8 @@ def _gang_told_bytes(variant: Variant, tile: Tile) -> int:
     weights that come to them; and forward whose turn it is."""
     warps, forward = tile.row_threads // WARP, variant["pass"] == "fwd"
     if forward:
-        return 16 * ((warps + 1) * 8 + 16) + warps * (tile.slots * 8 + 32) + 16
+        ends = 64 if variant.rows == "splitsum" else 32
+        return 16 * ((warps + 1) * 8 + 16) + warps * (tile.slots * 8 + ends) + 16
     told = 8 * (warps * 8 + 32) + warps * (tile.slots * 8 + 32)
     return told + (warps * 32 if variant.rows == "split" else 0)
 
@@ -959,7 +965,7 @@ def _gang_tile(variant: Variant) -> Tile:
 def _gang_warps(variant: Variant, row_warps: int) -> int:
     """Warps of a block, of which so many write a row."""
     if variant["pass"] == "fwd":
-        few = "fp32" in (variant.dtype, variant.params) or variant.rows == "split"
+        few = "fp32" in (variant.dtype, variant.params) or _is_split(variant)
         adders = GANG_FEW_ADDERS if few else GANG_ADDERS
         return row_warps + adders + GANG_FORWARD_OTHER_WARPS
     return row_warps + GANG_OTHER_WARPS

@@ -201,7 +201,8 @@ static int is_joined(const ap_launch *launch) {
 }
 
 static int is_split(const ap_launch *launch) {
-  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT;
+  const int32_t rows = launch->variant.axis[AP_LAYERNORM_ROWS];
+  return rows == AP_LAYERNORM_ROWS_SPLIT || rows == AP_LAYERNORM_ROWS_SPLITSUM;
 }
 
 /** Whether rows of the backward pass lie one after the other, of all matrices, from a multiple of a
@@ -271,6 +272,14 @@ static int has_rows_in_turn(const ap_layernorm_problem *p) {
 static int has_packed_rows(const ap_layernorm_problem *p) {
   return has_rows_in_turn(p) && p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL &&
          p->tensor[AP_LAYERNORM_X].data != p->tensor[AP_LAYERNORM_Y].data;
+}
+
+/** The same with a residual: no output is an input. */
+static int has_packed_sums(const ap_layernorm_problem *p) {
+  const void *const x = p->tensor[AP_LAYERNORM_X].data, *const y = p->tensor[AP_LAYERNORM_Y].data;
+  const void *const residual = p->tensor[AP_LAYERNORM_RESIDUAL].data;
+  const void *const sum = p->tensor[AP_LAYERNORM_SUM].data;
+  return has_rows_in_turn(p) && x != y && x != sum && residual != y && residual != sum;
 }
 
 /** Takes the kernel of packed rows in place of another, if it has no more columns that are empty. */
@@ -640,14 +649,24 @@ static int is_wide(const ap_launch *launch) {
 }
 
 static int is_of_gang(const ap_launch *launch) {
-  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GANG || is_split(launch);
+  const int32_t rows = launch->variant.axis[AP_LAYERNORM_ROWS];
+  return rows == AP_LAYERNORM_ROWS_GANG || rows == AP_LAYERNORM_ROWS_GANGSUM || is_split(launch);
 }
 
-/** Whether gangs are faster than clusters that have room for a row: of layer norm, whose parameters clusters
- * fetch for each of the longest rows. */
+/** Whether gangs are faster than clusters that have room for a row: of layer norm, whose parameters, if there
+ * are some, clusters fetch for each of the longest rows. */
 static int is_better_of_gangs(const ap_layernorm_problem *p) {
+  if (p->weight == NULL && p->bias == NULL && !begins_anywhere(p))
+    return 0;
   const int64_t most = p->dtype == ATTNPRESS_FP32 ? WIDE_FP32_COLS_MAX : WIDE_COLS_MAX;
   return !p->rms && p->columns > most;
+}
+
+/** The rows of a gang's kernel. */
+static int32_t forward_gang_rows(int split, int adds) {
+  if (adds)
+    return split ? AP_LAYERNORM_ROWS_SPLITSUM : AP_LAYERNORM_ROWS_GANGSUM;
+  return split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG;
 }
 
 /** Takes gangs in place of another kernel, where a row has room in one. The launch has a block for each SM,
@@ -657,14 +676,14 @@ static attnpress_status prefer_forward_gang(const ap_layernorm_problem *p, const
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
   const int32_t split = p->columns % elements != 0;
   const int64_t vectors = ceil_div(p->columns + split * (elements - 1), elements);
+  const int adds = p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL;
   ap_launch gang;
   int fits;
-  FORWARD_IF(find_gang_kernel(p, device, split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG,
-                              &gang, &fits));
+  FORWARD_IF(find_gang_kernel(p, device, forward_gang_rows(split, adds), &gang, &fits));
   if (!fits || p->rows > INT32_MAX || device->sm_count > GANG_BLOCKS_MAX)
     return ATTNPRESS_OK;
   const int64_t warps = field(&gang, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
-  const int64_t ring = gang.tile.smem_bytes / warps / VECTOR_BYTES;
+  const int64_t ring = gang.tile.smem_bytes / warps / VECTOR_BYTES / (1 + adds);
   const int64_t most = gang.variant.axis[AP_LAYERNORM_COLS] / elements / warps;
   const int64_t part = smaller(ring / GANG_FORWARD_SLOTS, most);
   const int64_t least = smaller(ceil_div(vectors, part * warps), device->sm_count);
@@ -747,6 +766,9 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
         (is_wide(launch) && is_better_of_gangs(p)))
       FORWARD_IF(prefer_forward_gang(p, device, plan));
   }
+  if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 && adds && has_long_parameters(p) &&
+      (has_packed_sums(p) || !begins_anywhere(p)))
+    FORWARD_IF(prefer_forward_gang(p, device, plan));
   if (is_wide(launch) || is_of_gang(launch))
     return ATTNPRESS_OK;
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0)
@@ -1036,10 +1058,10 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
 /** The kernels of gangs, of rows of either kind. */
 static attnpress_status range_of_gangs(const ap_layernorm_problem *p, const ap_device *device,
                                        ap_launches *plan) {
-  for (int split = 0; split < 2; ++split) {
+  for (int i = 0; i < (p->backward ? 2 : 4); ++i) {
     int fits;
     FORWARD_IF(find_room(plan));
-    FORWARD_IF(find_gang_kernel(p, device, split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG,
+    FORWARD_IF(find_gang_kernel(p, device, forward_gang_rows(i % 2, i / 2),
                                 &plan->launch[plan->count], &fits));
     plan->count += fits;
   }

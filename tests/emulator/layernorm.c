@@ -118,10 +118,16 @@ static int has_double_parameters(const kernel *k) {
          k->variant.axis[AP_LAYERNORM_DTYPE] != ATTNPRESS_FP32;
 }
 
-/* Rows that blocks share which all run at the same time. */
+/* Rows that blocks share which all run at the same time, with a residual. */
+static int is_gang_of_sums(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GANGSUM ||
+         k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLITSUM;
+}
+
+/* And without one. */
 static int is_gang(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GANG ||
-         k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT;
+         k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT || is_gang_of_sums(k);
 }
 
 /* Of the forward pass: their launches take turns in memory of the kernel's own. */
@@ -131,7 +137,8 @@ static int is_forward_gang(const kernel *k) {
 
 /* Of them, those that begin anywhere. */
 static int is_split(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT;
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLIT ||
+         k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SPLITSUM;
 }
 
 /* Short rows of this kind, some to a warp. */
@@ -813,7 +820,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.rows = GANG_ROWS * s.blocks + row->more_rows;
     if (is_forward_gang(k) && s.blocks > 2) /* some gangs have none */
       s.rows = 2;
-    s.more = row->more && !is_forward_gang(k);
+    s.more = is_forward_gang(k) ? is_gang_of_sums(k) : row->more;
     /* Its squares hide what they differ by. */
     if (is_forward_gang(k) && row->mean >= 3.0f)
       s.mean = 9.0f * row->mean;
