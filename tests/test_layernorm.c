@@ -822,7 +822,8 @@ static void test_packed_steps(void **state) {
 /* Rows of more than 65,536 columns, whole vectors or without gaps, are those of clusters of two, three,
  * four, eight or sixteen thread blocks, and of 16 bits that begin anywhere of five, as few as have room for them, each of which has its part of a row
  * within its class, and of which as many are planned as run at the same time whichever SMs a device
- * lacks. */
+ * lacks. Parameters may be missing; beside 16 bits they may be fp32 of whole vectors, of which a block
+ * of layer norm has less then. */
 static void test_wide_rows(void **state) {
   static const int32_t most[] = {[2] = 66, 29, 29, 13, [8] = 13, [16] = 5};
   int wide = 0;
@@ -835,17 +836,18 @@ static void test_wide_rows(void **state) {
                   size = dtype == ATTNPRESS_FP32 ? 4 : 2;
     const int in_place = !pair && i % 7 == 0, apart = !pair && i % 11 == 0;
     const int64_t stride = columns + (apart ? 8 : 0);
+    const int twice = !pair && size == 2 && i % 19 == 0, bare = !pair && i % 23 == 0;
     const ap_layernorm_problem p = {
         .tensor = {{.data = (void *)0x100000, .stride = stride},
                    {.data = NULL},
                    {.data = (void *)(uintptr_t)(in_place ? 0x100000 : 0x200000), .stride = stride}},
         .rows = 1 + i % 100,
         .columns = columns,
-        .weight = (void *)0x4000000,
-        .bias = i % 5 ? (void *)0x6000000 : NULL,
+        .weight = bare ? NULL : (void *)0x4000000,
+        .bias = !bare && i % 5 ? (void *)0x6000000 : NULL,
         .rms = i % 5 == 0,
         .dtype = dtype,
-        .param_dtype = dtype};
+        .param_dtype = twice ? ATTNPRESS_FP32 : dtype};
     ap_device device;
     ap_layernorm_plan plan;
     assert_ok(ap_device_of_target(i % 13 ? "sm_90" : "sm_80", &device));
@@ -868,7 +870,9 @@ static void test_wide_rows(void **state) {
     }
     assert_true(i % 13 && (is_whole || (!in_place && (!apart || p.rows == 1))));
     const int32_t cluster = (int32_t)l->cluster;
-    const int64_t bytes = ((columns + odd) * size + 15) / 16 * 16, fewest = (bytes + 65535) / 65536;
+    const int64_t bytes = ((columns + odd) * size + 15) / 16 * 16;
+    const int64_t room = twice && !p.rms ? 49152 : 65536, fewest = (bytes + room - 1) / room;
+    assert_true(is_whole || !twice);
     assert_int_equal(cluster, fewest > 8 ? 16 : fewest > 4 + (odd && size == 2) ? 8 : fewest);
     assert_true(pair == (cluster == 2));
     assert_int_equal(l->clusters_most, p.rows);
@@ -1295,12 +1299,13 @@ static void test_gangs(void **state) {
 /* Of the longest rows y is made by gangs, too: a launch has a thread block for each SM, whatever it has
  * rows for, and all blocks of a gang have columns that their registers and rings have room for. */
 static void test_forward_gangs(void **state) {
-  int gangs = 0, split = 0;
+  int gangs = 0, split = 0, sums = 0;
   (void)state;
   for (int i = 0; i < 20000; ++i) {
     const int32_t dtype = dtypes[i % 3], size = dtype == ATTNPRESS_FP32 ? 4 : 2;
     const int64_t columns = 65537 + (int64_t)i * 7919 % ((1 << 20) - 65536);
     const int in_place = i % 7 == 0, apart = i % 11 == 0, other = i % 17 == 0, more = i % 19 == 0;
+    const int bare = i % 23 == 0;
     const int64_t stride = columns + (apart ? 8 : 0);
     const ap_layernorm_problem p = {
         .tensor = {{.data = (void *)0x100000, .stride = stride},
@@ -1309,8 +1314,8 @@ static void test_forward_gangs(void **state) {
                    {.data = more ? (void *)0x400000 : NULL, .stride = stride}},
         .rows = 1 + i % 100,
         .columns = columns,
-        .weight = (void *)0x4000000,
-        .bias = i % 5 ? (void *)0x6000000 : NULL,
+        .weight = bare ? NULL : (void *)0x4000000,
+        .bias = !bare && i % 5 ? (void *)0x6000000 : NULL,
         .rms = i % 5 == 0,
         .dtype = dtype,
         .param_dtype = other ? (dtype == ATTNPRESS_FP32 ? ATTNPRESS_BF16 : ATTNPRESS_FP32) : dtype};
@@ -1325,15 +1330,20 @@ static void test_forward_gangs(void **state) {
     assert_int_equal(plan.base.workspace_bytes, 0);
     if (plan.gang == 0) {
       assert_false(l->together);
-      assert_true(i % 13 == 0 || other || more || (!whole && (in_place || (apart && p.rows > 1))) ||
-                  device.sm_count < 132 || device.sm_count > 160 ||
-                  (l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE &&
-                   (p.rms || columns <= (dtype == ATTNPRESS_FP32 ? 262144 : 786432))));
+      assert_true(
+          i % 13 == 0 || (other && size == 4) || (!whole && (in_place || (apart && p.rows > 1))) ||
+          device.sm_count < 132 || device.sm_count > 160 ||
+          (more && bare && !whole && columns <= 98304) ||
+          (l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE &&
+           (p.rms || (bare && whole) || columns <= (dtype == ATTNPRESS_FP32 ? 262144 : 786432))));
       continue;
     }
-    assert_true(i % 13 && !other && !more && (whole || (!in_place && (!apart || p.rows == 1))));
-    assert_int_equal(l->variant.axis[AP_LAYERNORM_ROWS],
-                     whole ? AP_LAYERNORM_ROWS_GANG : AP_LAYERNORM_ROWS_SPLIT);
+    assert_true(i % 13 && (!other || size == 2) &&
+                (whole || (!in_place && (!apart || p.rows == 1))));
+    assert_int_equal(l->variant.axis[AP_LAYERNORM_ROWS], more && whole ? AP_LAYERNORM_ROWS_GANGSUM
+                                                         : more        ? AP_LAYERNORM_ROWS_SPLITSUM
+                                                         : whole       ? AP_LAYERNORM_ROWS_GANG
+                                                                       : AP_LAYERNORM_ROWS_SPLIT);
     assert_true(l->together && !l->cluster && !l->clears && !l->overlaps);
     assert_int_equal(l->grid, device.sm_count);
     assert_true(plan.gang <= device.sm_count && device.sm_count <= 160);
@@ -1341,11 +1351,12 @@ static void test_forward_gangs(void **state) {
     const int64_t vectors = (columns + (whole ? 0 : elements - 1) + elements - 1) / elements;
     const int64_t each = (vectors + plan.gang * warps - 1) / (plan.gang * warps);
     assert_true(each * elements * warps <= l->variant.axis[AP_LAYERNORM_COLS]);
-    assert_true(each * 16 * 3 <= l->tile.smem_bytes / warps);
+    assert_true(each * 16 * 3 * (1 + more) <= l->tile.smem_bytes / warps);
+    sums += more;
     gangs += whole;
     split += !whole;
   }
-  assert_true(gangs > 500 && split > 500);
+  assert_true(gangs > 500 && split > 500 && sums > 300);
 }
 
 /* A forward launch of gangs: nothing is cleared before it, and its blocks have memory of the kernel's own. */
@@ -1540,6 +1551,10 @@ static void test_classes(void **state) {
                                   : takes <= AP_LAYERNORM_HELD_COLS_MAX;
         if (plan.gang > 0) { /* test_gangs() has these */
           assert_true(columns > 8192);
+          continue;
+        }
+        if (l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE) { /* and test_wide_rows() */
+          assert_true(columns > 65536);
           continue;
         }
         assert_int_equal(plan.base.count, !backward ? 1 : held ? 2 : 3);

@@ -28,7 +28,7 @@ enum {
   WIDE_CLUSTER_STEP_MAX = 4,
   WIDE_CLUSTER_LONG = 8,
   WIDE_CLUSTER_MAX = 16,
-  WIDE_BLOCK_BYTES = 65536, /* of such a row, that a block keeps all parameters of */
+  WIDE_BLOCK_BYTES = 65536,       /* of such a row, that a block keeps all parameters of */
   WIDE_BLOCK_TWICE_BYTES = 49152, /* of layer norm, if these are of twice the size */
   /* Columns from which on packed rows of 16 bits are those of such pairs, and of RMS norm. */
   WIDE_PAIR_COLS = 36864,
@@ -69,11 +69,12 @@ enum {
   /* Forward, what clusters have rather: rows of 16 bits, and of fp32. */
   WIDE_COLS_MAX = 786432,
   WIDE_FP32_COLS_MAX = 262144,
-  GANG_BLOCK_COLS = 8192, /* of a block, at the most */
-  GANG_BLOCKS_MAX = 160,  /* of a gang, as the kernel */
-  GANG_SLOTS = 7,         /* rows of a warp's ring, where a gang has blocks enough */
-  GANG_DSUM_SLOTS = 6,    /* with dsum */
-  GANG_SLOTS_MIN = 3,     /* else: one that is written, one that is added up, one more */
+  GANG_SUMS_BARE_COLS = 98304, /* with a residual and no parameters, rows that are read twice */
+  GANG_BLOCK_COLS = 8192,      /* of a block, at the most */
+  GANG_BLOCKS_MAX = 160,       /* of a gang, as the kernel */
+  GANG_SLOTS = 7,              /* rows of a warp's ring, where a gang has blocks enough */
+  GANG_DSUM_SLOTS = 6,         /* with dsum */
+  GANG_SLOTS_MIN = 3,          /* else: one that is written, one that is added up, one more */
   GANG_FORWARD_SLOTS = 6, /* forward, where longer parts of rows are better than more of them */
   GANG_FEWER = 32,        /* vectors that a row's first and its last warp do without, if they can */
   GANG_TOLD_BYTES = (16 + 8) * 16 /* of each block, as the kernel */
@@ -767,7 +768,8 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
       FORWARD_IF(prefer_forward_gang(p, device, plan));
   }
   if (field(launch, AP_LAYERNORM_TILE_ROW_THREADS) == 0 && adds && has_long_parameters(p) &&
-      (has_packed_sums(p) || !begins_anywhere(p)))
+      (!begins_anywhere(p) || (has_packed_sums(p) && (p->weight != NULL || p->bias != NULL ||
+                                                      p->columns > GANG_SUMS_BARE_COLS))))
     FORWARD_IF(prefer_forward_gang(p, device, plan));
   if (is_wide(launch) || is_of_gang(launch))
     return ATTNPRESS_OK;
