@@ -13,8 +13,11 @@ KERNELS = [
     ("layernorm_fwd_gang_cols8192_bf16_wbf16_sm90", "w19t256c16"),
     ("layernorm_fwd_split_cols8192_bf16_wbf16_sm90", "w15t256c16"),
     ("layernorm_fwd_split_cols8192_fp32_wfp32_sm90", "w15t256c16"),
+    ("layernorm_fwd_gangsum_cols8192_bf16_wbf16_sm90", "w19t256c16"),
+    ("layernorm_fwd_splitsum_cols8192_bf16_wfp32_sm90", "w15t256c16"),
 ]
-"""Rows that are whole vectors, and rows that begin anywhere, of either size of an element."""
+"""Rows that are whole vectors, and rows that begin anywhere, of either size of an element; with a residual,
+and with parameters of another size."""
 
 MUTATIONS = [
     Mutation(
@@ -136,14 +139,14 @@ MUTATIONS = [
     Mutation(
         "split forward: elements of the row before are added up",
         GANG,
-        "choose_bits(mask_elements(part.shift), zero, place[0]);",
-        "place[0];",
+        "choose_bits(mask_elements(part.shift), zero, vector_of_part(place, 0, part));",
+        "vector_of_part(place, 0, part);",
     ),
     Mutation(
         "split forward: elements of the row behind are added up",
         GANG,
-        "choose_bits(mask_elements(part.end), place[part.all - 1], zero);",
-        "place[part.all - 1];",
+        "choose_bits(mask_elements(part.end), vector_of_part(place, part.all - 1, part), zero);",
+        "vector_of_part(place, part.all - 1, part);",
     ),
     Mutation(
         "split forward: parameters of a class stay where the one before had them",
@@ -154,8 +157,8 @@ MUTATIONS = [
     Mutation(
         "split forward: the last element of a vector does not go to the next lane",
         GANG,
-        "word[i][3], (lane + 31) % 32);",
-        "word[i][3], lane);",
+        "word[i][WORDS - 1], (lane + 31) % 32);",
+        "word[i][WORDS - 1], lane);",
     ),
     Mutation(
         "split forward: the last lane's does not go to the first one's next vector",
@@ -192,6 +195,31 @@ MUTATIONS = [
         GANG,
         "(tail ? part.ends && lane - ELEMENTS < part.end",
         "(tail ? false",
+    ),
+    Mutation("gang forward: a residual is not waited for", GANG, "2 * bytes", "bytes"),
+    Mutation(
+        "gang forward: x in place of the residual of long rows",
+        GANG,
+        "place[part.apart + index]",
+        "place[index]",
+    ),
+    Mutation(
+        "split forward: y in place of a sum's ends",
+        GANG,
+        "load_element(ends + 2, SIZE, lane)",
+        "load_element(ends, SIZE, lane)",
+    ),
+    Mutation(
+        "split forward: the last vector of a matrix without its residual",
+        GANG,
+        "x, load_first_elements((const unsigned char *)args->residual + begin, part.end)",
+        "x, load_first_elements((const unsigned char *)args->x + begin, part.end)",
+    ),
+    Mutation(
+        "split forward: parameters of twice the size move on by less",
+        GANG,
+        "word[i][WORDS - 1], (lane + 31) % 32",
+        "word[i][3], (lane + 31) % 32",
     ),
     Mutation(
         "gang forward: who has no rows waits for turns that have passed",

@@ -19,6 +19,7 @@ FWD_PACKED = "templates/layernorm/layernorm_fwd_packed.cu.j2"
 FWD_BULK = "templates/layernorm/layernorm_fwd_bulk.cu.j2"
 FWD_DIRECT = "templates/layernorm/layernorm_fwd_direct.cu.j2"
 FWD_WIDE = "templates/layernorm/layernorm_fwd_wide.cu.j2"
+ABSENT = "templates/layernorm/parts/absent_parameters.cu.j2"
 FWD_PAIRS = "templates/layernorm/layernorm_fwd_pairs.cu.j2"
 FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
@@ -91,6 +92,7 @@ KERNELS = [
     ("layernorm_fwd_wide_cols20480_bf16_wbf16_sm90", "w16t512c5"),
     ("layernorm_fwd_wide_cols49152_fp16_wfp16_sm90", "w16t512c5"),
     ("layernorm_fwd_wide_cols32768_fp32_wfp32_sm90", "w16t512c6"),
+    ("layernorm_fwd_wide_cols20480_bf16_wfp32_sm90", "w16t512c4"),
     ("layernorm_fwd_pairs_cols64_bf16_wbf16_sm90", "w2t1b16c1pn64"),
     ("layernorm_fwd_pairs_cols256_fp16_wfp32_sm90", "w2t8b16c1pn8"),
 ]
@@ -2203,6 +2205,19 @@ MUTATIONS = [
         "lane / LANES + warp * (32 / LANES)",
     ),
     Mutation(
+        "an absent weight of long rows is 0",
+        ABSENT,
+        '"0x3f803f80" if params == "bf16"',
+        '"0" if params == "bf16"',
+    ),
+    Mutation("an absent bias of long rows is 1", ABSENT, "return index > 0 ?", "return index > 1 ?"),
+    Mutation(
+        "half of the parameters of twice the size of wide rows",
+        FWD_WIDE,
+        "parked[((index - KEPT) * 2 + 1) * THREADS]",
+        "parked[(index - KEPT) * 2 * THREADS]",
+    ),
+    Mutation(
         "no barrier: a piece of a wide row is read",
         FWD_WIDE,
         "Another takes its place.\n    __syncwarp();",
@@ -2217,8 +2232,8 @@ MUTATIONS = [
     Mutation(
         "no barrier: the ends of parameters of wide rows",
         FWD_WIDE,
-        "these are there.\n  __syncthreads();",
-        "these are there.",
+        "these are there.\n//% endif\n  __syncthreads();",
+        "these are there.\n//% endif",
     ),
     Mutation(
         "a piece of a wide row is not waited for",
