@@ -39,8 +39,8 @@ DIRECT_SM_THREADS, DIRECT_WARPS, DIRECT_ROW_WARPS = 1024, 8, 16
 # have room for; the most blocks of a cluster.
 WIDE_KEPT, WIDE_LONG_KEPT, WIDE_LONG_RMS_KEPT = 8, 4, 14
 WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 4, 27, 16
-# Of layer norm with parameters of twice the size: those in registers, others are in shared memory; and
-# places of the ring beside these, by vectors of a lane.
+# Of layer norm with parameters of twice the size: those in registers, others are in shared memory;
+# and places of the ring beside these, by vectors of a lane.
 WIDE_DOUBLE_KEPT, WIDE_DOUBLE_SLOTS = 4, {4: 6, 5: 4, 6: 3}
 # Gangs: warps of a block that have columns, and that have none; the most rows of a ring. Forward,
 # where others than those that write add up: how many, and where writers need more registers.

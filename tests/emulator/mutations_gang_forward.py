@@ -16,8 +16,8 @@ KERNELS = [
     ("layernorm_fwd_gangsum_cols8192_bf16_wbf16_sm90", "w19t256c16"),
     ("layernorm_fwd_splitsum_cols8192_bf16_wfp32_sm90", "w15t256c16"),
 ]
-"""Rows that are whole vectors, and rows that begin anywhere, of either size of an element; with a residual,
-and with parameters of another size."""
+"""Rows that are whole vectors, and rows that begin anywhere, of either size of an element; with a
+residual, and with parameters of another size."""
 
 MUTATIONS = [
     Mutation(

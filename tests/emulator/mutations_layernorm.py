@@ -2210,7 +2210,9 @@ MUTATIONS = [
         '"0x3f803f80" if params == "bf16"',
         '"0" if params == "bf16"',
     ),
-    Mutation("an absent bias of long rows is 1", ABSENT, "return index > 0 ?", "return index > 1 ?"),
+    Mutation(
+        "an absent bias of long rows is 1", ABSENT, "return index > 0 ?", "return index > 1 ?"
+    ),
     Mutation(
         "half of the parameters of twice the size of wide rows",
         FWD_WIDE,
