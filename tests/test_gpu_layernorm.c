@@ -628,7 +628,9 @@ static void test_wide_rows(void) {
                                           : 8000000 / c + 3,
                      .columns = c,
                      .dtype = ATTNPRESS_FP16 + n % 3,
-                     .param_dtype = ATTNPRESS_FP16 + n % 3,
+                     .param_dtype = n % 11 == 4   ? 0
+                                    : n % 11 == 7 ? ATTNPRESS_FP32
+                                                  : ATTNPRESS_FP16 + n % 3,
                      .rms = n % 4 == 1,
                      .in_place = whole && n % 2,
                      .apart = whole && n % 5 == 0,
@@ -638,10 +640,11 @@ static void test_wide_rows(void) {
 }
 
 /* Rows that gangs of thread blocks share, and some beside them: fewer than there are gangs, and more than
- * a gang's rings have places for; launches one after the other, as each leaves memory to the next. */
+ * a gang's rings have places for; launches one after the other, as each leaves memory to the next; some
+ * with a residual, without parameters, or with those of fp32. */
 static void test_forward_gangs(void) {
-  static const int64_t columns[] = {262148, 300000, 400001, 524292,  786440,
-                                    800001, 999998, 999999, 1048575, 1048576};
+  static const int64_t columns[] = {65544,  70001,  131072, 262148, 300000,  400001, 524292,
+                                    786440, 800001, 999998, 999999, 1048575, 1048576};
   const int count = (int)(sizeof columns / sizeof *columns);
   for (int n = 0; n < 4 * count; ++n) {
     const int64_t c = columns[n / 4];
@@ -652,7 +655,10 @@ static void test_forward_gangs(void) {
                                           : 4000000 / c + 14,
                      .columns = c,
                      .dtype = dtype,
-                     .param_dtype = dtype,
+                     .param_dtype = n % 7 == 2   ? 0
+                                    : n % 7 == 4 ? ATTNPRESS_FP32
+                                                 : dtype,
+                     .more = n % 3 == 2,
                      .rms = n % 5 == 1,
                      .in_place = whole && n % 2,
                      .apart = whole && n % 7 == 0,
