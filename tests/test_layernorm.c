@@ -1553,7 +1553,8 @@ static void test_classes(void **state) {
           assert_true(columns > 8192);
           continue;
         }
-        if (l->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WIDE) { /* and test_wide_rows() */
+        if (l->variant.axis[AP_LAYERNORM_ROWS] ==
+            AP_LAYERNORM_ROWS_WIDE) { /* and test_wide_rows() */
           assert_true(columns > 65536);
           continue;
         }
