@@ -20,8 +20,8 @@ typedef struct shape {
   int64_t rows, columns;
   int32_t dtype, param_dtype;               /* 0: no weight and no bias */
   int backward, rms, more, mixed, in_place; /* more: residual or dsum; mixed: rows begin anywhere */
-  int apart;                                /* whole vectors lie between rows */
-  double mean;                              /* of x; 0: a half */
+  int apart;   /* whole vectors lie between rows; 2: rows begin so far apart */
+  double mean; /* of x; 0: a half */
 } shape;
 
 typedef struct memory {
@@ -141,6 +141,8 @@ static void open_call(call *k, const shape *s) {
     if (!is_there(s, i) || place_of(k, i) != i)
       continue;
     k->stride[i] = s->columns + (s->mixed ? 5 + i : s->apart ? 8 + 8 * i : 0);
+    if (s->apart == 2)
+      k->stride[i] = (s->columns + 7) / 8 * 8 + 8 * i;
     open_memory(&k->matrix[i], rows_span_bytes(s->rows, s->columns, k->stride[i], s->dtype) +
                                    (OFFSET + i) * k->size);
     if (!is_output(s, i))
@@ -676,7 +678,6 @@ static void test_gangs(void) {
   const int count = (int)(sizeof columns / sizeof *columns);
   for (int n = 0; n < 3 * count; ++n) {
     const int64_t c = columns[n / 3];
-    const int whole = c % 8 == 0;
     const shape s = {.rows = n % 3 == 0   ? 1 + n % 2
                              : n % 3 == 1 ? 9
                                           : 3000000 / c + 3,
@@ -686,10 +687,35 @@ static void test_gangs(void) {
                      .backward = 1,
                      .rms = n % 4 == 1,
                      .more = n % 5 == 2 || c < 20000, /* of these gangs take such rows alone */
-                     .in_place = whole && n % 2,
-                     .apart = whole && n % 7 == 0,
+                     .in_place = n % 2,
+                     .apart = n % 7 == 0   ? 1
+                              : n % 7 == 5 ? 2
+                                           : 0,
                      .mean = n % 7 == 3 ? 30.0 : 0.0};
     test_shape(&s, "rows of gangs");
+  }
+}
+
+/* Gradients of rows with gaps, or in place, that begin alike in all matrices. */
+static void test_gradients_apart(void) {
+  static const int64_t columns[] = {33,    65,    100,   161,   333,   501,   1001,
+                                    8201,  8801,  9001,  9999,  10237, 12001, 12281,
+                                    14001, 16377, 20001, 24001, 32761};
+  const int count = (int)(sizeof columns / sizeof *columns);
+  for (int n = 0; n < 4 * count; ++n) {
+    const int64_t c = columns[n / 4];
+    const int32_t dtype = n % 7 == 5 ? ATTNPRESS_FP32 : ATTNPRESS_FP16 + (n + n / 4) % 2;
+    const shape s = {.rows = n % 9 == 0 ? 1 + n % 5 : 2000000 / c + 3,
+                     .columns = c,
+                     .dtype = dtype,
+                     .param_dtype = n % 3 == 2 ? ATTNPRESS_FP32 : dtype,
+                     .backward = 1,
+                     .rms = n % 5 == 1,
+                     .more = n % 11 == 2,
+                     .in_place = n % 4 == 3 || n % 5 == 4,
+                     .apart = n % 4 < 3 ? n % 4 : n / 4 % 3,
+                     .mean = n % 7 == 3 ? 30.0 : 0.0};
+    test_shape(&s, "gradients of rows with gaps");
   }
 }
 
@@ -844,6 +870,7 @@ static void tests(void) {
   run_part("pieces", test_pieces_of_rows);
   run_part("whole", test_whole_rows);
   run_part("edged", test_edged_rows);
+  run_part("gradients_apart", test_gradients_apart);
   run_part("apart", test_rows_apart);
   run_part("long", test_long_rows);
   run_part("wide", test_wide_rows);

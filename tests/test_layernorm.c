@@ -1025,8 +1025,25 @@ static void test_launch_gradients(void **state) {
       {1025, 1025, 0x10000, 0x10000, ATTNPRESS_FP32, "layernorm_bwd_odd_cols1536_fp32_wfp32_sm80"},
       {8191, 8191, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_odd_cols8192_fp32_wfp32_sm80"},
       {8193, 8193, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_cols12288_fp32_wfp32_sm90"},
-      {17001, 17001, 0x10000, 0x10000, ATTNPRESS_FP32, "layernorm_bwd_cols20480_fp32_wfp32_sm90"},
-      {33001, 33001, 0x10000, 0x10000, ATTNPRESS_FP32, "layernorm_bwd_cols40960_fp32_wfp32_sm90"},
+      {11001, 11004, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_cols12288_fp32_wfp32_sm90"},
+      {16001, 16004, 0x10000, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_cols16384_fp32_wfp32_sm90"},
+      {17001, 17004, 0x10000, 0x10000, ATTNPRESS_FP32,
+       "layernorm_bwd_split_cols4096_fp32_wfp32_sm90"},
+      {11001, 11003, 0x10000, 0x10000, ATTNPRESS_FP32,
+       "layernorm_bwd_split_cols4096_fp32_wfp32_sm90"},
+      {33001, 33001, 0x10000, 0x10000, ATTNPRESS_FP32,
+       "layernorm_bwd_split_cols4096_fp32_wfp32_sm90"},
+      {33001, 33001, 0x10004, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_cols40960_fp32_wfp32_sm90"},
+      {9001, 9008, 0x10000, 0x30000, ATTNPRESS_BF16,
+       "layernorm_bwd_joined_cols10240_bf16_wbf16_sm90"},
+      {8201, 8201, 0x10000, 0x10000, ATTNPRESS_BF16,
+       "layernorm_bwd_sorted_cols10240_bf16_wbf16_sm90"},
+      {8201, 8208, 0x10000, 0x10000, ATTNPRESS_BF16,
+       "layernorm_bwd_joined_cols10240_bf16_wbf16_sm90"},
+      {12001, 12001, 0x10002, 0x30000, ATTNPRESS_BF16,
+       "layernorm_bwd_odd_cols12288_bf16_wbf16_sm90"},
+      {24001, 24001, 0x10002, 0x30000, ATTNPRESS_BF16,
+       "layernorm_bwd_odd_cols24576_bf16_wbf16_sm90"},
       {3, 3, 0x10000, 0x30000, ATTNPRESS_BF16, "layernorm_bwd_short_cols8_bf16_wbf16_sm90"},
       {3, 3, 0x10000, 0x10000, ATTNPRESS_FP32, "layernorm_bwd_short_cols8_fp32_wfp32_sm90"},
       {3, 4, 0x10000, 0x30000, ATTNPRESS_BF16, "layernorm_bwd_odd_cols32_bf16_wbf16_sm80"},
@@ -1176,7 +1193,10 @@ static void test_odd_clusters(void **state) {
     const int64_t columns = 8200 + (int64_t)i * 7919 % (65530 - 8200), rows = 1 + i * 37 % 3000;
     float sum;
     ap_layernorm_problem p = {.backward = 1,
-                              .tensor = {{.data = (void *)0x1000002, .stride = columns}},
+                              .tensor = {{.data = (void *)0x1000002, .stride = columns},
+                                         {.data = NULL},
+                                         {.data = (void *)0x3000006, .stride = columns},
+                                         {.data = (void *)0x2000004, .stride = columns}},
                               .rows = rows,
                               .columns = columns,
                               .rms = i % 3 == 0,
@@ -1200,14 +1220,14 @@ static void test_odd_clusters(void **state) {
   }
 }
 
-/* Whether rows without gaps that are not written in place have as many columns as gangs take. */
+/* Whether rows that begin alike have as many columns as gangs take. */
 static int have_gangs(const ap_layernorm_problem *p, int whole) {
   const int64_t columns = p->columns;
   const int added = p->tensor[AP_LAYERNORM_DSUM].data != NULL;
   if (p->dtype == ATTNPRESS_FP32)
     return columns > 10240;
   if (p->param_dtype == ATTNPRESS_FP32)
-    return columns > 65536;
+    return columns > (whole ? 49152 : 65536) || (whole && columns > 24576 && columns <= 30720);
   if (!whole)
     return columns > (added ? 8199 : 20480);
   const int full = (columns > 15360 && columns <= 16384) || (columns > 30720 && columns <= 32768);
@@ -1256,13 +1276,13 @@ static void test_gangs(void **state) {
     /* Shorter ones, few SMs, other rows, half of the registers for those of four bytes. */
     if (plan.gang == 0) {
       assert_true(!have_gangs(&p, whole) || i % 13 == 0 || device.sm_count < 132 ||
-                  (!whole && (in_place || (apart && p.rows > 1))) || (more && columns > 65536) ||
+                  (more && columns > 65536) ||
                   (!whole && columns > 132 * 4032 &&
                    (p.dtype == ATTNPRESS_FP32 || p.param_dtype == ATTNPRESS_FP32)));
       continue;
     }
     assert_true(have_gangs(&p, whole));
-    assert_true(i % 13 && (whole || (!in_place && (!apart || p.rows == 1))));
+    assert_true(i % 13);
     assert_int_equal(l->variant.axis[AP_LAYERNORM_ROWS],
                      whole ? AP_LAYERNORM_ROWS_GANG : AP_LAYERNORM_ROWS_SPLIT);
     const int gangs = (int)l->grid / plan.gang;
@@ -1459,39 +1479,53 @@ static void test_joined_rows(void **state) {
     const int sorted = kind == AP_LAYERNORM_ROWS_SORTED, gang = kind == AP_LAYERNORM_ROWS_SPLIT;
     /* Long ones are those of gangs, where these have room for a row. */
     const int of_gangs = p.param_dtype != ATTNPRESS_FP32 && device.sm_count >= 9;
+    const int sums = sorted && columns % 8 != 0; /* of classes */
     assert_true(kind == AP_LAYERNORM_ROWS_JOINED || sorted || gang);
     assert_true(!of_gangs || gang == (columns > 20480));
     assert_int_equal(gang, plan.gang > 0);
     if (!gang) {
       assert_true(columns + (sorted ? 7 : 0) <= l->variant.axis[AP_LAYERNORM_COLS]);
       assert_true(l->cluster > 1 && l->grid >= l->cluster && l->grid % l->cluster == 0);
-      assert_int_equal(plan.parts, l->grid / l->cluster + (sorted ? 7 : 0));
+      assert_int_equal(plan.parts, l->grid / l->cluster + (sums ? 7 : 0));
     }
     assert_int_equal(plan.pitch, (columns + 3) / 4 * 4);
     assert_true(plan.base.workspace_bytes >= (size_t)(plan.parts * plan.pitch) * sizeof(float));
-    /* Elsewhere, in place, with gaps, and with dsum. */
+    /* One elsewhere than the others, in place, one with gaps, with dsum, and all with gaps, so that rows
+     * begin alike. */
     ap_layernorm_tensor *const t = p.tensor;
-    switch (i % 4) {
+    switch (i % 5) {
     case 0:
-      t[i / 4 % 2 ? AP_LAYERNORM_X : AP_LAYERNORM_DX].data = (void *)0x4000002;
+      t[i / 5 % 2 ? AP_LAYERNORM_X : AP_LAYERNORM_DX].data = (void *)0x4000002;
       break;
     case 1:
-      t[AP_LAYERNORM_DX].data = t[i / 4 % 2].data;
+      t[AP_LAYERNORM_DX].data = t[i / 5 % 2].data;
       break;
     case 2:
       t[AP_LAYERNORM_DY].stride += rows > 1;
       t[AP_LAYERNORM_DY].data = rows > 1 ? (void *)0x2000000 : (void *)0x2000002;
       break;
-    default:
+    case 3:
       t[AP_LAYERNORM_DSUM] = t[AP_LAYERNORM_X];
+      break;
+    default:
+      for (int j = 0; j < 4; ++j)
+        t[j].stride = (columns + 7) / 8 * 8 + 8 * j;
     }
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &other));
-    const int added = i % 4 == 3 && other.gang > 0; /* gangs add dsum */
-    assert_true(i % 4 != 3 || !of_gangs || other.gang > 0);
-    assert_int_equal(other.base.launch[0].variant.axis[AP_LAYERNORM_ROWS],
-                     added ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_ODD);
-    assert_int_equal(other.pitch, added ? plan.pitch : columns);
+    const int32_t other_kind = other.base.launch[0].variant.axis[AP_LAYERNORM_ROWS];
     assert_int_equal(other.base.workspace_bytes, plan.base.workspace_bytes);
+    if (i % 5 == 1) { /* nothing else */
+      assert_int_equal(other_kind, kind);
+      assert_int_equal(other.pitch, plan.pitch);
+    } else if (i % 5 == 4) { /* one class of rows: no sums of others */
+      assert_true(other_kind == kind || (sorted && other_kind == AP_LAYERNORM_ROWS_JOINED));
+      assert_int_equal(other.parts, plan.parts - (sums ? 7 : 0));
+    } else {
+      const int added = i % 5 == 3 && other.gang > 0; /* gangs add dsum */
+      assert_true(i % 5 != 3 || !of_gangs || other.gang > 0);
+      assert_int_equal(other_kind, added ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_ODD);
+      assert_int_equal(other.pitch, added ? plan.pitch : columns);
+    }
   }
 }
 

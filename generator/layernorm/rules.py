@@ -323,10 +323,12 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     row_bytes = variant.cols * element_bytes(variant)
     if is_shared(variant):
         weight = tile.weight_in_shared * variant.cols * (4 if variant.params == "fp32" else 2)
+        # Of fp32 that of one group is all groups'.
+        weights = 1 if is_joined(variant) and variant.params == "fp32" else tile.groups
         # Of each warp's part a vector more, since it may lie across as many.
         across = tile.row_threads // WARP * VECTOR_BYTES * is_joined(variant)
         row = tile.slots * matrices * (row_bytes + across)
-        return row * tile.groups // cluster(tile) + weight * tile.groups // cluster(tile)
+        return row * tile.groups // cluster(tile) + weight * weights // cluster(tile)
     return tile.slots * matrices * groups * row_bytes + tile.sums_in_shared * 2 * variant.cols * 4
 
 

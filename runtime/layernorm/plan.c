@@ -62,10 +62,15 @@ enum {
    * the most columns of such a class lack a sixteenth of them or less. */
   GANG_FP32_COLS_MIN = 10240,
   GANG_WHOLE_COLS_MIN = 24576,
+  GANG_WIDE_COLS_MIN = 49152, /* with a weight of fp32 */
   GANG_WHOLE_DSUM_COLS_MIN = 8192,
   GANG_SPLIT_COLS_MIN = 20480,
   GANG_SPLIT_DSUM_COLS_MIN = ODD_BLOCK_COLS_MAX + ODD_EDGES,
   CLUSTER_FULL_COLS = 16384, /* and twice as many */
+  /* And of fp32 that begins anywhere, where all rows do so alike. */
+  GANG_FP32_ALIKE_COLS_MIN = 12288,
+  /* Gradients of rows that clusters move, in place of those that come in the order of where they begin. */
+  MOVED_COLS_MIN = 8800,
   /* Forward, what clusters have rather: rows of 16 bits, and of fp32. */
   WIDE_COLS_MAX = 786432,
   WIDE_FP32_COLS_MAX = 262144,
@@ -218,12 +223,31 @@ static int has_gradients_in_turn(const ap_layernorm_problem *p) {
   return 1;
 }
 
-/** The same, and dx is a matrix of its own: vectors are read that hold elements of other rows. */
-static int has_packed_gradients(const ap_layernorm_problem *p) {
-  const void *const dx = p->tensor[AP_LAYERNORM_DX].data;
-  return has_gradients_in_turn(p) && (dx == NULL || (p->tensor[AP_LAYERNORM_X].data != dx &&
-                                                     p->tensor[AP_LAYERNORM_DY].data != dx &&
-                                                     p->tensor[AP_LAYERNORM_DSUM].data != dx));
+/** Whether rows of all matrices begin alike, each at the same element of a vector. */
+static int has_rows_cut_alike(const ap_layernorm_problem *p) {
+  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X];
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
+    const ap_layernorm_tensor *t = &p->tensor[i];
+    const int64_t strides = (x->stride - t->stride) * ap_element_bytes(p->dtype);
+    if (t->data != NULL && (((uintptr_t)x->data - (uintptr_t)t->data) % VECTOR_BYTES != 0 ||
+                            (p->rows > 1 && strides % VECTOR_BYTES != 0)))
+      return 0;
+  }
+  return 1;
+}
+
+/** The same, and none lies over the one before: vectors are read that hold elements of others, which
+ * matrices have but behind the last row. */
+static int has_gradients_cut_alike(const ap_layernorm_problem *p) {
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i)
+    if (p->tensor[i].data != NULL && p->rows > 1 && p->tensor[i].stride < p->columns)
+      return 0;
+  return has_rows_cut_alike(p);
+}
+
+/** Whether these begin at one element of a vector, all of them. */
+static int has_one_class(const ap_layernorm_problem *p) {
+  return p->tensor[AP_LAYERNORM_X].stride * ap_element_bytes(p->dtype) % VECTOR_BYTES == 0;
 }
 
 /** The kernel of rows of few columns. *fits: 0 where they have others. */
@@ -240,19 +264,26 @@ static attnpress_status find_short_kernel(const ap_layernorm_problem *p, const a
 /** Whether these are all, without dsum, and no more rows than a kernel counts. */
 static int has_joined_rows(const ap_layernorm_problem *p) {
   return p->tensor[AP_LAYERNORM_DSUM].data == NULL && p->rows <= INT32_MAX - JOINED_ROWS &&
-         has_packed_gradients(p);
+         has_gradients_cut_alike(p);
 }
 
 /** The kernel of such rows, if it has no more columns that are empty than that of odd ones. Threads of
- * sorted ones have what lies beside the vectors as vectors. */
+ * sorted ones have what lies beside the vectors as vectors. Where a class has both, these are faster of
+ * its shortest rows, unless all rows begin at one element of a vector (one_class). */
 static attnpress_status find_joined_kernel(const ap_layernorm_problem *p, const ap_device *device,
-                                           const ap_launch *odd, ap_launch *launch, int *fits) {
+                                           const ap_launch *odd, int one_class, ap_launch *launch,
+                                           int *fits) {
   *fits = 0;
   for (int32_t class = first_class(p->columns);
        !*fits && classes()->values[class] <= odd->variant.axis[AP_LAYERNORM_COLS]; ++class) {
-    FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_JOINED, class,
-                           launch, fits));
-    if (!*fits && p->columns + ODD_EDGES <= classes()->values[class])
+    const int has_room = p->columns + ODD_EDGES <= classes()->values[class];
+    if (!one_class && has_room && p->columns <= MOVED_COLS_MIN)
+      FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SORTED, class,
+                             launch, fits));
+    if (!*fits)
+      FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_JOINED, class,
+                             launch, fits));
+    if (!*fits && has_room)
       FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SORTED, class,
                              launch, fits));
   }
@@ -396,19 +427,6 @@ static attnpress_status prefer_kernel_of_pieces(const ap_layernorm_problem *p,
   if (*fits && ceil_div(p->rows, ap_layernorm_block_rows(&pieces.tile)) <= INT32_MAX)
     *launch = pieces;
   return ATTNPRESS_OK;
-}
-
-/** Whether rows of all matrices begin alike, each at the same element of a vector. */
-static int has_rows_cut_alike(const ap_layernorm_problem *p) {
-  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X];
-  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
-    const ap_layernorm_tensor *t = &p->tensor[i];
-    const int64_t strides = (x->stride - t->stride) * ap_element_bytes(p->dtype);
-    if (t->data != NULL && (((uintptr_t)x->data - (uintptr_t)t->data) % VECTOR_BYTES != 0 ||
-                            (p->rows > 1 && strides % VECTOR_BYTES != 0)))
-      return 0;
-  }
-  return 1;
 }
 
 /** Takes the kernel of rows that begin elsewhere in x than in y in place of another, which would read one
@@ -629,20 +647,31 @@ static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device
   return ATTNPRESS_OK;
 }
 
+/** Whether a row is nearly as long as the longest of a class of clusters. */
+static int is_cluster_full(int64_t columns) {
+  for (int64_t full = CLUSTER_FULL_COLS; full <= 2 * CLUSTER_FULL_COLS; full *= 2)
+    if (columns > full - full / 16 && columns <= full)
+      return 1;
+  return 0;
+}
+
 /** Whether gangs are faster than what else has rows of a kind, of so many matrices. A weight of fp32 beside
- * 16 bits takes twice the registers, and blocks have half of the columns for it. */
+ * 16 bits takes twice the registers: of rows that begin anywhere blocks have half of the columns for it,
+ * and of whole vectors gangs are faster where clusters have classes that few columns fill. */
 static int is_gang_faster(const ap_layernorm_problem *p, int32_t rows, int32_t matrices) {
   const int split = rows == AP_LAYERNORM_ROWS_SPLIT, added = matrices > 2;
+  if (p->dtype == ATTNPRESS_FP32 && split && !added && has_one_class(p))
+    return p->columns > GANG_FP32_ALIKE_COLS_MIN && !is_cluster_full(p->columns);
   if (p->dtype == ATTNPRESS_FP32)
     return p->columns > GANG_FP32_COLS_MIN;
   if (p->param_dtype == ATTNPRESS_FP32)
-    return p->columns > GANG_COLS_MIN;
+    return p->columns > (split ? GANG_COLS_MIN : GANG_WIDE_COLS_MIN) ||
+           (!split && p->columns > GANG_WHOLE_COLS_MIN &&
+            p->columns <= 2 * CLUSTER_FULL_COLS - CLUSTER_FULL_COLS / 8);
   if (split)
     return p->columns > (added ? GANG_SPLIT_DSUM_COLS_MIN : GANG_SPLIT_COLS_MIN);
-  for (int64_t full = CLUSTER_FULL_COLS; full <= 2 * CLUSTER_FULL_COLS; full *= 2)
-    if (p->columns > full - full / 16 && p->columns <= full)
-      return 0;
-  return p->columns > (added ? GANG_WHOLE_DSUM_COLS_MIN : GANG_WHOLE_COLS_MIN);
+  return !is_cluster_full(p->columns) &&
+         p->columns > (added ? GANG_WHOLE_DSUM_COLS_MIN : GANG_WHOLE_COLS_MIN);
 }
 
 static int is_wide(const ap_launch *launch) {
@@ -821,7 +850,9 @@ static attnpress_status plan_at_once(const ap_layernorm_problem *p, const ap_dev
   ap_launch *launch = &plan->base.launch[0];
   set_walking_grid(p, device, launch);
   plan->pitch = pitch_of(p, launch);
-  plan->parts = (int32_t)parts_of(launch, walkers_of(p, device, launch));
+  const int64_t walkers = walkers_of(p, device, launch);
+  plan->parts =
+      (int32_t)(is_sorted(launch) && has_one_class(p) ? walkers : parts_of(launch, walkers));
   plan->base.count = 1;
   return ap_layernorm_has_sums(p) ? plan_reduce(p, device, plan) : ATTNPRESS_OK;
 }
@@ -896,11 +927,15 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
   FORWARD_IF(find_short_kernel(p, device, &few, &few_fits));
   if (few_fits)
     needed = parts_bytes(p, walkers_of(p, device, &few) * p->columns);
-  if (p->columns > ODD_BLOCK_COLS_MAX + ODD_EDGES)
-    FORWARD_IF(find_joined_kernel(p, device, &other, &joined, &joined_fits));
-  if (joined_fits)
-    needed =
-        parts_bytes(p, parts_of(&joined, walkers_of(p, device, &joined)) * pitch_of(p, &joined));
+  for (int one = 0; p->columns > ODD_BLOCK_COLS_MAX + ODD_EDGES && one < 2; ++one) {
+    ap_launch found;
+    FORWARD_IF(find_joined_kernel(p, device, &other, one, &found, &joined_fits));
+    if (joined_fits)
+      needed = larger_size(needed, parts_bytes(p, parts_of(&found, walkers_of(p, device, &found)) *
+                                                      pitch_of(p, &found)));
+    if (one == has_one_class(p))
+      joined = found;
+  }
   if (fits)
     needed = larger_size(needed, parts_bytes(p, walkers_of(p, device, launch) * p->columns));
   needed = larger_size(
@@ -953,7 +988,7 @@ static attnpress_status prefer_gang(const ap_layernorm_problem *p, const ap_devi
     bytes = larger_size(bytes, needed);
     FORWARD_IF(find_gang(p, device, rows, matrices, &gang));
     if (gang.gangs > 0 && is_gang_faster(p, rows, matrices) &&
-        (split ? begins_anywhere(p) && has_packed_gradients(p) : !begins_anywhere(p)))
+        (split ? begins_anywhere(p) && has_gradients_cut_alike(p) : !begins_anywhere(p)))
       FORWARD_IF(plan_gang(p, device, &gang, plan));
   }
   plan->base.workspace_bytes = bytes;

@@ -22,7 +22,7 @@ typedef struct writer {
 typedef enum access_kind { READ = 0, WRITE = 1, REDUCTION = 2 } access_kind;
 static const char *const verbs[] = {"reads", "writes", "adds to"};
 
-enum { GRANULE_BYTES_MAX = 2, TENSORS_MAX = 16, ARRIVALS_MAX = 255 };
+enum { GRANULE_BYTES_MAX = 2, TENSORS_MAX = 16, ARRIVALS_MAX = 255, VECTOR_BYTES = 16 };
 /* A thread of its own. What it has written is another's when that has waited for it. */
 enum { COPY_ENGINE = THREADS_MAX };
 
@@ -56,6 +56,36 @@ static uint64_t granule_bytes(const emulated_tensor *t) {
 static writer *writers[TENSORS_MAX];
 static size_t writers_bytes[TENSORS_MAX];
 
+static int64_t last_byte(const emulated_tensor *t) {
+  int64_t last = 0;
+  for (int d = 0; d < 4; ++d)
+    last += (t->shape[d] - 1) * t->stride[d];
+  return (last + 1) * t->element_bytes;
+}
+
+/* Of whole vectors that are read of a tensor's row, what lies between the first one and the last: these
+ * may hold what is not the row's, and others may write meanwhile. Whether each of them holds an
+ * element of the row, none is beyond the last row's end, and the launch reads so. */
+static int take_vectors(const emulated_tensor *t, uintptr_t *address, int *bytes) {
+  const int64_t offset = (int64_t)(*address - (uintptr_t)t->data);
+  const int64_t stride = t->stride[2] * t->element_bytes, rows = t->shape[2];
+  const int64_t row_bytes = t->shape[3] * t->element_bytes;
+  if (t - m->launch->tensors >= m->launch->by_vectors || *address % VECTOR_BYTES != 0 ||
+      *bytes % VECTOR_BYTES != 0 || offset + *bytes > last_byte(t))
+    return 0;
+  int64_t row = rows > 1 ? (offset + VECTOR_BYTES - 1) / stride : 0;
+  row = row < rows ? row : rows - 1;
+  for (; row >= 0 && row * stride + row_bytes + VECTOR_BYTES > offset; --row) {
+    const int64_t begin = offset - row * stride, end = begin + *bytes;
+    if (begin <= -VECTOR_BYTES || begin >= row_bytes || end <= 0 || end >= row_bytes + VECTOR_BYTES)
+      continue;
+    *address += VECTOR_BYTES;
+    *bytes -= 2 * VECTOR_BYTES;
+    return 1;
+  }
+  return 0;
+}
+
 /* Whether `bytes` from byte `offset` of the tensor are elements of one row of it, and not what lies
  * between rows: neighbours where the last dimension is contiguous, else one element. Dimensions are
  * taken from the longest stride to the shortest; of an extent of 1, or a stride of 0, there is
@@ -86,13 +116,6 @@ static int lies_in_rows(const emulated_tensor *t, uint64_t offset, int bytes) {
     offset -= index * stride;
   }
   return offset + (uint64_t)bytes <= run_bytes;
-}
-
-static int64_t last_byte(const emulated_tensor *t) {
-  int64_t last = 0;
-  for (int d = 0; d < 4; ++d)
-    last += (t->shape[d] - 1) * t->stride[d];
-  return (last + 1) * t->element_bytes;
 }
 
 void global_release(uintptr_t counter) {
@@ -239,6 +262,11 @@ static void access_element(uintptr_t address, int bytes, int thread, access_kind
                            const void *site) {
   for (int i = 0; i < m->launch->tensor_count; ++i) {
     const emulated_tensor *t = &m->launch->tensors[i];
+    if (kind == READ && t->data != NULL && take_vectors(t, &address, &bytes) && bytes <= 0) {
+      if (!early)
+        earlier_check(t, verbs[kind], site);
+      return;
+    }
     if (t->data != NULL && address >= (uintptr_t)t->data && (t->writable || kind == READ) &&
         lies_in_rows(t, address - (uintptr_t)t->data, bytes)) {
       const uint64_t offset = address - (uintptr_t)t->data;

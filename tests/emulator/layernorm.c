@@ -17,6 +17,7 @@ enum {
   RANGE_BYTES = 160,
   ODD_EDGES = 7,
   ODD_PERIOD = 8,
+  ODD_GAP = 5, /* elements between rows that begin anywhere */
   WORD_PERIOD = 2,
   VECTOR_BYTES = 16,
   APART_LEAST = 9 /* columns of rows that surely lie across two vectors */
@@ -78,7 +79,7 @@ static int has_odd_clusters(const kernel *k) {
   return is_odd(k) && ap_layernorm_cluster(&k->tile) > 1;
 }
 
-/* Those that lie one after the other. */
+/* Those that begin alike in all matrices. */
 static int is_joined(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED ||
          k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED;
@@ -178,7 +179,13 @@ static int is_apart(const kernel *k) {
 
 /* Rows that lie one after the other; of `direct` and the like y is another matrix than x. */
 static int is_without_gaps(const kernel *k) {
-  return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k) || is_joined(k) || is_split(k);
+  return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k) ||
+         (is_split(k) && pass_of(k) == AP_LAYERNORM_PASS_FWD);
+}
+
+/* Rows that begin alike in all matrices, each at the same element of a vector. */
+static int is_cut_alike(const kernel *k) {
+  return is_edged(k) || is_joined(k) || (is_split(k) && !is_without_gaps(k));
 }
 
 /* Rows that no kernel of a class above takes. */
@@ -296,22 +303,34 @@ static void *take_memory(memory *m, int64_t bytes, int64_t offset) {
   return (char *)memory_map_shared(m, (size_t)(bytes + offset)) + offset;
 }
 
+/* NaNs in the vectors beside a matrix's rows, of which a kernel that reads whole ones makes nothing.
+ * before: bytes there */
+static void surround_rows(const call *c, int i, int64_t before) {
+  const int64_t size = ap_element_bytes(c->c.dtype), gap = (c->stride[i] - c->c.columns) * size;
+  char *const data = c->matrix[i];
+  memset(data - before, 0xff, (size_t)before);
+  for (int64_t row = 0; row + 1 < c->c.rows; ++row)
+    memset(data + (row * c->stride[i] + c->c.columns) * size, 0xff,
+           (size_t)(gap < VECTOR_BYTES ? gap : VECTOR_BYTES));
+}
+
 static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
   const int64_t size = ap_element_bytes(c->c.dtype);
   for (int i = 0; i < MATRICES; ++i) {
     const int other = s->layout == MIXED ? i : s->layout == SHIFTED ? 3 * i + 1 : 0;
     if (!is_there(c, i, s->more))
       continue;
-    c->stride[i] = s->columns + (s->layout == ODD || s->layout == MIXED ? 5 + 2 * other : 0);
+    c->stride[i] = s->columns + (s->layout == ODD || s->layout == MIXED ? ODD_GAP + 2 * other : 0);
     if (s->layout == APART && i != AP_LAYERNORM_X)
-      c->stride[i] = s->columns + 5;
+      c->stride[i] = s->columns + ODD_GAP;
     if (s->layout == VECTORS_APART)
       c->stride[i] = s->columns + VECTOR_BYTES * (1 + i);
     if (s->layout == FAR)
       c->stride[i] = ((int64_t)1 << 31) + 5;
-    c->matrix[i] =
-        take_memory(&c->memory[i], rows_span_bytes(s->rows, s->columns, c->stride[i], c->c.dtype),
-                    (s->layout == ODD ? 3 : other) * size);
+    const int64_t before = (s->layout == ODD ? 3 : other) * size;
+    c->matrix[i] = take_memory(
+        &c->memory[i], rows_span_bytes(s->rows, s->columns, c->stride[i], c->c.dtype), before);
+    surround_rows(c, i, before);
     if (!is_output(c, i))
       rows_fill(c->matrix[i], s->rows, s->columns, c->stride[i], c->c.dtype,
                 i == AP_LAYERNORM_X ? (double)s->mean : 0.1, 1.0, seed + (uint64_t)i);
@@ -455,13 +474,15 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
               .pass = pass_of(k),
               .walkers = walking_blocks(k, s->blocks),
               .cluster = is_wide(k) || is_gang(k) ? s->cluster : ap_layernorm_cluster(&k->tile)};
-  /* Clusters of odd rows write those of each class of rows that does not end with theirs, too. */
-  c->parts = c->walkers + (has_odd_clusters(k) || is_sorted(k) ? ODD_PERIOD - 1 : 0);
   /* Of joined and of split rows parts begin at multiples of 16 bytes. */
   const int apart = is_joined(k) || is_split(k) ||
                     (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE && s->columns % 3 > 0);
   c->pitch = apart ? (s->columns + 3) / 4 * 4 : s->columns;
   open_matrices(c, s, seed);
+  /* Clusters of odd rows write those of each class of rows that does not end with theirs, too. */
+  const int one_class = is_sorted(k) && c->stride[AP_LAYERNORM_X] % ODD_PERIOD == 0;
+  c->parts =
+      c->walkers + ((has_odd_clusters(k) || is_sorted(k)) && !one_class ? ODD_PERIOD - 1 : 0);
   open_vectors(c, s, seed);
   if (is_forward_gang(k))
     open_forward_told(c, (int)(seed / 1000 % FORWARD_LAUNCHES));
@@ -492,6 +513,14 @@ static void call_backward(void (*function)(void), const void *args) {
 static void call_reduce(void (*function)(void), const void *args) {
   ((void (*)(attnpress_layernorm_reduce_args))function)(
       *(const attnpress_layernorm_reduce_args *)args);
+}
+
+/* The matrices among these, which come first. */
+static int matrix_count(const call *c) {
+  int count = c->before == NULL ? 0 : -1;
+  for (int i = 0; i < MATRICES; ++i)
+    count += c->matrix[i] != NULL;
+  return count;
 }
 
 /* What the launch may touch. In place, the output alone: what is written may be read. */
@@ -605,7 +634,8 @@ static int launch(const kernel *k, const call *c, char *report) {
                        .args = &backward,
                        .call = call_backward,
                        .tensors = tensors,
-                       .tensor_count = list_tensors(c, tensors)};
+                       .tensor_count = list_tensors(c, tensors),
+                       .by_vectors = is_joined(k) || is_split(k) ? matrix_count(c) : 0};
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
     l.call = call_forward;
@@ -782,8 +812,13 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns = s.columns < APART_LEAST ? APART_LEAST : s.columns < most ? s.columns : most;
     s.in_place = s.more = 0;
   }
-  if (is_edged(k)) { /* its rows begin alike */
+  if (is_joined(k)) {
     s.columns = s.columns < most ? s.columns : most;
+    s.more = 0;
+  }
+  if (is_cut_alike(k)) {
+    if (is_edged(k))
+      s.columns = s.columns < most ? s.columns : most;
     if (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART)
       s.layout = VECTORS_APART;
   }
@@ -978,7 +1013,9 @@ int emulate_run_layernorm(int argc, char **argv) {
     snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
   else if (is_apart(&k) && (s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
-  else if (is_edged(&k) && (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART))
+  else if (is_joined(&k) && s.more)
+    snprintf(report, sizeof report, "%s takes no dsum", k.stem);
+  else if (is_cut_alike(&k) && (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART))
     snprintf(report, sizeof report, "%s takes rows that begin alike in all matrices", k.stem);
   else if ((is_direct(&k) || is_whole(&k) || is_apart(&k)) && !s.parameters)
     snprintf(report, sizeof report, "%s takes rows with parameters alone", k.stem);

@@ -118,8 +118,21 @@ MUTATIONS = [
     Mutation(
         "split: classes begin at the wrong row",
         GANG,
-        "    row = number * order.second % order.period;",
+        "    row = (order.first + number * order.second) % order.period;",
         "    row = number;",
+    ),
+    Mutation(
+        "split: the first class begins with the first row",
+        GANG,
+        "(order.first + number * order.second) % order.period",
+        "number * order.second % order.period",
+        0,
+    ),
+    Mutation(
+        "split: the matrix begins with a vector",
+        GANG,
+        "((uint64_t)args->x / SIZE + row * args->x_row_stride)",
+        "(uint64_t)(row * args->x_row_stride)",
     ),
     Mutation(
         "split: elements before a row are taken",

@@ -69,6 +69,7 @@ KERNELS = [
     ("layernorm_bwd_sorted_cols10240_bf16_wbf16_sm90", "w15t320g3c2"),
     ("layernorm_bwd_rms_sorted_cols49152_fp16_wfp32_sm90", "w12t1536c2m"),
     ("layernorm_bwd_rms_joined_cols20480_fp16_wfp32_sm90", "w10t1280c3m"),
+    ("layernorm_bwd_joined_cols12288_bf16_wfp32_sm90", "w12t384g2c3m"),
     ("layernorm_bwd_rms_odd_cols20480_fp16_wfp32_sm90", "w10t1280c3m"),
     ("layernorm_fwd_packed_cols1024_fp32_wbf16_sm90", "w2t32c2pn4"),
     ("layernorm_fwd_rms_packed_cols10240_fp16_wfp32_sm90", "w16t512c2n1"),
@@ -879,8 +880,8 @@ MUTATIONS = [
     Mutation(
         "every vector's weight is the first's, cluster",
         CLUSTER_GRADIENTS,
-        "weight[(index * (WORDS / 4) + i) * THREADS]",
-        "weight[i * THREADS]",
+        "weight[(index * (WORDS / 4) + i) *",
+        "weight[i *",
     ),
     Mutation(
         "the weight is where a row is, cluster", BWD_CLUSTER, "slots + SLOTS * ROW;", "slots + ROW;"
@@ -962,8 +963,20 @@ MUTATIONS = [
     Mutation(
         "rows begin with a vector, joined",
         BWD_JOINED,
-        "(uint32_t)row * (uint32_t)args->columns % ELEMENTS",
-        "(uint32_t)row * 0u",
+        "(begin + (uint32_t)row * (uint32_t)args->x_row_stride) % ELEMENTS",
+        "begin % ELEMENTS",
+    ),
+    Mutation(
+        "rows lie one after the other, joined",
+        BWD_JOINED,
+        "(row * stride + first) * SIZE",
+        "(row * (stride - 5) + first) * SIZE",
+    ),
+    Mutation(
+        "the matrix begins with a vector, joined",
+        BWD_JOINED,
+        "const uint32_t begin = (uint32_t)((uint64_t)args->x / SIZE);",
+        "const uint32_t begin = 0;",
     ),
     Mutation(
         "rows beyond the last are sent, joined",
@@ -1004,8 +1017,8 @@ MUTATIONS = [
     Mutation(
         "the last elements of x in dy, joined",
         BWD_JOINED,
-        "(lane < ELEMENTS ? args->x : args->dy)",
-        "args->x",
+        "                        : begin_of(args->dy, args->dy_row_stride, row, first);",
+        "                        : begin_of(args->x, args->x_row_stride, row, first);",
     ),
     Mutation(
         "no barrier: the last elements, joined",
@@ -1036,6 +1049,12 @@ MUTATIONS = [
         BWD_JOINED,
         "      move_part(own + PLACE, ",
         "      if (0) move_part(own + PLACE, ",
+    ),
+    Mutation(
+        "weights before they are there, joined",
+        BWD_JOINED,
+        "  // All threads arrive and wait: hands over the weights.\n  __syncthreads();\n",
+        "",
     ),
     Mutation(
         "elements beyond a row are its own, joined",
@@ -1208,8 +1227,20 @@ MUTATIONS = [
     Mutation(
         "rows begin with a vector, sorted",
         BWD_SORTED,
-        "(uint32_t)row * (uint32_t)args->columns % ELEMENTS",
-        "(uint32_t)row * 0u",
+        "(begin + (uint32_t)row * (uint32_t)args->x_row_stride) % ELEMENTS",
+        "begin % ELEMENTS",
+    ),
+    Mutation(
+        "the matrix begins with a vector, sorted",
+        BWD_SORTED,
+        "const uint32_t begin = (uint32_t)((uint64_t)args->x / SIZE);",
+        "const uint32_t begin = 0;",
+    ),
+    Mutation(
+        "one class of rows that begin elsewhere, sorted",
+        BWD_SORTED,
+        "args->x_row_stride % ELEMENTS == 0 ? 1 : PERIOD",
+        "1",
     ),
     Mutation(
         "rows beyond the last are sent, sorted",
@@ -1340,14 +1371,14 @@ MUTATIONS = [
     Mutation(
         "a group's rows twice, sorted",
         BWD_SORTED,
-        "walk.row += steps * CLUSTER_ROWS * PERIOD",
-        "walk.row += steps * PERIOD",
+        "walk.row += steps * CLUSTER_ROWS * classes_of(args)",
+        "walk.row += steps * classes_of(args)",
     ),
     Mutation(
         "classes one row further, sorted",
         BWD_SORTED,
-        "PERIOD + number;\n  walk.left",
-        "PERIOD;\n  walk.left",
+        "list.classes + number;\n  walk.left",
+        "list.classes;\n  walk.left",
     ),
     Mutation(
         "no part of a class that ends with a cluster, sorted",

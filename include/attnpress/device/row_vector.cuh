@@ -189,6 +189,14 @@ __device__ __forceinline__ void prefetch_ends(const void *row, int size, int col
     prefetch_l2(end - size);
 }
 
+// The same by the first two threads of the row, an end each.
+__device__ __forceinline__ void prefetch_ends_by_two(const void *row, int size, int columns,
+                                                     int thread) {
+  const unsigned char *const end = (const unsigned char *)row + (int64_t)thread * columns * size;
+  if (thread < 2 && (uint64_t)end % 32 != 0)
+    prefetch_l2(end - thread * size);
+}
+
 // Brings a row to the L2 cache that another block will soon read: a line of 128 bytes each, from
 // thread number `first` of `stride`.
 __device__ __forceinline__ void prefetch_row(const void *row, int size, int columns, int first,
