@@ -289,13 +289,14 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 
 def _shared_smem_bytes(variant: Variant, tile: Tile) -> int:
-    """Q, own key blocks of K and, of all keys of a split, own columns of V and scores; P takes K's
-    place."""
+    """Q, own key blocks of K, own columns of V of all keys of a split, and own P in fp32, or
+    before it where keys in pages lie; all P takes K's place."""
     own_keys = _ceil_div(tile.stages, SHARED_BLOCKS) * tile.block_n
     split_keys = tile.stages * tile.block_n
     k_bytes = (FEW_ROWS + own_keys) * row_bytes(variant.hdim)
     v_bytes = split_keys * row_bytes(variant.hdim_v // SHARED_BLOCKS)
-    return k_bytes + v_bytes + split_keys // 8 * 32 * 8
+    p_bytes = own_keys // 8 * 32 * 8
+    return k_bytes + v_bytes + max(p_bytes, 16 * split_keys if variant.sequences == "paged" else 0)
 
 
 def _producer_smem_limit(variant: Variant, tile: Tile) -> int:
