@@ -572,6 +572,31 @@ static void test_edged_rows(void) {
   }
 }
 
+/* Long rows with a residual, of whole vectors, and those that begin anywhere, in place and with gaps, too,
+ * where the device's kernels have rings for such: of each class the least and the most columns, more rows
+ * than a ring has places for. */
+static void test_rings_with_residual(void) {
+  static const int64_t columns[] = {10234, 12285, 14329, 16388, 16389, 20473, 20480, 24569, 24576,
+                                    28668, 30001, 32761, 32763, 32776, 36001, 40953, 40960, 45004,
+                                    49145, 50720, 57337, 57344, 65529, 65533, 65536};
+  const int count = (int)(sizeof columns / sizeof *columns);
+  for (int n = 0; n < 3 * count; ++n) {
+    const int32_t dtype = 1 + (n + n / 3) % 3;
+    const shape s = {.rows = n % 3 == 0 ? 1 + n % 90 : 290 + n % 11,
+                     .columns = columns[n / 3],
+                     .dtype = dtype,
+                     .param_dtype = n % 7 == 3 ? 0 : 1 + n / 2 % 3,
+                     .rms = n / 4 % 2,
+                     .more = n % 2 == 0,
+                     .in_place = n / 2 % 2,
+                     .apart = n % 5 == 0,
+                     .mean = n % 7 == 1   ? 40.0
+                             : n % 7 == 4 ? -7.0
+                                          : 0.0};
+    test_shape(&s, "rings with a residual");
+  }
+}
+
 /* Rows of 16 bits that begin elsewhere in x than in y, where the device's kernels have such. */
 static void test_rows_apart(void) {
   static const int64_t columns[] = {225,   256,   505,   506,   511,   1001,  1017,  1018,
@@ -871,6 +896,7 @@ static void tests(void) {
   run_part("whole", test_whole_rows);
   run_part("edged", test_edged_rows);
   run_part("gradients_apart", test_gradients_apart);
+  run_part("ringed", test_rings_with_residual);
   run_part("apart", test_rows_apart);
   run_part("long", test_long_rows);
   run_part("wide", test_wide_rows);

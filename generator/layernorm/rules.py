@@ -31,6 +31,10 @@ BULK_SHORT_ROW_VECTORS = 384  # so many
 BULK_WIDE_VECTORS, BULK_SHORT_WIDE_VECTORS = 4, 3
 BULK_LONG_ROW_VECTORS = 1280  # rows of more have two places
 BULK_SLOTS = 8  # places of a ring, at the most
+# With a residual: threads of a row, and places of x, and whether the residual has but one less.
+SUMMED_ROW_THREADS, SUMMED_PLACES = (512, 1024, 2048), ((3, 1), (2, 0))
+# Of rows that begin anywhere: vectors of a thread, where more threads are faster.
+RINGED_VECTORS = 7
 # Rows that are read straight into registers: threads of an SM, warps of its blocks where a warp or
 # less has a row, and the most that share one.
 DIRECT_SM_THREADS, DIRECT_WARPS, DIRECT_ROW_WARPS = 1024, 8, 16
@@ -163,7 +167,12 @@ def is_packed(variant: Variant) -> bool:
 
 def is_bulk(variant: Variant) -> bool:
     """Whether the copy engine brings rows to a ring of each warp."""
-    return variant.rows in ("bulk", "cut")
+    return variant.rows in ("bulk", "cut", "summed", "ringed")
+
+
+def is_summed(variant: Variant) -> bool:
+    """Whether such rows have a residual, or may have, which comes to a ring of its own."""
+    return variant.rows in ("summed", "ringed")
 
 
 def is_direct(variant: Variant) -> bool:
@@ -295,9 +304,17 @@ def is_bulk_wide(variant: Variant, tile: Tile) -> bool:
     return variant.dtype != "fp32" and row_vectors(variant) <= most * tile.row_threads
 
 
+def _residual_places(variant: Variant, tile: Tile) -> int:
+    """Of a ring, for the residual, each of which is free when that has been added."""
+    if not is_summed(variant):
+        return 0
+    return max(tile.slots - (1 if tile.ahead else 2), 1)
+
+
 def _bulk_smem_bytes(variant: Variant, tile: Tile) -> int:
     rows = WARP // min(tile.row_threads, WARP)  # of a warp at a time
-    ring = tile.slots * rows * bulk_vectors(variant, tile) * VECTOR_BYTES
+    places = tile.slots + _residual_places(variant, tile)
+    ring = places * rows * bulk_vectors(variant, tile) * VECTOR_BYTES
     return tile.warps * (-(-ring // PLACE_BYTES) * PLACE_BYTES)
 
 
@@ -575,7 +592,9 @@ def _packed_problems(variant: Variant, tile: Tile) -> list[str]:
 def _bulk_problems(variant: Variant, tile: Tile) -> list[str]:
     warps, blocks = bulk_warps(tile), cluster(tile)
     told = (
-        tile.warps * tile.slots * 8 + 2 * warps * 8 + 32 * tile.warps
+        tile.warps * (tile.slots + _residual_places(variant, tile)) * 8
+        + 2 * warps * 8
+        + 32 * tile.warps
     )  # barriers, and what warps tell
     lanes = min(tile.row_threads, WARP)
     each = -(-bulk_vectors(variant, tile) // lanes)
@@ -598,8 +617,12 @@ def _bulk_problems(variant: Variant, tile: Tile) -> list[str]:
         (full <= below, f"rows of {below + 1} columns leave a thread without {each - 1} vectors"),
         (not tile.packed and not tile.piece, "each warp has its own part in any case"),
         (
-            not _has_fields_of_aligned_rows(tile),
+            not _has_fields_of_aligned_rows(tile.replace(ahead=0) if is_summed(variant) else tile),
             "rows that come to a ring keep their parameters in any case",
+        ),
+        (
+            not is_summed(variant) or tile.row_threads > WARP,
+            "rows with a residual are of more than a warp",
         ),
         *_room_checks(variant, tile, told),
     )
@@ -936,6 +959,23 @@ def _bulk_tile(variant: Variant) -> Tile:
     return tile
 
 
+def _summed_tile(variant: Variant) -> Tile:
+    """As few threads a row as registers are enough for, and as many places as there is room for; of
+    rows that begin anywhere more of either lose, where a place is long."""
+    ringed = variant.rows == "ringed"
+    threads_most = 1024 if ringed and "fp32" not in (variant.dtype, variant.params) else 2048
+    for row_threads in SUMMED_ROW_THREADS:
+        vectors = -(-row_vectors(variant) // row_threads)
+        if ringed and vectors > RINGED_VECTORS and row_threads < threads_most:
+            continue
+        for slots, ahead in SUMMED_PLACES:
+            fields = {"warps": BULK_WARPS, "row_threads": row_threads, "slots": slots}
+            tile = sized(variant, make_tile(family(), ahead=ahead, **fields))
+            if not problems(variant, tile):
+                return tile
+    return tile
+
+
 def _wide_tile(variant: Variant) -> Tile:
     """As many places as there is room for; one less, where parameters have room then."""
     fields = {"warps": CLUSTER_WARPS, "row_threads": CLUSTER_WARPS * WARP}
@@ -1093,6 +1133,8 @@ def fill(variant: Variant) -> Tile:
         return _short_tile(variant)
     if is_packed(variant):
         return _packed_tile(variant)
+    if is_summed(variant):
+        return _summed_tile(variant)
     if is_bulk(variant):
         return _bulk_tile(variant)
     if is_apart(variant):

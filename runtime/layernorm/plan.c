@@ -37,8 +37,15 @@ enum {
   ADDED_PIECE_COLS =
       384, /* of rows of whole vectors with a residual, at the most, that are pieces */
   EDGED_ADDED_COLS_MIN = 442, /* of 16 bits with a residual; with gaps shorter rows, too */
-  PIECE_COLS_MIN = 32,        /* of the first class of short rows, forward */
-  APART_COLS_MIN = 225,       /* of shorter rows, most of a warp's lanes have no vector */
+  /* The most columns of rows with edges that are faster straight in registers than by rings, if the sum
+   * is no input's: of 16 bits, with parameters of fp32, without a bias, and of fp32. */
+  RINGED_COLS = 16377,
+  RINGED_WIDE_COLS = 12281,
+  RINGED_WEIGHT_COLS = 32761,
+  RINGED_FP32_BIAS_COLS = 14333,
+  RINGED_FP32_COLS = 16381,
+  PIECE_COLS_MIN = 32,  /* of the first class of short rows, forward */
+  APART_COLS_MIN = 225, /* of shorter rows, most of a warp's lanes have no vector */
   VECTOR_BYTES = 16,
   ODD_EDGES =
       7, /* columns that an odd row may have beyond those of its class: they fill no vector */
@@ -332,6 +339,33 @@ static attnpress_status prefer_packed_kernel(const ap_layernorm_problem *p, cons
   return ATTNPRESS_OK;
 }
 
+/** Whether rows that begin anywhere, but alike in all matrices, are faster by rings than straight into
+ * registers: where the sum is written over x or the residual, and where parameters are more than L1 has
+ * beside the rows. */
+static int are_rings_faster(const ap_layernorm_problem *p) {
+  const void *const sum = p->tensor[AP_LAYERNORM_SUM].data;
+  const void *const x = p->tensor[AP_LAYERNORM_X].data;
+  if (sum != NULL && (sum == x || sum == p->tensor[AP_LAYERNORM_RESIDUAL].data))
+    return 1;
+  if (p->dtype == ATTNPRESS_FP32)
+    return p->columns > (p->bias != NULL ? RINGED_FP32_BIAS_COLS : RINGED_FP32_COLS);
+  if (p->rms)
+    return 0;
+  if (p->bias == NULL)
+    return p->columns > RINGED_WEIGHT_COLS;
+  if (p->param_dtype == ATTNPRESS_FP32)
+    return p->columns > RINGED_WIDE_COLS || p->tensor[AP_LAYERNORM_Y].data == x;
+  return p->columns > RINGED_COLS;
+}
+
+/** Whether each thread of a row that comes to rings has all of its vectors but the last. */
+static int has_full_vectors(const ap_layernorm_problem *p, const ap_launch *ring) {
+  const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
+  const int64_t threads = ring->tile.field[AP_LAYERNORM_TILE_ROW_THREADS];
+  const int64_t most = ceil_div(ring->variant.axis[AP_LAYERNORM_COLS] / elements, threads);
+  return ceil_div(p->columns, elements) >= (most - 1) * threads;
+}
+
 /** Takes the kernel whose warps have rings, in place of another, if there is one of the class: its threads
  * have no less columns than a row of that has. Rows that are cut begin up to a vector's elements, but
  * one, after their first vector does. Where others have no such class the next may be that of what is
@@ -339,16 +373,20 @@ static attnpress_status prefer_packed_kernel(const ap_layernorm_problem *p, cons
 static attnpress_status prefer_kernel_of_rings(const ap_layernorm_problem *p,
                                                const ap_device *device, int32_t rows,
                                                ap_launch *launch) {
-  const int64_t edges =
-      rows == AP_LAYERNORM_ROWS_CUT ? VECTOR_BYTES / ap_element_bytes(p->dtype) - 1 : 0;
-  const int32_t last = first_class(launch->variant.axis[AP_LAYERNORM_COLS]);
+  const int64_t edges = rows == AP_LAYERNORM_ROWS_CUT || rows == AP_LAYERNORM_ROWS_RINGED
+                            ? VECTOR_BYTES / ap_element_bytes(p->dtype) - 1
+                            : 0;
+  int32_t class = first_class(p->columns + edges);
+  const int32_t replaced = first_class(launch->variant.axis[AP_LAYERNORM_COLS]);
+  /* Edges may take another class than rows that would be read by elements. */
+  const int32_t by_elements = launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ALIGNED;
+  const int32_t last = by_elements && replaced < class ? class + 1 : replaced;
   ap_launch ring;
   int fits = 0;
-  int32_t class = first_class(p->columns + edges);
   do
     FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_FWD, rows, class, &ring, &fits));
   while (!fits && ++class <= last);
-  if (fits)
+  if (fits && has_full_vectors(p, &ring))
     *launch = ring;
   return ATTNPRESS_OK;
 }
@@ -480,6 +518,7 @@ static int64_t period_of(const ap_launch *launch) {
                ? 1
                : ODD_PERIOD;
   case AP_LAYERNORM_ROWS_CUT:
+  case AP_LAYERNORM_ROWS_RINGED:
     return VECTOR_BYTES / ap_element_bytes(launch->variant.axis[AP_LAYERNORM_DTYPE]);
   case AP_LAYERNORM_ROWS_PACKED:
     return WORD_PERIOD;
@@ -779,11 +818,16 @@ static attnpress_status plan_forward(const ap_layernorm_problem *p, const ap_dev
   } else if (!begins_anywhere(p)) { /* with a residual */
     if (has_no_gaps(p) && p->columns <= ADDED_PIECE_COLS)
       FORWARD_IF(prefer_kernel_of_pieces(p, device, AP_LAYERNORM_ROWS_PIECES, launch, &short_rows));
+    if (!short_rows)
+      FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_SUMMED, launch));
     if (!short_rows && has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_ADDED, launch));
-  } else if (has_rows_cut_alike(p) && has_aligned_parameters(p) &&
-             !(adds && ap_element_bytes(p->dtype) == 2 && p->columns < EDGED_ADDED_COLS_MIN)) {
-    FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_EDGED, launch));
+  } else if (has_rows_cut_alike(p)) {
+    FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_RINGED, launch));
+    const int rings = launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_RINGED;
+    if (!(rings && are_rings_faster(p)) && has_aligned_parameters(p) &&
+        !(adds && ap_element_bytes(p->dtype) == 2 && p->columns < EDGED_ADDED_COLS_MIN))
+      FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_EDGED, launch));
   } else {
     FORWARD_IF(prefer_kernel_of_rows_apart(p, device, launch));
   }
@@ -1035,17 +1079,18 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
   static const int32_t moved[] = {
       AP_LAYERNORM_ROWS_BULK,   AP_LAYERNORM_ROWS_CUT,   AP_LAYERNORM_ROWS_DIRECT,
       AP_LAYERNORM_ROWS_PACKED, AP_LAYERNORM_ROWS_PAIRS, AP_LAYERNORM_ROWS_PIECES,
-      AP_LAYERNORM_ROWS_WHOLE,  AP_LAYERNORM_ROWS_ADDED, AP_LAYERNORM_ROWS_EDGED};
+      AP_LAYERNORM_ROWS_WHOLE,  AP_LAYERNORM_ROWS_ADDED, AP_LAYERNORM_ROWS_EDGED,
+      AP_LAYERNORM_ROWS_SUMMED, AP_LAYERNORM_ROWS_RINGED};
   const int32_t all = classes()->count, last_short = first_class(SHORT_COLS_MAX);
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, all, plan));
   /* Rows that the copy engine moves have another kernel, too, that of the last class here. */
   const int32_t room = first_class(plan->launch[plan->count - 1].variant.axis[AP_LAYERNORM_COLS]);
-  for (size_t i = 0; pass == AP_LAYERNORM_PASS_FWD && i < sizeof moved / sizeof *moved; ++i)
-    FORWARD_IF(range_of_rows(p, device, pass, moved[i],
-                             last_class + (moved[i] == AP_LAYERNORM_ROWS_CUT ||
-                                           moved[i] == AP_LAYERNORM_ROWS_DIRECT ||
-                                           moved[i] == AP_LAYERNORM_ROWS_EDGED),
-                             room, plan));
+  for (size_t i = 0; pass == AP_LAYERNORM_PASS_FWD && i < sizeof moved / sizeof *moved; ++i) {
+    const int edges = moved[i] == AP_LAYERNORM_ROWS_CUT || moved[i] == AP_LAYERNORM_ROWS_RINGED ||
+                      moved[i] == AP_LAYERNORM_ROWS_DIRECT || moved[i] == AP_LAYERNORM_ROWS_EDGED;
+    FORWARD_IF(
+        range_of_rows(p, device, pass, moved[i], last_class + edges, room + 2 * edges, plan));
+  }
   if (pass == AP_LAYERNORM_PASS_FWD)
     FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_APART,
                              first_class(classes()->values[last_class] + ODD_EDGES), all, plan));

@@ -94,13 +94,23 @@ static int is_packed(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PACKED;
 }
 
-/* Rows that come to a ring of each warp: those that are whole vectors, and those that are cut. */
+/* Rows of whole vectors that come to a ring of each warp, with a residual. */
+static int is_summed(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SUMMED;
+}
+
+/* Those, and such rows without; and rows that are cut. */
 static int is_bulk(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_BULK;
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_BULK || is_summed(k);
 }
 
 static int is_cut(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_CUT;
+}
+
+/* Rows that begin anywhere, but alike in all matrices, with a residual or without. */
+static int is_ringed(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_RINGED;
 }
 
 /* Rows of this kind that come to no ring. */
@@ -185,13 +195,13 @@ static int is_without_gaps(const kernel *k) {
 
 /* Rows that begin alike in all matrices, each at the same element of a vector. */
 static int is_cut_alike(const kernel *k) {
-  return is_edged(k) || is_joined(k) || (is_split(k) && !is_without_gaps(k));
+  return is_edged(k) || is_ringed(k) || is_joined(k) || (is_split(k) && !is_without_gaps(k));
 }
 
 /* Rows that no kernel of a class above takes. */
 static int is_of_one_class(const kernel *k) {
-  return is_bulk(k) || is_cut(k) || is_direct(k) || is_edged(k) || is_whole(k) || is_joined(k) ||
-         has_odd_clusters(k);
+  return is_bulk(k) || is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) || is_whole(k) ||
+         is_joined(k) || has_odd_clusters(k);
 }
 
 /* Rows with weight, and without bias. */
@@ -211,8 +221,8 @@ static int64_t cut_edges(const kernel *k) {
 
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
-  if (is_cut(k) || is_direct(k) || is_edged(k) || is_apart(k) || has_odd_clusters(k) ||
-      is_sorted(k) || is_wide(k))
+  if (is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) || is_apart(k) ||
+      has_odd_clusters(k) || is_sorted(k) || is_wide(k))
     return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
@@ -241,11 +251,11 @@ static int64_t least_columns(const kernel *k) {
 /* Blocks that walk: those of odd rows, ODD_PERIOD rows further each time, of packed ones an even
  * number of rows. */
 static int walking_blocks(const kernel *k, int blocks) {
-  const int period = has_odd_clusters(k)    ? 1
-                     : is_cut_by_vectors(k) ? ODD_PERIOD
-                     : is_cut(k)            ? (int)cut_edges(k) + 1
-                     : is_packed(k)         ? WORD_PERIOD
-                                            : 1;
+  const int period = has_odd_clusters(k)         ? 1
+                     : is_cut_by_vectors(k)      ? ODD_PERIOD
+                     : is_cut(k) || is_ringed(k) ? (int)cut_edges(k) + 1
+                     : is_packed(k)              ? WORD_PERIOD
+                                                 : 1;
   const int multiple =
       (int)((period + ap_layernorm_block_rows(&k->tile) - 1) / ap_layernorm_block_rows(&k->tile));
   return (blocks + multiple - 1) / multiple * multiple;
@@ -778,10 +788,10 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
       (int)(pass_of(k) == AP_LAYERNORM_PASS_BWD_PARAMS ? k->tile.threads / 32 * 4
                                                        : ap_layernorm_block_rows(&k->tile));
   /* Odd rows, and those of a cluster: rounds enough for each slot to be used again. */
-  const int rounds =
-      is_odd(k) || is_packed(k) || is_cut(k) || is_bulk(k) || ap_layernorm_cluster(&k->tile) > 1
-          ? SLOT_ROUNDS
-          : 1;
+  const int rounds = is_odd(k) || is_packed(k) || is_cut(k) || is_ringed(k) || is_bulk(k) ||
+                             ap_layernorm_cluster(&k->tile) > 1
+                         ? SLOT_ROUNDS
+                         : 1;
   const int rows = walking_blocks(k, row->blocks) * rows_of_a_block * rounds;
   layernorm_shape s = {.rows = rows + row->more_rows,
                        .columns = columns * row->sixteenths / 16 + row->more_columns,
@@ -817,7 +827,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.more = 0;
   }
   if (is_cut_alike(k)) {
-    if (is_edged(k))
+    if (is_edged(k) || is_ringed(k))
       s.columns = s.columns < most ? s.columns : most;
     if (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART)
       s.layout = VECTORS_APART;
@@ -840,7 +850,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   if (is_bulk(k) || is_whole(k)) { /* nor these */
     s.layout = s.layout == PACKED ? PACKED : VECTORS_APART;
     s.columns -= s.columns % (VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
-    s.more = is_added(k);
+    s.more = is_added(k) || is_summed(k);
   }
   if (is_gang(k)) {
     /* Few columns of a block, and so many that its rings have room for three rows; they are gone
@@ -900,8 +910,11 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   /* A group of warps has a few rows of a class in some. */
   const int of_class = is_sorted(k) && row->sixteenths == 0 && row->blocks == 1 ? ODD_PERIOD : 1;
   s.rows *= of_class;
+  /* Of those that begin alike a warp has as many as use its places again. */
+  const int rounds_of_class = is_ringed(k) && row->layout == ODD ? SLOT_ROUNDS + 1 : of_class;
   while (!is_wide(k) && !is_gang(k) && s.rows > 2 &&
-         ((s.rows > ROWS_MOST && !is_short(k)) || s.rows * s.columns > of_class * ELEMENTS_MOST))
+         ((s.rows > ROWS_MOST && !is_short(k)) ||
+          s.rows * s.columns > rounds_of_class * ELEMENTS_MOST))
     --s.rows;
   return s;
 }
@@ -1023,7 +1036,8 @@ int emulate_run_layernorm(int argc, char **argv) {
     snprintf(report, sizeof report, "%s takes no less than %lld columns", k.stem,
              (long long)least_columns(&k));
   else if ((is_bulk(&k) || is_whole(&k)) &&
-           ((s.layout != PACKED && s.layout != VECTORS_APART) || s.more != is_added(&k) ||
+           ((s.layout != PACKED && s.layout != VECTORS_APART) ||
+            s.more != (is_added(&k) || is_summed(&k)) ||
             s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES != 0))
     snprintf(report, sizeof report, "%s takes whole vectors alone", k.stem);
   else
