@@ -21,6 +21,9 @@ GROUPED_THREADS_MAX = 512
 OTHER_REGISTERS = {"fwd": 26, "bwd": 28}
 PIECE_COLS_MAX = 96  # of rows that begin at any element and go through shared memory as one piece
 PACKED_EDGES = 7  # columns of rows without gaps, of 16 bits, beyond those of their class
+# Gradients of rows of 16 bits that begin anywhere: the longest class of a thread block's rows, and
+# how many columns more these have, and with weights of fp32.
+ODD_BLOCK_COLS_MAX, ODD_BLOCK_MORE_COLS, ODD_BLOCK_MORE_FP32_COLS = 8192, 1024, 512
 EDGE_BYTES = 36  # of a row of sorted ones: masks of its ends, and its place
 PLACE_BYTES = 128  # of which a piece's place is a multiple
 BLOCK_SMEM_BYTES = 1024  # of an SM's shared memory that a block takes beside its own
@@ -82,9 +85,8 @@ DIRECT_FP32_WARPS, DIRECT_FP32_VECTORS = 12, 2048
 # 16 bits rows of as many half a warp.
 EDGED_SM_THREADS, EDGED_WARPS, EDGED_LONG_VECTORS = 1152, 9, 4096
 EDGED_HALF_WARP_VECTORS = 96  # with parameters of fp32 16 less
-# Rows of few columns: warps of a block, and blocks of an SM, by the class; of 16 bits, and of fp32.
-SHORT_TILES = {8: (2, 8), 16: (2, 8), 32: (4, 3)}
-SHORT_FP32_TILES = {8: (4, 4), 16: (4, 3), 32: (3, 3)}
+# Rows of few columns: warps of a block, and blocks of an SM, of the longest class and of others.
+SHORT_WARPS, SHORT_LONG_BLOCKS, SHORT_BLOCKS = 4, 2, 3
 CLUSTER_ARCH = 90
 SMEM_ALIGNMENT = 1024  # of dynamic shared memory
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
@@ -380,9 +382,15 @@ def packed_words(variant: Variant, tile: Tile) -> int:
     return -(-words // tile.row_threads)
 
 
-def odd_edges(tile: Tile) -> int:
+def has_more_edges(variant: Variant) -> bool:
+    """Whether rows that begin at any element have more columns than its threads' vectors."""
+    return variant["pass"] == "bwd" and variant.cols == ODD_BLOCK_COLS_MAX
+
+
+def odd_edges(variant: Variant, tile: Tile) -> int:
     """Elements of a thread beside the vectors of a row which begins at any element."""
-    return -(-14 // tile.row_threads)
+    more = ODD_BLOCK_MORE_FP32_COLS if variant.params == "fp32" else ODD_BLOCK_MORE_COLS
+    return -(-(more if has_more_edges(variant) else 14) // tile.row_threads)
 
 
 def _odd_smem_bytes(variant: Variant, tile: Tile) -> int:
@@ -390,7 +398,7 @@ def _odd_smem_bytes(variant: Variant, tile: Tile) -> int:
     place = groups * (variant.cols * element_bytes(variant) + VECTOR_BYTES)
     if variant["pass"] == "fwd":
         return tile.slots * place
-    values = variant.cols // tile.row_threads + odd_edges(tile)
+    values = variant.cols // tile.row_threads + odd_edges(variant, tile)
     stride = tile.row_threads + (0 if tile.row_threads == PIECE_ROW_THREADS else 4)
     return max(2 * tile.slots * place, groups * (values * stride + 4) * 8)
 
@@ -440,7 +448,7 @@ def held_registers(variant: Variant, tile: Tile) -> int:
 
 
 def _odd_registers(variant: Variant, tile: Tile) -> int:
-    vectors, edges = variant.cols // (8 * tile.row_threads), odd_edges(tile)
+    vectors, edges = variant.cols // (8 * tile.row_threads), odd_edges(variant, tile)
     words = 8 if variant.params == "fp32" else 4
     if variant["pass"] == "fwd":
         return vectors * (8 + 2 * words) + edges * 6
@@ -661,11 +669,12 @@ def _direct_problems(variant: Variant, tile: Tile) -> list[str]:
 
 def _short_problems(variant: Variant, tile: Tile) -> list[str]:
     ring = tile.smem_bytes // tile.warps
-    needed = 2 * WARP * (3 * variant.cols * element_bytes(variant) + 8)
+    group = (16 if variant.cols == 8 else 4) // element_bytes(variant)
+    needed = WARP * group * (3 * (variant.cols - 1) * element_bytes(variant) + 8)
     checks = (
         (tile.row_threads == 1, "a lane has a row, at the least"),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
-        (ring >= needed, f"{ring} bytes are no ring of two pieces, which are {needed}"),
+        (ring >= needed, f"{ring} bytes are no ring of a piece, which is {needed}"),
         (not tile.slots and not tile.packed, "a ring has as many pieces as it has room for"),
         (not _has_fields_of_aligned_rows(tile), "a lane keeps its weights and sums in any case"),
         *_room_checks(variant, tile),
@@ -989,9 +998,8 @@ def _wide_tile(variant: Variant) -> Tile:
 
 def _short_tile(variant: Variant) -> Tile:
     """Fewer warps of an SM than registers are enough for, since their pieces are longer then."""
-    tiles = SHORT_FP32_TILES if variant.dtype == "fp32" else SHORT_TILES
-    warps, blocks = tiles[variant.cols]
-    return sized(variant, make_tile(family(), warps=warps, row_threads=1, blocks=blocks))
+    blocks = SHORT_LONG_BLOCKS if variant.cols == 32 else SHORT_BLOCKS
+    return sized(variant, make_tile(family(), warps=SHORT_WARPS, row_threads=1, blocks=blocks))
 
 
 def _gang_tile(variant: Variant) -> Tile:

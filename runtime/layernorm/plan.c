@@ -53,10 +53,14 @@ enum {
       8, /* odd rows so far apart begin at the same element of a vector, whatever their stride */
   ODD_BLOCK_COLS_MAX =
       8192, /* of the longest class of odd rows that are one thread block's, backward */
+  ODD_BLOCK_COLS_MOST =
+      ODD_BLOCK_COLS_MAX + 1024, /* with those beside its vectors, as the kernel */
+  ODD_BLOCK_COLS_MOST_FP32 = ODD_BLOCK_COLS_MAX + 512, /* and with weights of fp32 */
   ODD_CLASSES_WRITTEN =
-      ODD_PERIOD - 1,  /* parts of the sums of those whose rows two clusters have */
-  JOINED_ROWS = 4096,  /* more than are on their way beyond the last */
-  WORD_PERIOD = 2,     /* at the same element of a word */
+      ODD_PERIOD - 1, /* parts of the sums of those whose rows two clusters have */
+  JOINED_ROWS = 4096, /* more than are on their way beyond the last */
+  SORTED_PART = 11, /* rows are sorted where more than such a part of the others' class is empty */
+  WORD_PERIOD = 2,  /* at the same element of a word */
   ODD_PERIOD_FP32 = 4, /* and those of four bytes an element */
   /* Gradients of rows of few columns: the most, and of fp32, whose lanes find more words in one bank. */
   SHORT_COLS_MAX = 31,
@@ -72,12 +76,10 @@ enum {
   GANG_WIDE_COLS_MIN = 49152, /* with a weight of fp32 */
   GANG_WHOLE_DSUM_COLS_MIN = 8192,
   GANG_SPLIT_COLS_MIN = 20480,
-  GANG_SPLIT_DSUM_COLS_MIN = ODD_BLOCK_COLS_MAX + ODD_EDGES,
+  GANG_SPLIT_DSUM_COLS_MIN = ODD_BLOCK_COLS_MOST,
   CLUSTER_FULL_COLS = 16384, /* and twice as many */
   /* And of fp32 that begins anywhere, where all rows do so alike. */
   GANG_FP32_ALIKE_COLS_MIN = 12288,
-  /* Gradients of rows that clusters move, in place of those that come in the order of where they begin. */
-  MOVED_COLS_MIN = 8800,
   /* Forward, what clusters have rather: rows of 16 bits, and of fp32. */
   WIDE_COLS_MAX = 786432,
   WIDE_FP32_COLS_MAX = 262144,
@@ -178,14 +180,21 @@ static int has_odd_clusters(const ap_launch *launch) {
          ap_layernorm_cluster(&launch->tile) > 1;
 }
 
+/** The most columns of rows of 16 bits that begin anywhere and are a thread block's, backward. */
+static int64_t odd_block_cols(const ap_layernorm_problem *p) {
+  return p->param_dtype == ATTNPRESS_FP32 ? ODD_BLOCK_COLS_MOST_FP32 : ODD_BLOCK_COLS_MOST;
+}
+
 /** The kernel with room for the columns; rows of any number are left to others. *fits: 0 where there
  * is none. */
 static attnpress_status find_odd_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                         int32_t pass, ap_launch *launch, int *fits) {
   const int64_t edges = ap_element_bytes(p->dtype) == 2 ? ODD_EDGES : 0;
+  int64_t columns = p->columns - edges; /* of vectors, at the least */
+  if (p->backward && edges > 0 && p->columns <= odd_block_cols(p))
+    columns = smaller(columns, ODD_BLOCK_COLS_MAX);
   *fits = 0;
-  for (int32_t class = first_class(p->columns - edges); !*fits && class < classes()->count - 1;
-       ++class) {
+  for (int32_t class = first_class(columns); !*fits && class < classes()->count - 1; ++class) {
     FORWARD_IF(find_kernel(p, device, pass, AP_LAYERNORM_ROWS_ODD, class, launch, fits));
     /* A cluster's threads have what lies beside the vectors as vectors. */
     if (*fits && has_odd_clusters(launch))
@@ -276,22 +285,25 @@ static int has_joined_rows(const ap_layernorm_problem *p) {
 
 /** The kernel of such rows, if it has no more columns that are empty than that of odd ones. Threads of
  * sorted ones have what lies beside the vectors as vectors. Where a class has both, these are faster of
- * its shortest rows, unless all rows begin at one element of a vector (one_class). */
+ * rows that leave much of it empty, unless all rows begin at one element of a vector (one_class). */
 static attnpress_status find_joined_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                            const ap_launch *odd, int one_class, ap_launch *launch,
                                            int *fits) {
   *fits = 0;
   for (int32_t class = first_class(p->columns);
        !*fits && classes()->values[class] <= odd->variant.axis[AP_LAYERNORM_COLS]; ++class) {
-    const int has_room = p->columns + ODD_EDGES <= classes()->values[class];
-    if (!one_class && has_room && p->columns <= MOVED_COLS_MIN)
-      FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SORTED, class,
-                             launch, fits));
-    if (!*fits)
+    const int64_t most = classes()->values[class];
+    /* With weights of fp32 there are no sorted ones beside joined ones. */
+    const int is_empty =
+        !one_class && p->columns <= most - most / SORTED_PART && p->param_dtype != ATTNPRESS_FP32;
+    if (!is_empty)
       FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_JOINED, class,
                              launch, fits));
-    if (!*fits && has_room)
+    if (!*fits && p->columns + ODD_EDGES <= most)
       FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SORTED, class,
+                             launch, fits));
+    if (!*fits && is_empty)
+      FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_JOINED, class,
                              launch, fits));
   }
   return ATTNPRESS_OK;
@@ -971,7 +983,7 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
   FORWARD_IF(find_short_kernel(p, device, &few, &few_fits));
   if (few_fits)
     needed = parts_bytes(p, walkers_of(p, device, &few) * p->columns);
-  for (int one = 0; p->columns > ODD_BLOCK_COLS_MAX + ODD_EDGES && one < 2; ++one) {
+  for (int one = 0; p->columns > odd_block_cols(p) && one < 2; ++one) {
     ap_launch found;
     FORWARD_IF(find_joined_kernel(p, device, &other, one, &found, &joined_fits));
     if (joined_fits)
@@ -1126,7 +1138,8 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
       parts_columns = larger(parts_columns, (int64_t)device->sm_count * GANG_BLOCK_COLS);
       continue;
     }
-    const int64_t columns = launch->variant.axis[AP_LAYERNORM_COLS] + ODD_EDGES;
+    const int64_t class = launch->variant.axis[AP_LAYERNORM_COLS];
+    const int64_t columns = class == ODD_BLOCK_COLS_MAX ? ODD_BLOCK_COLS_MOST : class + ODD_EDGES;
     /* Parts of joined rows are up to so many columns longer. */
     const int64_t longest = most + SUM_VECTOR_COLUMNS - 1;
     const int64_t needed =

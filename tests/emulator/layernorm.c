@@ -16,6 +16,8 @@ enum {
   VECTORS = 7,
   RANGE_BYTES = 160,
   ODD_EDGES = 7,
+  ODD_BLOCK_COLS_MAX = 8192,  /* of the longest class of odd rows that are one block's, backward */
+  ODD_BLOCK_MORE_COLS = 1024, /* than it has */
   ODD_PERIOD = 8,
   ODD_GAP = 5, /* elements between rows that begin anywhere */
   WORD_PERIOD = 2,
@@ -226,6 +228,9 @@ static int64_t most_columns(const kernel *k) {
     return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
+  if (is_cut_by_vectors(k) && pass_of(k) == AP_LAYERNORM_PASS_BWD && takes == ODD_BLOCK_COLS_MAX)
+    return takes + (k->variant.axis[AP_LAYERNORM_PARAMS] == ATTNPRESS_FP32 ? ODD_BLOCK_MORE_COLS / 2
+                                                                           : ODD_BLOCK_MORE_COLS);
   if (takes > AP_LAYERNORM_HELD_COLS_MAX)
     return ATTNPRESS_LAYERNORM_COLUMNS_MAX;
   return is_cut_by_vectors(k) ? takes + ODD_EDGES : takes;
@@ -363,8 +368,9 @@ static void open_vectors(call *c, const layernorm_shape *s, uint64_t seed) {
               seed + 50 + (uint64_t)i);
   }
   for (int i = MEAN; i <= RSTD && !reduces; ++i)
-    c->vector[i] =
-        i == MEAN && c->c.rms ? NULL : take_memory(&c->memory[MATRICES + i], s->rows * 4, 0);
+    c->vector[i] = i == MEAN && c->c.rms /* of odd numbers of rows, at no multiple of a vector */
+                       ? NULL
+                       : take_memory(&c->memory[MATRICES + i], s->rows * 4, (int)(s->rows % 2) * 4);
   for (int i = WEIGHT_PARTS; i <= BIAS_PARTS && c->c.backward; ++i) {
     const int64_t count = c->parts * c->pitch;
     if (c->pass == AP_LAYERNORM_PASS_BWD_DX || (i == WEIGHT_PARTS && s->parameters == 0))
@@ -778,7 +784,8 @@ enum {
   ROWS_MOST = 300,
   ELEMENTS_MOST = 120000,
   SLOT_ROUNDS = 3,
-  SHORT_ROUNDS = 21 /* of 32 rows of each warp: five pieces of four */
+  SHORT_CLASS_FIRST = 8, /* columns */
+  SHORT_ROUNDS = 84      /* of 32 rows of each warp: five pieces of sixteen */
 };
 
 static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
@@ -813,8 +820,11 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.in_place = s.in_place && is_pairs(k);
     s.more = s.more && is_pairs(k);
   }
-  if (is_short(k)) { /* nor these; all pieces of a ring are gone round */
-    s.columns = s.columns < most ? s.columns : most;
+  if (is_short(
+          k)) { /* nor these, nor less columns than its class; pieces of a ring are gone round */
+    const int64_t least = most > SHORT_CLASS_FIRST ? most / 2 + 1 : 1;
+    const int64_t given = least + (most - least) * row->sixteenths / 16 + row->more_columns;
+    s.columns = given < least ? least : given < most ? given : most;
     s.layout = PACKED;
     s.rows = 32 * s.blocks * k->tile.threads / 32 * SHORT_ROUNDS + row->more_rows;
   }

@@ -10,8 +10,9 @@ BWD = "templates/layernorm/layernorm_bwd.cu.j2"
 WORDS = "include/attnpress/device/row_words.cuh"
 
 KERNELS = [
-    ("layernorm_bwd_short_cols32_bf16_wbf16_sm90", "w2t1b3"),
-    ("layernorm_bwd_short_cols32_fp32_wfp32_sm90", "w2t1b3"),
+    ("layernorm_bwd_short_cols8_fp16_wfp16_sm90", "w2t1b3"),
+    ("layernorm_bwd_short_cols16_bf16_wbf16_sm90", "w2t1b3"),
+    ("layernorm_bwd_short_cols16_fp32_wfp32_sm90", "w2t1b3"),
     ("layernorm_bwd_rms_short_cols32_fp16_wfp32_sm90", "w2t1b3"),
     ("layernorm_bwd_odd_cols192_fp32_wfp32_sm80", "w4t16b3ah"),
     ("layernorm_bwd_odd_cols512_fp32_wbf16_sm80", "w4t64c2"),
@@ -66,33 +67,39 @@ MUTATIONS = [
         "    __syncwarp();\n",
         "",
     ),
-    Mutation(
-        "short rows of another's mean", SHORT, "rstds[row - deal.rows]", "rstds[first - deal.rows]"
-    ),
-    Mutation(
-        "lanes of a short row do not add up",
-        SHORT,
-        "distance = 1; distance < deal.lanes",
-        "distance = 32; distance < deal.lanes",
-    ),
-    Mutation("lanes of the same columns do not add up", SHORT, "from += deal.lanes", "from += 32"),
-    Mutation(
-        "a lane has the first one's columns", SHORT, "lane % deal.lanes * deal.each", "0 * lane"
-    ),
+    Mutation("short rows of another's mean", SHORT, "(moments - deal->rows, ", "(moments, "),
+    Mutation("rows of a lane have one's mean", SHORT, "fp32(means[i])", "fp32(means[0 * i])"),
     Mutation("a warp's sums alone, of short rows", SHORT, "from < THREADS", "from < 32"),
-    Mutation("dx of short rows without dsum", SHORT, "x[k] += dy[k];", "x[k] += 0 * dy[k];"),
     Mutation(
-        "the second of a pair is the first",
+        "dx of short rows without dsum",
         SHORT,
-        "widen_element_${ dtype }(both >> 16)",
-        "widen_element_${ dtype }(both & 0xffff)",
+        "value[j] += element_of(x, j)",
+        "value[j] += 0 * element_of(x, j)",
+    ),
+    Mutation("the second of a pair is the first", SHORT, "[number / 2] >> 16)", "[number / 2])"),
+    Mutation(
+        "a word of two rows has the first one's last but one",
+        SHORT,
+        "value[0] = value[columns - 1]",
+        "value[0] = value[columns - 2]",
+    ),
+    Mutation("the second of two rows has the first one's", SHORT, "rstds + row + 1", "rstds + row"),
+    Mutation(
+        "the second of two rows begins with the first one's last",
+        SHORT,
+        "columns, 1, 1, 4, own",
+        "columns, 1, 0, 4, own",
     ),
     Mutation(
-        "a single element for two",
-        SHORT,
-        "    if (!pairs && first + j + 1 < each)\n",
-        "    if (!pairs)\n",
+        "moments that are no vectors, as vectors", SHORT, "(uint64_t)moments % 16 == 0", "moments"
     ),
+    Mutation(
+        "the rest of the moments of short rows",
+        SHORT,
+        "i = vectors * 4 + lane",
+        "i = vectors * 4 + 4 + lane",
+    ),
+    Mutation("rows of a lane are those of the next one", SHORT, "% 32 * group; row", "% 32; row"),
     Mutation(
         "words overlap",
         BWD,
