@@ -4922,6 +4922,21 @@ const ap_device_header ap_device_headers[] = {
      "      \"l\"(map), \"r\"(barrier), \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3), \"r\"(c4), \"l\"(policy)\n"
      "      : \"memory\");\n"
      "}\n"},
+    {"attnpress/device/ptx_tma_prefetch.cuh",
+     "// Leaf header: the copy engine (TMA) as one that brings boxes to the L2 cache. One PTX instruction a\n"
+     "// function.\n"
+     "#pragma once\n"
+     "\n"
+     "#include \"attnpress/args/common.h\"\n"
+     "\n"
+     "// cp.async.bulk.prefetch.tensor.4d.L2.global: the map's box that begins at element (c0, c1, c2, c3),\n"
+     "// as tma_load_4d() copies it, comes to the L2 cache, as far as it lies in the tensor.\n"
+     "__device__ __forceinline__ void tma_prefetch_4d(const attnpress_tensor_map *map, int c0, int c1,\n"
+     "                                                int c2, int c3) {\n"
+     "  asm volatile(\"cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];\" ::\"l\"(map),\n"
+     "               \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3)\n"
+     "               : \"memory\");\n"
+     "}\n"},
     {"attnpress/device/ptx_told.cuh",
      "// Leaf header: what threads of thread blocks that run at the same time tell each other through global\n"
      "// memory. One PTX instruction a function.\n"
@@ -5885,6 +5900,14 @@ const ap_device_header ap_device_headers[] = {
      "    prefetch_l2(begin);\n"
      "  if ((uint64_t)end % 32 != 0)\n"
      "    prefetch_l2(end - size);\n"
+     "}\n"
+     "\n"
+     "// The same by the first two threads of the row, an end each.\n"
+     "__device__ __forceinline__ void prefetch_ends_by_two(const void *row, int size, int columns,\n"
+     "                                                     int thread) {\n"
+     "  const unsigned char *const end = (const unsigned char *)row + (int64_t)thread * columns * size;\n"
+     "  if (thread < 2 && (uint64_t)end % 32 != 0)\n"
+     "    prefetch_l2(end - thread * size);\n"
      "}\n"
      "\n"
      "// Brings a row to the L2 cache that another block will soon read: a line of 128 bytes each, from\n"
@@ -17345,4 +17368,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "533dfb45725b80ade96ca5ffc7825e99eecc63a04d21d60b0872eea952755222";
+    "ea9e8a6c7e4ac4e6b8372928138fc75184d2867c78069237d67a416e8acf76e5";

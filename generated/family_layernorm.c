@@ -34,8 +34,8 @@ static const ap_word words_0[] = {{"fwd", "_fwd", 0}, {"bwd", "_bwd", 1}, {"bwd_
 static const int32_t values_1[] = {0, 1, 2, 3, 4};
 static const ap_word words_2[] = {{"layer", "", 0}, {"rms", "_rms", 1}};
 static const int32_t values_3[] = {0, 1};
-static const ap_word words_4[] = {{"aligned", "", 0}, {"odd", "_odd", 1}, {"packed", "_packed", 2}, {"bulk", "_bulk", 3}, {"cut", "_cut", 4}, {"direct", "_direct", 5}, {"wide", "_wide", 6}, {"pairs", "_pairs", 7}, {"pieces", "_pieces", 8}, {"whole", "_whole", 9}, {"apart", "_apart", 10}, {"gang", "_gang", 11}, {"split", "_split", 12}, {"joined", "_joined", 13}, {"added", "_added", 14}, {"edged", "_edged", 15}, {"sorted", "_sorted", 16}, {"short", "_short", 17}};
-static const int32_t values_5[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
+static const ap_word words_4[] = {{"aligned", "", 0}, {"odd", "_odd", 1}, {"packed", "_packed", 2}, {"bulk", "_bulk", 3}, {"cut", "_cut", 4}, {"direct", "_direct", 5}, {"wide", "_wide", 6}, {"pairs", "_pairs", 7}, {"pieces", "_pieces", 8}, {"whole", "_whole", 9}, {"apart", "_apart", 10}, {"gang", "_gang", 11}, {"split", "_split", 12}, {"joined", "_joined", 13}, {"added", "_added", 14}, {"edged", "_edged", 15}, {"sorted", "_sorted", 16}, {"short", "_short", 17}, {"gangsum", "_gangsum", 18}, {"splitsum", "_splitsum", 19}, {"summed", "_summed", 20}, {"ringed", "_ringed", 21}};
+static const int32_t values_5[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21};
 static const int32_t values_6[] = {8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 36864, 40960, 49152, 57344, 65536, 131072};
 static const ap_word words_7[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}, {"fp32", "_fp32", 3}};
 static const int32_t values_8[] = {1, 2, 3};
@@ -51,10 +51,10 @@ static const int32_t values_17[] = {10240, 12288, 14336, 16384, 20480, 24576, 28
 static const int32_t values_18[] = {13};
 static const ap_set where_19[] = {{2, 0, 0, 1, values_18, 1}};
 static const int32_t values_20[] = {1, 2};
-static const int32_t values_21[] = {12288, 14336, 16384, 20480};
+static const int32_t values_21[] = {10240, 12288, 14336, 16384, 20480};
 static const int32_t values_22[] = {16};
 static const ap_set where_23[] = {{2, 0, 0, 1, values_22, 1}};
-static const int32_t values_24[] = {10240, 24576, 28672, 36864, 40960, 49152, 57344, 65536};
+static const int32_t values_24[] = {10240, 12288, 14336, 16384, 20480, 24576, 28672, 36864, 40960, 49152, 57344, 65536};
 static const int32_t values_25[] = {32768, 40960, 49152, 57344, 65536};
 static const ap_set where_26[] = {{6, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_12, 1}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_20, 2}};
 static const int32_t values_27[] = {12288, 16384, 24576, 32768, 40960, 49152, 65536};
@@ -112,115 +112,134 @@ static const int32_t values_78[] = {1024, 1280, 1536, 1792, 2048, 2560, 3072, 35
 static const ap_set where_79[] = {{2, 0, 0, 1, values_72, 1}, {4, 0, 0, 1, values_28, 1}};
 static const int32_t values_80[] = {512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536};
 static const ap_set where_81[] = {{2, 0, 0, 1, values_72, 1}, {4, 0, 0, 1, values_20, 2}};
-static const int32_t values_82[] = {5};
-static const ap_set where_83[] = {{2, 0, 0, 1, values_82, 1}};
-static const ap_set where_84[] = {{2, 0, 0, 1, values_82, 1}, {4, 0, 0, 1, values_28, 1}};
-static const int32_t values_85[] = {896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240};
-static const int32_t values_86[] = {512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240};
-static const ap_set where_87[] = {{2, 0, 0, 1, values_82, 1}, {4, 0, 0, 1, values_20, 2}, {5, 0, 0, 1, values_28, 1}};
-static const int32_t values_88[] = {512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 36864};
-static const ap_set where_89[] = {{2, 0, 0, 1, values_82, 1}, {4, 0, 0, 1, values_20, 2}};
-static const int32_t values_90[] = {15};
+static const int32_t values_82[] = {20, 21};
+static const ap_set where_83[] = {{2, 0, 0, 1, values_82, 2}};
+static const int32_t values_84[] = {21};
+static const ap_set where_85[] = {{2, 0, 0, 1, values_84, 1}};
+static const int32_t values_86[] = {28672, 32768, 40960, 49152, 57344, 65536};
+static const int32_t values_87[] = {20};
+static const ap_set where_88[] = {{2, 0, 0, 1, values_87, 1}, {4, 0, 0, 1, values_20, 2}};
+static const ap_set where_89[] = {{2, 0, 0, 1, values_87, 1}, {4, 0, 0, 1, values_28, 1}};
+static const int32_t values_90[] = {5};
 static const ap_set where_91[] = {{2, 0, 0, 1, values_90, 1}};
 static const ap_set where_92[] = {{2, 0, 0, 1, values_90, 1}, {4, 0, 0, 1, values_28, 1}};
-static const int32_t values_93[] = {192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576};
-static const int32_t values_94[] = {256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 36864, 40960, 49152, 57344, 65536};
-static const ap_set where_95[] = {{2, 0, 0, 1, values_90, 1}, {4, 0, 0, 1, values_20, 2}};
-static const int32_t values_96[] = {7};
-static const ap_set where_97[] = {{2, 0, 0, 1, values_96, 1}};
-static const int32_t values_98[] = {32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768};
-static const int32_t values_99[] = {32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448};
-static const ap_set where_100[] = {{2, 0, 0, 1, values_96, 1}, {4, 0, 0, 1, values_20, 2}};
-static const int32_t values_101[] = {8};
-static const ap_set where_102[] = {{2, 0, 0, 1, values_101, 1}};
-static const int32_t values_103[] = {32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280};
-static const int32_t values_104[] = {32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
-static const ap_set where_105[] = {{2, 0, 0, 1, values_101, 1}, {4, 0, 0, 1, values_28, 1}};
-static const int32_t values_106[] = {9, 14};
-static const ap_set where_107[] = {{2, 0, 0, 1, values_106, 2}};
-static const int32_t values_108[] = {1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768};
-static const int32_t values_109[] = {9};
-static const ap_set where_110[] = {{2, 0, 0, 1, values_109, 1}, {4, 0, 0, 1, values_20, 2}};
-static const int32_t values_111[] = {1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
-static const ap_set where_112[] = {{2, 0, 0, 1, values_109, 1}, {4, 0, 0, 1, values_20, 2}, {5, 0, 0, 1, values_28, 1}};
+static const int32_t values_93[] = {896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240};
+static const int32_t values_94[] = {512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240};
+static const ap_set where_95[] = {{2, 0, 0, 1, values_90, 1}, {4, 0, 0, 1, values_20, 2}, {5, 0, 0, 1, values_28, 1}};
+static const int32_t values_96[] = {512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 36864};
+static const ap_set where_97[] = {{2, 0, 0, 1, values_90, 1}, {4, 0, 0, 1, values_20, 2}};
+static const int32_t values_98[] = {15};
+static const ap_set where_99[] = {{2, 0, 0, 1, values_98, 1}};
+static const ap_set where_100[] = {{2, 0, 0, 1, values_98, 1}, {4, 0, 0, 1, values_28, 1}};
+static const int32_t values_101[] = {192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
+static const int32_t values_102[] = {256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 36864, 40960, 49152, 57344, 65536};
+static const ap_set where_103[] = {{2, 0, 0, 1, values_98, 1}, {4, 0, 0, 1, values_20, 2}};
+static const int32_t values_104[] = {7};
+static const ap_set where_105[] = {{2, 0, 0, 1, values_104, 1}};
+static const int32_t values_106[] = {32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768};
+static const int32_t values_107[] = {32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448};
+static const ap_set where_108[] = {{2, 0, 0, 1, values_104, 1}, {4, 0, 0, 1, values_20, 2}};
+static const int32_t values_109[] = {8};
+static const ap_set where_110[] = {{2, 0, 0, 1, values_109, 1}};
+static const int32_t values_111[] = {32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280};
+static const int32_t values_112[] = {32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
 static const ap_set where_113[] = {{2, 0, 0, 1, values_109, 1}, {4, 0, 0, 1, values_28, 1}};
-static const int32_t values_114[] = {768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
-static const int32_t values_115[] = {320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 36864};
-static const int32_t values_116[] = {14};
-static const ap_set where_117[] = {{2, 0, 0, 1, values_116, 1}, {4, 0, 0, 1, values_20, 2}};
-static const int32_t values_118[] = {36864};
-static const ap_set where_119[] = {{2, 0, 0, 1, values_116, 1}, {3, 0, 0, 1, values_118, 1}};
-static const ap_set where_120[] = {{2, 0, 0, 1, values_116, 1}, {4, 0, 0, 1, values_28, 1}};
-static const int32_t values_121[] = {192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
-static const int32_t values_122[] = {10};
-static const ap_set where_123[] = {{2, 0, 0, 1, values_122, 1}};
-static const int32_t values_124[] = {512, 1024, 2048, 4096, 6144, 8192, 10240, 12288, 16384, 20480, 24576, 32768};
-static const ap_set where_125[] = {{2, 0, 0, 1, values_82, 1}, {3, 0, 0, 1, values_118, 1}};
-static const int32_t values_126[] = {17};
-static const ap_set where_127[] = {{2, 0, 0, 1, values_126, 1}};
-static const int32_t values_128[] = {8, 16, 32};
-static const int32_t values_129[] = {6};
-static const ap_set where_130[] = {{2, 0, 0, 1, values_129, 1}};
-static const ap_set where_131[] = {{2, 0, 0, 1, values_129, 1}, {4, 0, 0, 1, values_15, 1}};
-static const int32_t values_132[] = {20480, 24576, 28672, 32768, 49152, 65536};
-static const ap_set where_133[] = {{2, 0, 0, 1, values_129, 1}, {4, 0, 0, 1, values_61, 1}};
-static const ap_set where_134[] = {{2, 0, 0, 1, values_129, 1}, {4, 0, 0, 1, values_28, 1}};
-static const int32_t values_135[] = {10240, 12288, 14336, 16384, 24576, 32768};
-static const int32_t values_136[] = {11};
-static const ap_set where_137[] = {{2, 0, 0, 1, values_136, 1}};
-static const int32_t values_138[] = {8192};
-static const int32_t values_139[] = {12};
-static const ap_set where_140[] = {{2, 0, 0, 1, values_139, 1}};
-static const int32_t values_141[] = {4096, 8192};
-static const int32_t values_142[] = {11, 12};
-static const ap_set where_143[] = {{2, 0, 0, 1, values_142, 2}, {0, 0, 0, 1, values_12, 1}};
-static const ap_set where_144[] = {{2, 0, 0, 1, values_142, 2}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_15, 1}};
-static const ap_set where_145[] = {{2, 0, 0, 1, values_142, 2}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_61, 1}};
-static const ap_set where_146[] = {{2, 0, 0, 1, values_142, 2}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_28, 1}};
-static const int32_t values_147[] = {4096};
-static const ap_set where_148[] = {{2, 0, 0, 1, values_139, 1}, {0, 0, 0, 1, values_15, 1}, {4, 0, 0, 1, values_28, 1}};
-static const ap_set where_149[] = {{2, 0, 0, 1, values_139, 1}, {0, 0, 0, 1, values_15, 1}, {5, 0, 0, 1, values_28, 1}};
-static const ap_set where_150[] = {{2, 0, 0, 1, values_139, 1}, {0, 0, 0, 1, values_15, 1}, {4, 0, 0, 1, values_20, 2}, {5, 0, 0, 1, values_20, 2}};
-static const ap_set where_151[] = {{0, 0, 0, 1, values_28, 1}};
-static const ap_set where_152[] = {{0, 0, 0, 1, values_72, 1}};
-static const ap_tile_part parts_153[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"g", 10, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"m", 8, 1, -1}, {"p", 9, 1, -1}, {"n", 11, 0, 0}, {"r", 13, 0, 0}};
-static const ap_tile_part parts_154[] = {{"w", 0, 0, -1}, {"v", 12, 0, -1}};
-static const ap_set where_155[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_39, 1}};
-static const ap_set where_156[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_15, 1}, {6, 0, 0, 1, values_39, 1}, {4, 0, 0, 1, values_28, 1}};
-static const ap_set where_157[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_11, 1}};
-static const ap_set where_158[] = {{0, 0, 0, 1, values_61, 1}};
-static const ap_set where_159[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_142, 2}};
-static const ap_set where_160[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_18, 1}};
-static const ap_set where_161[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_15, 1}, {6, 0, 0, 1, values_39, 1}, {4, 0, 0, 1, values_20, 2}};
-static const ap_set where_162[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_15, 1}, {6, 0, 0, 1, values_11, 1}};
-static const ap_set where_163[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_126, 1}};
-static const ap_set where_164[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_22, 1}};
-static const int32_t values_165[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768};
-static const ap_set where_166[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_39, 1}, {3, 0, 0, 1, values_165, 28}};
-static const ap_set where_167[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_122, 1}};
-static const ap_set where_168[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_67, 2}};
-static const ap_set where_169[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_11, 1}};
-static const int32_t values_170[] = {5, 15};
-static const ap_set where_171[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_170, 2}};
-static const ap_set where_172[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_142, 2}};
-static const ap_set where_173[] = {{0, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_51, 1}};
-static const ap_set where_174[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_15, 1}};
-static const ap_set where_175[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_61, 1}};
-static const ap_set where_176[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_96, 1}, {4, 0, 0, 1, values_20, 2}};
-static const ap_set where_177[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_101, 1}};
-static const ap_set where_178[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_96, 1}, {4, 0, 0, 1, values_28, 1}};
-static const ap_set where_179[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_106, 2}};
-static const ap_set where_180[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_129, 1}};
-static const ap_set where_181[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_25, 5}};
-static const int32_t values_182[] = {12288, 16384, 24576};
-static const ap_set where_183[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_182, 3}, {4, 0, 0, 1, values_28, 1}};
-static const int32_t values_184[] = {12288};
-static const ap_set where_185[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_184, 1}, {4, 0, 0, 1, values_28, 1}};
-static const int32_t values_186[] = {16384, 20480, 24576, 32768, 40960, 49152, 65536, 131072};
-static const ap_set where_187[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_186, 8}};
-static const ap_set where_188[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_15, 1}, {3, 0, 0, 1, values_17, 12}};
-static const int32_t values_189[] = {2, 3, 4, 5, 7, 8, 9, 10, 6, 11, 12, 13, 14, 15, 16, 17};
-static const ap_set where_190[] = {{2, 0, 0, 1, values_189, 16}};
+static const int32_t values_114[] = {9, 14};
+static const ap_set where_115[] = {{2, 0, 0, 1, values_114, 2}};
+static const int32_t values_116[] = {1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768};
+static const int32_t values_117[] = {9};
+static const ap_set where_118[] = {{2, 0, 0, 1, values_117, 1}, {4, 0, 0, 1, values_20, 2}};
+static const int32_t values_119[] = {1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
+static const ap_set where_120[] = {{2, 0, 0, 1, values_117, 1}, {4, 0, 0, 1, values_20, 2}, {5, 0, 0, 1, values_28, 1}};
+static const ap_set where_121[] = {{2, 0, 0, 1, values_117, 1}, {4, 0, 0, 1, values_28, 1}};
+static const int32_t values_122[] = {768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
+static const int32_t values_123[] = {320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 1984, 2048, 2560, 3072, 3584, 3968, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768};
+static const int32_t values_124[] = {14};
+static const ap_set where_125[] = {{2, 0, 0, 1, values_124, 1}, {4, 0, 0, 1, values_20, 2}};
+static const ap_set where_126[] = {{2, 0, 0, 1, values_124, 1}, {4, 0, 0, 1, values_28, 1}};
+static const int32_t values_127[] = {10};
+static const ap_set where_128[] = {{2, 0, 0, 1, values_127, 1}};
+static const int32_t values_129[] = {512, 1024, 2048, 4096, 6144, 8192, 10240, 12288, 16384, 20480, 24576, 32768};
+static const int32_t values_130[] = {36864};
+static const ap_set where_131[] = {{2, 0, 0, 1, values_90, 1}, {3, 0, 0, 1, values_130, 1}};
+static const int32_t values_132[] = {17};
+static const ap_set where_133[] = {{2, 0, 0, 1, values_132, 1}};
+static const int32_t values_134[] = {8, 16, 32};
+static const int32_t values_135[] = {8, 16};
+static const ap_set where_136[] = {{2, 0, 0, 1, values_132, 1}, {4, 0, 0, 1, values_28, 1}};
+static const int32_t values_137[] = {6};
+static const ap_set where_138[] = {{2, 0, 0, 1, values_137, 1}};
+static const int32_t values_139[] = {1, 3};
+static const ap_set where_140[] = {{2, 0, 0, 1, values_137, 1}, {4, 0, 0, 1, values_15, 1}};
+static const int32_t values_141[] = {2, 3};
+static const ap_set where_142[] = {{2, 0, 0, 1, values_137, 1}, {4, 0, 0, 1, values_61, 1}};
+static const int32_t values_143[] = {20480, 24576, 28672, 32768, 49152, 65536};
+static const ap_set where_144[] = {{2, 0, 0, 1, values_137, 1}, {4, 0, 0, 1, values_20, 2}, {5, 0, 0, 1, values_20, 2}};
+static const int32_t values_145[] = {20480, 24576, 28672, 32768};
+static const ap_set where_146[] = {{2, 0, 0, 1, values_137, 1}, {4, 0, 0, 1, values_20, 2}, {5, 0, 0, 1, values_28, 1}, {1, 0, 0, 1, values_15, 1}};
+static const int32_t values_147[] = {16384, 20480, 24576};
+static const ap_set where_148[] = {{2, 0, 0, 1, values_137, 1}, {4, 0, 0, 1, values_20, 2}, {5, 0, 0, 1, values_28, 1}, {1, 0, 0, 1, values_12, 1}};
+static const ap_set where_149[] = {{2, 0, 0, 1, values_137, 1}, {4, 0, 0, 1, values_28, 1}};
+static const int32_t values_150[] = {10240, 12288, 14336, 16384, 24576, 32768};
+static const int32_t values_151[] = {11};
+static const ap_set where_152[] = {{2, 0, 0, 1, values_151, 1}};
+static const int32_t values_153[] = {8192};
+static const int32_t values_154[] = {12};
+static const ap_set where_155[] = {{2, 0, 0, 1, values_154, 1}};
+static const int32_t values_156[] = {4096, 8192};
+static const int32_t values_157[] = {18, 19};
+static const ap_set where_158[] = {{2, 0, 0, 1, values_157, 2}};
+static const int32_t values_159[] = {11, 12, 18, 19};
+static const ap_set where_160[] = {{2, 0, 0, 1, values_159, 4}, {0, 0, 0, 1, values_12, 1}};
+static const ap_set where_161[] = {{2, 0, 0, 1, values_159, 4}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_15, 1}};
+static const ap_set where_162[] = {{2, 0, 0, 1, values_159, 4}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_61, 1}};
+static const ap_set where_163[] = {{2, 0, 0, 1, values_159, 4}, {0, 0, 0, 1, values_12, 1}, {4, 0, 0, 1, values_28, 1}};
+static const int32_t values_164[] = {4096};
+static const ap_set where_165[] = {{2, 0, 0, 1, values_154, 1}, {0, 0, 0, 1, values_15, 1}, {4, 0, 0, 1, values_28, 1}};
+static const ap_set where_166[] = {{2, 0, 0, 1, values_154, 1}, {0, 0, 0, 1, values_15, 1}, {5, 0, 0, 1, values_28, 1}};
+static const ap_set where_167[] = {{2, 0, 0, 1, values_154, 1}, {0, 0, 0, 1, values_15, 1}, {4, 0, 0, 1, values_20, 2}, {5, 0, 0, 1, values_20, 2}};
+static const ap_set where_168[] = {{0, 0, 0, 1, values_28, 1}};
+static const ap_set where_169[] = {{0, 0, 0, 1, values_72, 1}};
+static const ap_tile_part parts_170[] = {{"w", 0, 0, -1}, {"t", 1, 0, -1}, {"b", 2, 0, 1}, {"g", 10, 0, 1}, {"c", 4, 0, 0}, {"a", 3, 1, -1}, {"h", 5, 1, -1}, {"s", 6, 1, -1}, {"k", 7, 1, -1}, {"m", 8, 1, -1}, {"p", 9, 1, -1}, {"n", 11, 0, 0}, {"r", 13, 0, 0}};
+static const ap_tile_part parts_171[] = {{"w", 0, 0, -1}, {"v", 12, 0, -1}};
+static const ap_set where_172[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_39, 1}};
+static const ap_set where_173[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_15, 1}, {6, 0, 0, 1, values_39, 1}, {4, 0, 0, 1, values_28, 1}};
+static const ap_set where_174[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_11, 1}};
+static const ap_set where_175[] = {{0, 0, 0, 1, values_61, 1}};
+static const int32_t values_176[] = {11, 12};
+static const ap_set where_177[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_176, 2}};
+static const ap_set where_178[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_18, 1}};
+static const ap_set where_179[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_15, 1}, {6, 0, 0, 1, values_39, 1}, {4, 0, 0, 1, values_20, 2}};
+static const ap_set where_180[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_15, 1}, {6, 0, 0, 1, values_11, 1}};
+static const ap_set where_181[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_132, 1}};
+static const ap_set where_182[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_22, 1}};
+static const int32_t values_183[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768};
+static const ap_set where_184[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_39, 1}, {3, 0, 0, 1, values_183, 28}};
+static const ap_set where_185[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_127, 1}};
+static const int32_t values_186[] = {3, 4, 20, 21};
+static const ap_set where_187[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_186, 4}};
+static const ap_set where_188[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_11, 1}};
+static const int32_t values_189[] = {5, 15};
+static const ap_set where_190[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_189, 2}};
+static const ap_set where_191[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_159, 4}};
+static const ap_set where_192[] = {{0, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_51, 1}};
+static const ap_set where_193[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_15, 1}};
+static const ap_set where_194[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_61, 1}};
+static const ap_set where_195[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_104, 1}, {4, 0, 0, 1, values_20, 2}};
+static const ap_set where_196[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_109, 1}};
+static const ap_set where_197[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_104, 1}, {4, 0, 0, 1, values_28, 1}};
+static const ap_set where_198[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_114, 2}};
+static const ap_set where_199[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_137, 1}};
+static const ap_set where_200[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_25, 5}};
+static const int32_t values_201[] = {12288, 16384, 24576};
+static const ap_set where_202[] = {{0, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_201, 3}, {4, 0, 0, 1, values_28, 1}};
+static const int32_t values_203[] = {12288};
+static const ap_set where_204[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_203, 1}, {4, 0, 0, 1, values_28, 1}};
+static const int32_t values_205[] = {16384, 20480, 24576, 32768, 40960, 49152, 65536, 131072};
+static const ap_set where_206[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_12, 1}, {3, 0, 0, 1, values_205, 8}};
+static const ap_set where_207[] = {{0, 0, 0, 1, values_15, 1}, {2, 0, 0, 1, values_15, 1}, {3, 0, 0, 1, values_17, 12}};
+static const int32_t values_208[] = {2, 3, 4, 5, 7, 8, 9, 10, 6, 11, 12, 18, 19, 13, 14, 15, 16, 17, 20, 21};
+static const ap_set where_209[] = {{2, 0, 0, 1, values_208, 20}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -229,7 +248,7 @@ static const ap_axis axes[] = {
     {"norm", "norm", AP_AXIS_WORD, "", "", "of ", " norm",
      -1, {1, 0, 0, 1, values_3, 2}, words_2},
     {"rows", "rows", AP_AXIS_WORD, "", "", "of ", " rows",
-     -1, {2, 0, 0, 1, values_5, 18}, words_4},
+     -1, {2, 0, 0, 1, values_5, 22}, words_4},
     {"cols", "columns", AP_AXIS_NUMBER, "_cols", "", "with columns ", "",
      -1, {3, 0, 0, 1, values_6, 46}, 0},
     {"dtype", "dtype", AP_AXIS_WORD, "", "", "with dtype ", "",
@@ -248,11 +267,11 @@ static const ap_rule rules[] = {
     {where_19, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_19, 1, {0, 0, 0, 1, values_15, 1}, -1, 0, 0},
     {where_19, 1, {4, 0, 0, 1, values_20, 2}, -1, 0, 0},
-    {where_19, 1, {3, 0, 0, 1, values_21, 4}, -1, 0, 0},
+    {where_19, 1, {3, 0, 0, 1, values_21, 5}, -1, 0, 0},
     {where_23, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_23, 1, {0, 0, 0, 1, values_15, 1}, -1, 0, 0},
     {where_23, 1, {4, 0, 0, 1, values_20, 2}, -1, 0, 0},
-    {where_23, 1, {3, 0, 0, 1, values_24, 8}, -1, 0, 0},
+    {where_23, 1, {3, 0, 0, 1, values_24, 12}, -1, 0, 0},
     {where_26, 4, {3, 0, 0, 1, values_25, 5}, -1, 0, 0},
     {where_29, 4, {3, 0, 0, 1, values_27, 7}, -1, 0, 0},
     {where_31, 2, {5, 0, 0, 1, values_20, 2}, -1, 0, 0},
@@ -287,66 +306,74 @@ static const ap_rule rules[] = {
     {where_81, 2, {3, 0, 0, 1, values_80, 31}, -1, 0, 0},
     {where_83, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_83, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_84, 2, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
-    {where_84, 2, {3, 0, 0, 1, values_85, 17}, -1, 0, 0},
-    {where_87, 3, {3, 0, 0, 1, values_86, 20}, -1, 0, 0},
-    {where_89, 2, {3, 0, 0, 1, values_88, 28}, -1, 0, 0},
+    {where_85, 1, {3, 0, 0, 1, values_71, 11}, -1, 0, 0},
+    {where_88, 2, {3, 0, 0, 1, values_86, 6}, -1, 0, 0},
+    {where_89, 2, {3, 0, 0, 1, values_71, 11}, -1, 0, 0},
     {where_91, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_91, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
     {where_92, 2, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
-    {where_92, 2, {3, 0, 0, 1, values_93, 31}, -1, 0, 0},
-    {where_95, 2, {3, 0, 0, 1, values_94, 36}, -1, 0, 0},
-    {where_97, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_97, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_97, 1, {3, 0, 0, 1, values_98, 14}, -1, 0, 0},
-    {where_100, 2, {3, 0, 0, 1, values_99, 11}, -1, 0, 0},
-    {where_102, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_102, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_102, 1, {3, 0, 0, 1, values_103, 17}, -1, 0, 0},
-    {where_105, 2, {3, 0, 0, 1, values_104, 12}, -1, 0, 0},
-    {where_107, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_107, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_110, 2, {3, 0, 0, 1, values_108, 21}, -1, 0, 0},
-    {where_112, 3, {3, 0, 0, 1, values_111, 17}, -1, 0, 0},
-    {where_113, 2, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
-    {where_113, 2, {3, 0, 0, 1, values_114, 21}, -1, 0, 0},
-    {where_117, 2, {3, 0, 0, 1, values_115, 31}, -1, 0, 0},
-    {where_119, 2, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
-    {where_120, 2, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
-    {where_120, 2, {3, 0, 0, 1, values_121, 29}, -1, 0, 0},
-    {where_123, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_123, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_123, 1, {4, 0, 0, 1, values_20, 2}, -1, 0, 0},
-    {where_123, 1, {5, 0, 0, 1, values_20, 2}, -1, 0, 0},
-    {where_123, 1, {3, 0, 0, 1, values_124, 12}, -1, 0, 0},
-    {where_125, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_127, 1, {0, 0, 0, 1, values_15, 1}, -1, 0, 0},
-    {where_127, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_127, 1, {3, 0, 0, 1, values_128, 3}, -1, 0, 0},
-    {where_130, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_130, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_131, 2, {5, 0, 0, 1, values_15, 1}, -1, 0, 0},
-    {where_131, 2, {3, 0, 0, 1, values_132, 6}, -1, 0, 0},
-    {where_133, 2, {5, 0, 0, 1, values_61, 1}, -1, 0, 0},
-    {where_133, 2, {3, 0, 0, 1, values_132, 6}, -1, 0, 0},
-    {where_134, 2, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
-    {where_134, 2, {3, 0, 0, 1, values_135, 6}, -1, 0, 0},
-    {where_137, 1, {0, 0, 0, 1, values_3, 2}, -1, 0, 0},
-    {where_137, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_137, 1, {3, 0, 0, 1, values_138, 1}, -1, 0, 0},
-    {where_140, 1, {0, 0, 0, 1, values_3, 2}, -1, 0, 0},
-    {where_140, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_140, 1, {3, 0, 0, 1, values_141, 2}, -1, 0, 0},
-    {where_143, 2, {3, 0, 0, 1, values_138, 1}, -1, 0, 0},
-    {where_144, 3, {5, 0, 0, 1, values_15, 1}, -1, 0, 0},
-    {where_145, 3, {5, 0, 0, 1, values_61, 1}, -1, 0, 0},
-    {where_146, 3, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
-    {where_148, 3, {3, 0, 0, 1, values_147, 1}, -1, 0, 0},
-    {where_149, 3, {3, 0, 0, 1, values_147, 1}, -1, 0, 0},
-    {where_150, 4, {3, 0, 0, 1, values_138, 1}, -1, 0, 0},
-    {where_151, 1, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
-    {where_152, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_152, 1, {4, 0, 0, 1, values_28, 1}, -1, 0, 0},
+    {where_92, 2, {3, 0, 0, 1, values_93, 17}, -1, 0, 0},
+    {where_95, 3, {3, 0, 0, 1, values_94, 20}, -1, 0, 0},
+    {where_97, 2, {3, 0, 0, 1, values_96, 28}, -1, 0, 0},
+    {where_99, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_99, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_100, 2, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
+    {where_100, 2, {3, 0, 0, 1, values_101, 29}, -1, 0, 0},
+    {where_103, 2, {3, 0, 0, 1, values_102, 36}, -1, 0, 0},
+    {where_105, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_105, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_105, 1, {3, 0, 0, 1, values_106, 14}, -1, 0, 0},
+    {where_108, 2, {3, 0, 0, 1, values_107, 11}, -1, 0, 0},
+    {where_110, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_110, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_110, 1, {3, 0, 0, 1, values_111, 17}, -1, 0, 0},
+    {where_113, 2, {3, 0, 0, 1, values_112, 12}, -1, 0, 0},
+    {where_115, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_115, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_118, 2, {3, 0, 0, 1, values_116, 21}, -1, 0, 0},
+    {where_120, 3, {3, 0, 0, 1, values_119, 17}, -1, 0, 0},
+    {where_121, 2, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
+    {where_121, 2, {3, 0, 0, 1, values_122, 21}, -1, 0, 0},
+    {where_125, 2, {3, 0, 0, 1, values_123, 30}, -1, 0, 0},
+    {where_126, 2, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
+    {where_126, 2, {3, 0, 0, 1, values_101, 29}, -1, 0, 0},
+    {where_128, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_128, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_128, 1, {4, 0, 0, 1, values_20, 2}, -1, 0, 0},
+    {where_128, 1, {5, 0, 0, 1, values_20, 2}, -1, 0, 0},
+    {where_128, 1, {3, 0, 0, 1, values_129, 12}, -1, 0, 0},
+    {where_131, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_133, 1, {0, 0, 0, 1, values_15, 1}, -1, 0, 0},
+    {where_133, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_133, 1, {3, 0, 0, 1, values_134, 3}, -1, 0, 0},
+    {where_136, 2, {3, 0, 0, 1, values_135, 2}, -1, 0, 0},
+    {where_138, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_138, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_140, 2, {5, 0, 0, 1, values_139, 2}, -1, 0, 0},
+    {where_142, 2, {5, 0, 0, 1, values_141, 2}, -1, 0, 0},
+    {where_144, 3, {3, 0, 0, 1, values_143, 6}, -1, 0, 0},
+    {where_146, 4, {3, 0, 0, 1, values_145, 4}, -1, 0, 0},
+    {where_148, 4, {3, 0, 0, 1, values_147, 3}, -1, 0, 0},
+    {where_149, 2, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
+    {where_149, 2, {3, 0, 0, 1, values_150, 6}, -1, 0, 0},
+    {where_152, 1, {0, 0, 0, 1, values_3, 2}, -1, 0, 0},
+    {where_152, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_152, 1, {3, 0, 0, 1, values_153, 1}, -1, 0, 0},
+    {where_155, 1, {0, 0, 0, 1, values_3, 2}, -1, 0, 0},
+    {where_155, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_155, 1, {3, 0, 0, 1, values_156, 2}, -1, 0, 0},
+    {where_158, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_158, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
+    {where_160, 2, {3, 0, 0, 1, values_153, 1}, -1, 0, 0},
+    {where_161, 3, {5, 0, 0, 1, values_139, 2}, -1, 0, 0},
+    {where_162, 3, {5, 0, 0, 1, values_141, 2}, -1, 0, 0},
+    {where_163, 3, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
+    {where_165, 3, {3, 0, 0, 1, values_164, 1}, -1, 0, 0},
+    {where_166, 3, {3, 0, 0, 1, values_164, 1}, -1, 0, 0},
+    {where_167, 4, {3, 0, 0, 1, values_153, 1}, -1, 0, 0},
+    {where_168, 1, {5, 0, 0, 1, values_28, 1}, -1, 0, 0},
+    {where_169, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_169, 1, {4, 0, 0, 1, values_28, 1}, -1, 0, 0},
 };
 static const char *const fields[] = {
     "warps",
@@ -365,46 +392,46 @@ static const char *const fields[] = {
     "rounds",
 };
 static const ap_tile_form forms[] = {
-    {12, 0, parts_153, 13},
-    {-1, 0, parts_154, 2},
+    {12, 0, parts_170, 13},
+    {-1, 0, parts_171, 2},
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"layernorm/layernorm_bwd.cu.j2", where_155, 3, ap_render_layernorm_bwd},
-    {"layernorm/layernorm_bwd.cu.j2", where_156, 4, ap_render_layernorm_bwd},
-    {"layernorm/layernorm_bwd_cluster.cu.j2", where_157, 3, ap_render_layernorm_bwd_cluster},
-    {"layernorm/layernorm_bwd_dx.cu.j2", where_158, 1, ap_render_layernorm_bwd_dx},
-    {"layernorm/layernorm_bwd_gang.cu.j2", where_159, 2, ap_render_layernorm_bwd_gang},
-    {"layernorm/layernorm_bwd_joined.cu.j2", where_160, 2, ap_render_layernorm_bwd_joined},
-    {"layernorm/layernorm_bwd_odd.cu.j2", where_161, 4, ap_render_layernorm_bwd_odd},
-    {"layernorm/layernorm_bwd_odd_cluster.cu.j2", where_162, 3, ap_render_layernorm_bwd_odd_cluster},
-    {"layernorm/layernorm_bwd_params.cu.j2", where_151, 1, ap_render_layernorm_bwd_params},
-    {"layernorm/layernorm_bwd_reduce.cu.j2", where_152, 1, ap_render_layernorm_bwd_reduce},
-    {"layernorm/layernorm_bwd_short.cu.j2", where_163, 2, ap_render_layernorm_bwd_short},
-    {"layernorm/layernorm_bwd_sorted.cu.j2", where_164, 2, ap_render_layernorm_bwd_sorted},
-    {"layernorm/layernorm_fwd.cu.j2", where_166, 4, ap_render_layernorm_fwd},
-    {"layernorm/layernorm_fwd_apart.cu.j2", where_167, 2, ap_render_layernorm_fwd_apart},
-    {"layernorm/layernorm_fwd_bulk.cu.j2", where_168, 2, ap_render_layernorm_fwd_bulk},
-    {"layernorm/layernorm_fwd_cluster.cu.j2", where_169, 3, ap_render_layernorm_fwd_cluster},
-    {"layernorm/layernorm_fwd_direct.cu.j2", where_171, 2, ap_render_layernorm_fwd_direct},
-    {"layernorm/layernorm_fwd_gang.cu.j2", where_172, 2, ap_render_layernorm_fwd_gang},
-    {"layernorm/layernorm_fwd_long.cu.j2", where_173, 2, ap_render_layernorm_fwd_long},
-    {"layernorm/layernorm_fwd_odd.cu.j2", where_174, 2, ap_render_layernorm_fwd_odd},
-    {"layernorm/layernorm_fwd_packed.cu.j2", where_175, 2, ap_render_layernorm_fwd_packed},
-    {"layernorm/layernorm_fwd_pairs.cu.j2", where_176, 3, ap_render_layernorm_fwd_pairs},
-    {"layernorm/layernorm_fwd_pieces.cu.j2", where_177, 2, ap_render_layernorm_fwd_pieces},
-    {"layernorm/layernorm_fwd_pieces.cu.j2", where_178, 3, ap_render_layernorm_fwd_pieces},
-    {"layernorm/layernorm_fwd_whole.cu.j2", where_179, 2, ap_render_layernorm_fwd_whole},
-    {"layernorm/layernorm_fwd_wide.cu.j2", where_180, 2, ap_render_layernorm_fwd_wide},
+    {"layernorm/layernorm_bwd.cu.j2", where_172, 3, ap_render_layernorm_bwd},
+    {"layernorm/layernorm_bwd.cu.j2", where_173, 4, ap_render_layernorm_bwd},
+    {"layernorm/layernorm_bwd_cluster.cu.j2", where_174, 3, ap_render_layernorm_bwd_cluster},
+    {"layernorm/layernorm_bwd_dx.cu.j2", where_175, 1, ap_render_layernorm_bwd_dx},
+    {"layernorm/layernorm_bwd_gang.cu.j2", where_177, 2, ap_render_layernorm_bwd_gang},
+    {"layernorm/layernorm_bwd_joined.cu.j2", where_178, 2, ap_render_layernorm_bwd_joined},
+    {"layernorm/layernorm_bwd_odd.cu.j2", where_179, 4, ap_render_layernorm_bwd_odd},
+    {"layernorm/layernorm_bwd_odd_cluster.cu.j2", where_180, 3, ap_render_layernorm_bwd_odd_cluster},
+    {"layernorm/layernorm_bwd_params.cu.j2", where_168, 1, ap_render_layernorm_bwd_params},
+    {"layernorm/layernorm_bwd_reduce.cu.j2", where_169, 1, ap_render_layernorm_bwd_reduce},
+    {"layernorm/layernorm_bwd_short.cu.j2", where_181, 2, ap_render_layernorm_bwd_short},
+    {"layernorm/layernorm_bwd_sorted.cu.j2", where_182, 2, ap_render_layernorm_bwd_sorted},
+    {"layernorm/layernorm_fwd.cu.j2", where_184, 4, ap_render_layernorm_fwd},
+    {"layernorm/layernorm_fwd_apart.cu.j2", where_185, 2, ap_render_layernorm_fwd_apart},
+    {"layernorm/layernorm_fwd_bulk.cu.j2", where_187, 2, ap_render_layernorm_fwd_bulk},
+    {"layernorm/layernorm_fwd_cluster.cu.j2", where_188, 3, ap_render_layernorm_fwd_cluster},
+    {"layernorm/layernorm_fwd_direct.cu.j2", where_190, 2, ap_render_layernorm_fwd_direct},
+    {"layernorm/layernorm_fwd_gang.cu.j2", where_191, 2, ap_render_layernorm_fwd_gang},
+    {"layernorm/layernorm_fwd_long.cu.j2", where_192, 2, ap_render_layernorm_fwd_long},
+    {"layernorm/layernorm_fwd_odd.cu.j2", where_193, 2, ap_render_layernorm_fwd_odd},
+    {"layernorm/layernorm_fwd_packed.cu.j2", where_194, 2, ap_render_layernorm_fwd_packed},
+    {"layernorm/layernorm_fwd_pairs.cu.j2", where_195, 3, ap_render_layernorm_fwd_pairs},
+    {"layernorm/layernorm_fwd_pieces.cu.j2", where_196, 2, ap_render_layernorm_fwd_pieces},
+    {"layernorm/layernorm_fwd_pieces.cu.j2", where_197, 3, ap_render_layernorm_fwd_pieces},
+    {"layernorm/layernorm_fwd_whole.cu.j2", where_198, 2, ap_render_layernorm_fwd_whole},
+    {"layernorm/layernorm_fwd_wide.cu.j2", where_199, 2, ap_render_layernorm_fwd_wide},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_181, 3, 1, 90, 90, 90, "sm_90a"},
-    {where_183, 4, 1, 90, 90, 90, "sm_90a"},
-    {where_185, 4, 1, 90, 90, 90, "sm_90a"},
-    {where_187, 3, 1, 90, 90, 90, "sm_90a"},
-    {where_188, 3, 1, 90, 90, 90, "sm_90a"},
-    {where_190, 1, 1, 90, 90, 90, "sm_90a"},
+    {where_200, 3, 1, 90, 90, 90, "sm_90a"},
+    {where_202, 4, 1, 90, 90, 90, "sm_90a"},
+    {where_204, 4, 1, 90, 90, 90, "sm_90a"},
+    {where_206, 3, 1, 90, 90, 90, "sm_90a"},
+    {where_207, 3, 1, 90, 90, 90, "sm_90a"},
+    {where_209, 1, 1, 90, 90, 90, "sm_90a"},
     {0, 0, 8, 80, 80, 80, "sm_80"},
     {0, 0, 7, 86, 86, 80, "sm_86"},
     {0, 0, 6, 87, 87, 80, "sm_80"},
@@ -418,12 +445,12 @@ static const ap_route routes[] = {
 extern const ap_family ap_family_layernorm;
 const ap_family ap_family_layernorm = {
     "layernorm", "layernorm",
-    "layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_joined|_added|_edged|_sorted|_short]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90>",
+    "layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_joined|_added|_edged|_sorted|_short|_gangsum|_splitsum|_summed|_ringed]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90>",
     axes, 7, 6,
     0x4000000000,
     {0x800000000, 0x400000000, 0x20000000, 0x800, 0x200, 0x80, 0x1},
     {~0x7u, ~0x1u, ~0x1fu, ~0x3ffffu, ~0x3u, ~0x3u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
-    rules, 106,
+    rules, 114,
     14, fields, forms, 2,
     0, 0, &ap_tiles_layernorm, 0, 0, 0,
     templates, 26, routes, 14,

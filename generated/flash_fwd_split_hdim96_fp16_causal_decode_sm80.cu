@@ -499,6 +499,23 @@ __device__ __forceinline__ void store_output(const float out[M_TILES][O_TILES * 
   }
 }
 
+// Keys that all rows of a thread block see, and key blocks of which some row sees a key: others are
+// never loaded, and those that all see whole need no mask.
+struct Keys {
+  Range unmasked, blocks;
+};
+
+// `rows`: of the head, or of these packed heads.
+__device__ __forceinline__ Keys find_keys(const attnpress_fwd_args *args, int row_begin, int rows) {
+  int first_position, last_position, head;
+  split_row(row_begin, args->heads_per_tile, &first_position, &head);
+  split_row(min(row_begin + BLOCK_M, rows) - 1, args->heads_per_tile, &last_position, &head);
+  const Row first_row = find_row(args, first_position);
+  const Row last_row = find_row(args, last_position);
+  return {keys_of_all(first_row, last_row),
+          key_blocks(keys_of_some(first_row, last_row), BLOCK_N)};
+}
+
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
     flash_fwd_split_hdim96_fp16_causal_decode_sm80(
         const __grid_constant__ attnpress_fwd_args args) {
@@ -509,14 +526,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
   const Work work = find_work(&args, blockIdx.x);
   const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads
 
-  // Key blocks that no row sees are never loaded; those that all rows see whole need no mask.
-  int first_position, last_position, head;
-  split_row(work.row_begin, args.heads_per_tile, &first_position, &head);
-  split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);
-  const Row first_row = find_row(&args, first_position);
-  const Row last_row = find_row(&args, last_position);
-  const Range unmasked = keys_of_all(first_row, last_row);
-  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);
+  const Keys keys = find_keys(&args, work.row_begin, rows);
+  const Range unmasked = keys.unmasked;
+  Range blocks = keys.blocks;
   if (SPLIT)
     blocks = split_blocks(blocks, work.split, key_blocks_of_part(&args, blockIdx.x));
   // A constant where it is one: the compiler does not find out in time.

@@ -1913,6 +1913,23 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "\n");
     }
   }
+  TEXT("// Keys that all rows of a thread block see, and key blocks of which some row sees a key: others are\n"
+       "// never loaded, and those that all see whole need no mask.\n"
+       "struct Keys {\n"
+       "  Range unmasked, blocks;\n"
+       "};\n"
+       "\n"
+       "// `rows`: of the head, or of these packed heads.\n"
+       "__device__ __forceinline__ Keys find_keys(const attnpress_fwd_args *args, int row_begin, int rows) {\n"
+       "  int first_position, last_position, head;\n"
+       "  split_row(row_begin, args->heads_per_tile, &first_position, &head);\n"
+       "  split_row(min(row_begin + BLOCK_M, rows) - 1, args->heads_per_tile, &last_position, &head);\n"
+       "  const Row first_row = find_row(args, first_position);\n"
+       "  const Row last_row = find_row(args, last_position);\n"
+       "  return {keys_of_all(first_row, last_row),\n"
+       "          key_blocks(keys_of_some(first_row, last_row), BLOCK_N)};\n"
+       "}\n"
+       "\n");
   if (guesses) {
     TEXT("// Rows of all heads, by columns, up to which the combine kernel's thread blocks lie on the SMs\n"
          "// beside this kernel's, so that the next call's are there long before they may begin.\n"
@@ -1962,14 +1979,10 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
          "  start.args = args_of_rows(batch, work->batch, of_sequence);\n"
          "  const attnpress_fwd_args *args = &start.args;\n"
          "  const int rows = args->seqlen_q * args->heads_per_tile;\n"
-         "  int first_position, last_position, head;\n"
-         "  split_row(work->row_begin, args->heads_per_tile, &first_position, &head);\n"
-         "  split_row(min(work->row_begin + BLOCK_M, rows) - 1, args->heads_per_tile, &last_position, &head);\n"
-         "  const Row first_row = find_row(args, first_position);\n"
-         "  const Row last_row = find_row(args, last_position);\n"
-         "  start.unmasked = keys_of_all(first_row, last_row);\n"
-         "  start.blocks = split_own_blocks(key_blocks(keys_of_some(first_row, last_row), BLOCK_N),\n"
-         "                                  work->split, args->num_splits, args->key_blocks_per_split);\n"
+         "  const Keys keys = find_keys(args, work->row_begin, rows);\n"
+         "  start.unmasked = keys.unmasked;\n"
+         "  start.blocks =\n"
+         "      split_own_blocks(keys.blocks, work->split, args->num_splits, args->key_blocks_per_split);\n"
          "  if (work->row_begin >= rows) // the grid is laid out for the longest sequence\n"
          "    start.blocks.end = start.blocks.begin;\n"
          "  return start;\n"
@@ -2148,14 +2161,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
            "  const int rows = args.seqlen_q * args.heads_per_tile; // of this head, or these packed heads\n"
            "\n");
     }
-    TEXT("  // Key blocks that no row sees are never loaded; those that all rows see whole need no mask.\n"
-         "  int first_position, last_position, head;\n"
-         "  split_row(work.row_begin, args.heads_per_tile, &first_position, &head);\n"
-         "  split_row(min(work.row_begin + BLOCK_M, rows) - 1, args.heads_per_tile, &last_position, &head);\n"
-         "  const Row first_row = find_row(&args, first_position);\n"
-         "  const Row last_row = find_row(&args, last_position);\n"
-         "  const Range unmasked = keys_of_all(first_row, last_row);\n"
-         "  Range blocks = key_blocks(keys_of_some(first_row, last_row), BLOCK_N);\n");
+    TEXT("  const Keys keys = find_keys(&args, work.row_begin, rows);\n"
+         "  const Range unmasked = keys.unmasked;\n"
+         "  Range blocks = keys.blocks;\n");
     if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
       TEXT("  if (SPLIT)\n"
            "    blocks = split_own_blocks(blocks, work.split, args.num_splits, args.key_blocks_per_split);\n");

@@ -66,6 +66,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t last_is_full = (((mask == AP_ATTENTION_MASK_CAUSAL) && (((block_m % block_n) != 0) || (block_m == 192))) && (ends_of_dense || ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && !split))) ? 1 : 0;
   int32_t forwards = ((skips_rows && (mask == AP_ATTENTION_MASK_CAUSAL)) && !(mod_score || mod_mask)) ? 1 : 0;
   int32_t balances = (forwards && last_is_full) ? 1 : 0;
+  int32_t passes = (forwards && (block_m == 192)) ? 1 : 0;
   int32_t ends_apart = (((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) || forwards) ? 1 : 0;
   int32_t rows_ahead = (((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) && !((split || mod_score) || mod_mask)) ? 1 : 0;
   int32_t skips_warps = ((((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (hdim == 128)) && (hdim_v == 128)) && !((split || mod_score) || mod_mask)) ? 1 : 0;
@@ -211,6 +212,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("#include \"attnpress/device/ptx_tma.cuh\"\n");
   if (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
     TEXT("#include \"attnpress/device/ptx_tma_policy.cuh\"\n");
+  }
+  if (one_sequence && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+    TEXT("#include \"attnpress/device/ptx_tma_prefetch.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
        "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
@@ -1484,6 +1488,20 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("static_assert(STAGES > 1, \"the second key block of a unit is loaded before its Q\");\n"
            "\n");
     }
+    if (one_sequence && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+      TEXT("// Has the copy engine bring a unit's first key block to the L2 cache, of K or V, while what ran\n"
+           "// before may yet write it: the unit may be a guess. More would keep others from theirs.\n"
+           "__device__ __forceinline__ void fetch_key_block(const attnpress_tensor_map *map, int slabs,\n"
+           "                                                const Unit *unit, int kv_head) {\n"
+           "  if (unit->blocks.begin >= unit->blocks.end)\n"
+           "    return;\n"
+           "#pragma unroll\n"
+           "  for (int slab = 0; slab < slabs; ++slab)\n"
+           "    tma_prefetch_4d(map, slab * 64, unit->k_row + (unit->blocks.end - 1) * BLOCK_N, kv_head,\n"
+           "                    unit->k_batch);\n"
+           "}\n"
+           "\n");
+    }
     if (values_apart) {
       TEXT("// The producer's first ");
       STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? "warp" : "thread");
@@ -1495,7 +1513,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "// this one is number `part`; known to the compiler.\n");
       }
       TEXT("__device__ __forceinline__ void produce(const attnpress_fwd_sm90_args *args, uint32_t shared");
-      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? ",\n                                        bool boxes, int part" : "");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? ",\n                                        bool boxes, int part" : (one_sequence ? ",\n                                        bool hints" : ""));
       TEXT(") {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
@@ -1525,6 +1543,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      int n = unit->blocks.end");
       STRING(decode ? "" : " - 1");
       TEXT(";\n");
+      if (one_sequence && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+        TEXT("      if (hints)\n"
+             "        fetch_key_block(&args->k, K_SLABS, unit, kv_head);\n"
+             "      hints = false;\n");
+      }
       if (one_sequence && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) {
         TEXT("      if (boxes && !(unit->ends & WITH_ENTRIES))\n"
              "        griddepcontrol_wait(); // the unit may be a guess\n");
@@ -1613,7 +1636,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("__device__ __forceinline__ void produce_values(const attnpress_fwd_sm90_args *args,\n"
            "                                               uint32_t shared");
-      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? ", bool boxes, int part" : "");
+      STRING((sequences == AP_ATTENTION_SEQUENCES_PAGED) ? ", bool boxes, int part" : (one_sequence ? ", bool hints" : ""));
       TEXT(") {\n"
            "  const attnpress_fwd_args *fwd = &args->fwd;\n"
            "  const int group = fwd->heads_q / fwd->heads_kv / fwd->heads_per_tile; // tile heads of a key head\n"
@@ -1643,6 +1666,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
         TEXT("    if (!boxes && unit->blocks.end > unit->blocks.begin)\n"
              "      look_up_block(&gathering, &ragged_args(args)->ragged, &unit->pages, unit->blocks.end - 1,\n"
              "                    ragged_args(args)->ragged.page_table_v);\n");
+      }
+      if (one_sequence && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+        TEXT("    if (hints)\n"
+             "      fetch_key_block(&args->v, V_SLABS, unit, kv_head);\n"
+             "    hints = false;\n");
       }
       if (decode) {
         TEXT("    for (int n = unit->blocks.end - 1; n >= unit->blocks.begin; --n) {\n"
@@ -2882,6 +2910,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  named_barrier_arrive(1 + (consumer + 1) % CONSUMERS, 256);\n"
          "}\n"
          "\n");
+    if (passes) {
+      TEXT("// Takes the turn at a key block that no row of this consumer sees, and passes it on: ahead of the\n"
+           "// stream's last product and the store, for which the others would wait.\n"
+           "__device__ __forceinline__ void pass_turn(int consumer) {\n"
+           "  begin_turn(consumer);\n"
+           "  end_turn(consumer);\n"
+           "}\n"
+           "\n");
+    }
   }
   if (bias_map) {
     TEXT("// Hands the bias of the walk's key block back, and moves on to the next.\n"
@@ -2898,13 +2935,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (bias_map) {
       TEXT("__device__ __forceinline__ void skip_block(Walk *walk, bool mapped, uint32_t shared, int consumer,\n"
            "                                           Stage stage) {\n");
+    } else if (passes) {
+      TEXT("__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage,\n"
+           "                                           bool passed) {\n");
     } else {
       TEXT("__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage) {\n");
     }
     TEXT("  // The wait keeps this warp's arrivals within one phase of the barriers.\n"
          "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
          "  arrive_once(k_empty(shared, stage.index));\n");
-    if (block_m > 64) {
+    if (passes) {
+      TEXT("  if (!passed)\n"
+           "    pass_turn(consumer);\n");
+    } else if (block_m > 64) {
       TEXT("  begin_turn(consumer);\n"
            "  end_turn(consumer);\n");
     }
@@ -3949,6 +3992,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  int q_parity = 0;\n");
   }
+  if (passes) {
+    TEXT("  bool passed = false; // whether this consumer's turn at the next key block is over\n");
+  }
   TEXT("  // Each pass is a stream of key blocks, as far as this consumer's rows see them all.\n"
        "  while (more) {\n"
        "    float out[O_TILES * 4] = {};\n"
@@ -3981,8 +4027,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("      skip_block(");
     STRING(bias_map ? "&walk, mapped, " : "");
-    TEXT("shared, consumer, stage);\n"
-         "      stage = next_stage(stage, STAGES);\n"
+    TEXT("shared, consumer, stage");
+    STRING(passes ? ", passed" : "");
+    TEXT(");\n");
+    if (passes) {
+      TEXT("      passed = false;\n");
+    }
+    TEXT("      stage = next_stage(stage, STAGES);\n"
          "    }\n"
          "    if (walk.n < ");
     STRING(ends_apart ? "walk.block_begin" : "walk.unit.blocks.begin");
@@ -4318,8 +4369,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT(";\n");
   }
   if (ends_apart) {
-    TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n"
-         "      more = next_unit(&walk, args, consumer);\n");
+    TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n");
+    if (passes) {
+      TEXT("      passed = unseen > 0;\n"
+           "      if (passed)\n"
+           "        pass_turn(consumer);\n");
+    }
+    TEXT("      more = next_unit(&walk, args, consumer);\n");
     if (!unit_streams) {
       TEXT("      if (unseen > 0 || !more || !sees_first_block(&walk))\n"
            "        break;\n");
@@ -4403,6 +4459,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "\n");
   }
+  if (passes) {
+    TEXT("    if (more && walk.unit.blocks.begin < walk.unit.blocks.end && !sees_first_block(&walk) &&\n"
+         "        !passed) {\n"
+         "      passed = true;\n"
+         "      pass_turn(consumer);\n"
+         "    }\n");
+  }
   TEXT("    // O += P V of the stream's last block.\n");
   if (far_blocks) {
     TEXT("    if (!far) {\n"
@@ -4448,8 +4511,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    for (; unseen > 0; --unseen) {\n"
          "      skip_block(");
     STRING(bias_map ? "&walk, mapped, " : "");
-    TEXT("shared, consumer, stage);\n"
-         "      stage = next_stage(stage, STAGES);\n"
+    TEXT("shared, consumer, stage");
+    STRING(passes ? ", passed" : "");
+    TEXT(");\n");
+    if (passes) {
+      TEXT("      passed = false;\n");
+    }
+    TEXT("      stage = next_stage(stage, STAGES);\n"
          "    }\n");
   }
   TEXT("  }\n"
@@ -4649,7 +4717,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT(");\n");
     } else {
       TEXT("    if (threadIdx.x == 0)\n"
-           "      produce(&args, shared);\n"
+           "      produce(&args, shared");
+      STRING(one_sequence ? ", one_sequence" : "");
+      TEXT(");\n"
            "    else if (threadIdx.x / 32 == 1)\n"
            "      clear_tails(");
       STRING(decode ? "&args, " : "");
@@ -4672,7 +4742,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      produce_values(&args, shared, false, part);\n");
     } else if (values_apart) {
       TEXT("    else if (threadIdx.x == 96)\n"
-           "      produce_values(&args, shared);\n");
+           "      produce_values(&args, shared");
+      STRING((one_sequence && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? ", one_sequence" : "");
+      TEXT(");\n");
     }
   } else if (has_map) {
     TEXT("    if (threadIdx.x == 0)\n"

@@ -80,6 +80,7 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
   int32_t few = (((norm == AP_LAYERNORM_NORM_RMS) && (dtype != AP_LAYERNORM_DTYPE_FP32)) && (((cols == 6144) || (cols == 12288)) || ((params == AP_LAYERNORM_PARAMS_FP32) && (cols <= 128)))) ? 1 : 0;
   int32_t dsum_late = (ahead || few) ? 1 : 0;
   int32_t one_loop = (cols == 16384) ? 1 : 0;
+  int32_t of_gaps = (((rows == AP_LAYERNORM_ROWS_ODD) && ((cols == 256) || (cols == 384))) || ((dtype != AP_LAYERNORM_DTYPE_FP32) && (cols == 64))) ? 1 : 0;
   TEXT("constexpr int COLUMNS = ");
   INTEGER(cols);
   TEXT(";\n"
@@ -152,6 +153,22 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
        "  return moments;\n"
        "}\n"
        "\n");
+  if (of_gaps) {
+    TEXT("// Whether rows of dx lie less than a line of the cache apart: sectors that they have a part of are\n"
+         "// brought to the L2 cache (prefetch_ends()).\n"
+         "__device__ __forceinline__ bool lies_apart(const attnpress_layernorm_bwd_args *args) {\n"
+         "  const uint32_t gap = (uint32_t)args->dx_row_stride - (uint32_t)args->columns;\n"
+         "  return gap - 1 < 128 / SIZE - 1;\n"
+         "}\n"
+         "\n"
+         "// Those sectors of a row, long before it is written.\n"
+         "__device__ __forceinline__ void prefetch_dx(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
+         "                                            int thread) {\n"
+         "  if (lies_apart(args) && row < args->rows)\n"
+         "    prefetch_ends_by_two(row_of(args->dx, row, args->dx_row_stride), SIZE, args->columns, thread);\n"
+         "}\n"
+         "\n");
+  }
   if (rows == AP_LAYERNORM_ROWS_ODD) {
     TEXT("// The first column of a thread: a warp has its columns one after the other, so that addresses\n"
          "// differ by constants.\n"
@@ -182,8 +199,11 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
            "  copy_columns(row_of(args->dy, row, args->dy_row_stride), SIZE, columns_of(args, row), thread,\n"
            "               ROW_THREADS, VECTORS, slot + VECTORS * APART, APART);\n");
     }
-    TEXT("  cp_async_commit();\n"
-         "}\n");
+    TEXT("  cp_async_commit();\n");
+    if (of_gaps) {
+      TEXT("  prefetch_dx(args, row, thread);\n");
+    }
+    TEXT("}\n");
   } else {
     TEXT("// A thread's part of a row of x, then of dy. part: (2, VECTORS)\n"
          "__device__ __forceinline__ void load_row(const attnpress_layernorm_bwd_args *args, int64_t row,\n"
@@ -198,6 +218,9 @@ void ap_render_layernorm_bwd(ap_text *out, const ap_render_input *in) {
            "               ROW_THREADS, VECTORS, part);\n"
            "  load_columns(row_of(args->dy, row, args->dy_row_stride), SIZE, columns_of(args, row), thread,\n"
            "               ROW_THREADS, VECTORS, part + VECTORS);\n");
+    }
+    if (of_gaps) {
+      TEXT("  prefetch_dx(args, row, thread);\n");
     }
     TEXT("}\n");
   }

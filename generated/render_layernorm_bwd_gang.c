@@ -39,9 +39,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT(", fp32 inside. The blocks of a gang, as many as the launch says,\n"
        "// share a row: each has at most COLUMNS columns of it, always the same ones, and keeps their weight\n"
-       "// and their sums of dweight and dbias in registers. x and dy are read once.");
-  STRING(split ? "" : " dx may be either.");
-  TEXT("\n"
+       "// and their sums of dweight and dbias in registers. x and dy are read once. dx may be either.\n"
        "// A gang walks over rows; another kernel adds up the sums of gangs, unless there is but one.\n"
        "//\n"
        "// The copy engine brings a warp's part of rows to its ring. What a row amounts to a block's warps\n"
@@ -49,13 +47,13 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "// told. Meanwhile rows that follow are added up, some ahead of the one that is written.\n");
   if (split) {
     TEXT("//\n"
-         "// Rows lie one after the other, x, dy, dsum and dx alike, from a multiple of a vector on. Warps\n"
-         "// have whole vectors of them, of which a row's first and its last hold elements of other rows, too:\n"
-         "// who has one of these has fewer vectors. Rows that begin at the same element of a vector are a\n"
-         "// class. A gang takes class after class, in the order of that element: where the next one begins so\n"
+         "// Rows begin at any element of a vector, those of x, dy, dsum and dx at the same one. Warps have\n"
+         "// whole vectors of them, of which a row's first and its last hold elements that are not the row's,\n"
+         "// too: who has one of these has fewer vectors. Rows that begin at the same element are a class. A\n"
+         "// gang takes class after class, in the order of that element: where the next one begins so\n"
          "// many elements later in its vectors, weight and sums go as many further, from lane to lane. Of\n"
          "// columns that have gone from a warp's vectors to the next one's, each has a part of the sums; in\n"
-         "// the end they come together. dx is a matrix of its own.\n");
+         "// the end they come together.\n");
   } else {
     TEXT("//\n"
          "// Rows of all matrices are whole vectors, at multiples of a vector.\n");
@@ -223,7 +221,12 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (split) {
-    TEXT("// Vectors of a warp's part of a row that begins at element `shift` of its first one, which may be\n"
+    TEXT("// The element of a vector at which a row begins.\n"
+         "__device__ __forceinline__ int shift_of(const Args *args, int64_t row) {\n"
+         "  return (int)(((uint64_t)args->x / SIZE + row * args->x_row_stride) % ELEMENTS);\n"
+         "}\n"
+         "\n"
+         "// Vectors of a warp's part of a row that begins at element `shift` of its first one, which may be\n"
          "// one less where that is the row's last.\n"
          "__device__ __forceinline__ int vectors_of(const Args *args, Share share, int shift) {\n"
          "  const int all = (shift + args->columns + ELEMENTS - 1) / ELEMENTS;\n"
@@ -248,8 +251,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "  const int vectors = max(min(first + dealt / warps + (number < more), all) - begin, 0);\n"
          "  const int columns = max(min(vectors * ELEMENTS, args->columns - begin * ELEMENTS), 0);\n"
          "  Share share = {begin, vectors, columns, -1};\n"
-         "  const int shift = (int)((args->rows - 1) * args->columns % ELEMENTS);\n"
-         "  if (end_of(args, share, shift) > 0)\n"
+         "  if (end_of(args, share, shift_of(args, args->rows - 1)) > 0)\n"
          "    share.cut_row = args->rows - 1;\n");
   } else {
     TEXT("  const int all = vectors_of_row(args), warps = args->gang * ROW_WARPS;\n"
@@ -263,16 +265,23 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (split) {
-    TEXT("// Rows `period` apart begin at the same element of a vector. Classes begin `apart` elements after\n"
-         "// one another; the first row of the second one is number `second`.\n"
+    TEXT("// Rows `period` apart begin at the same element of a vector, those of the first class at `begin`.\n"
+         "// Classes begin `apart` elements after one another. The first row of the first class is number\n"
+         "// `first`, that of the next one comes `second` later, or a multiple of the period earlier.\n"
          "struct Order {\n"
-         "  int period, apart, second;\n"
+         "  int period, apart, begin, first, second;\n"
          "};\n"
          "\n"
          "__device__ __forceinline__ Order order_of(const Args *args) {\n"
-         "  const int odd = args->columns % ELEMENTS; // not 0\n"
-         "  Order order = {1, odd & -odd, 0};\n"
+         "  const int odd = (int)(args->x_row_stride & (ELEMENTS - 1)), shift = shift_of(args, 0);\n"
+         "  Order order = {1, ELEMENTS, shift, 0, 0};\n"
+         "  if (odd == 0)\n"
+         "    return order;\n"
+         "  order.apart = odd & -odd;\n"
          "  order.period = ELEMENTS / order.apart;\n"
+         "  order.begin = shift % order.apart;\n"
+         "  while ((shift + order.first * odd) % ELEMENTS != order.begin)\n"
+         "    ++order.first;\n"
          "  while (order.second * odd % ELEMENTS != order.apart)\n"
          "    ++order.second;\n"
          "  return order;\n"
@@ -289,7 +298,8 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "\n"
          "__device__ __forceinline__ Walk begin_class(const Args *args, Order order, Share share, int row,\n"
          "                                            int number) {\n"
-         "  const int shift = number * order.apart, vectors = vectors_of(args, share, shift);\n"
+         "  const int shift = order.begin + number * order.apart;\n"
+         "  const int vectors = vectors_of(args, share, shift);\n"
          "  const Walk walk = {row,\n"
          "                     number,\n"
          "                     shift,\n"
@@ -306,7 +316,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "    return walk;\n"
          "  int row = walk.row, number = walk.number;\n"
          "  while (row >= (int)args->rows && ++number < order.period)\n"
-         "    row = number * order.second % order.period;\n"
+         "    row = (order.first + number * order.second) % order.period;\n"
          "  return begin_class(args, order, share, row, number);\n"
          "}\n"
          "\n"
@@ -316,7 +326,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "  const int rows = (int)args->rows;\n"
          "  int left = place.gang * (rows / place.gangs) + min(place.gang, rows % place.gangs);\n"
          "  for (int number = 0;; ++number) {\n"
-         "    const int first = number * order.second % order.period;\n"
+         "    const int first = (order.first + number * order.second) % order.period;\n"
          "    const int count = (rows - first + order.period - 1) / order.period; // of the class\n"
          "    if (left < count)\n"
          "      return begin_class(args, order, share, first + left * order.period, number);\n"
@@ -492,7 +502,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ int64_t part_of(const Args *args, Walk walk, int64_t stride,\n"
        "                                           Share share) {\n");
   if (split) {
-    TEXT("  return ((int64_t)walk.row * args->columns - walk.shift) * SIZE + (int64_t)share.begin * 16;\n");
+    TEXT("  return (walk.row * stride - walk.shift) * SIZE + (int64_t)share.begin * 16;\n");
   } else {
     TEXT("  return walk.row * stride * SIZE + (int64_t)share.begin * 16;\n");
   }
@@ -537,13 +547,17 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "  if (matrix < 2 && lane / ELEMENTS % 2 == 1 && walk.end > 0 && index >= walk.end)\n"
          "    store_element(to, SIZE, last + index, 0);\n"
          "  if (walk.row == share.cut_row) {\n"
-         "    const int64_t first = args->rows * args->columns - walk.end;\n"
+         "    const int first = args->columns - walk.end;\n"
          "#pragma unroll 1\n"
          "    for (int i = 0; i < ring->matrices; ++i) {\n"
          "      const void *const from = i == 0 ? args->x : i == 1 ? args->dy : args->dsum;\n"
+         "      const int64_t stride = i == 0   ? args->x_row_stride\n"
+         "                             : i == 1 ? args->dy_row_stride\n"
+         "                                      : args->dsum_row_stride;\n"
          "      if (lane < walk.end)\n"
          "        store_element(place + i * ring->each, SIZE, last + lane,\n"
-         "                      load_element((const unsigned char *)from + first * SIZE, SIZE, lane));\n"
+         "                      load_element((const unsigned char *)from + (walk.row * stride + first) * SIZE,\n"
+         "                                   SIZE, lane));\n"
          "      else if (i == 2 && lane < ELEMENTS)\n"
          "        store_element(place + i * ring->each, SIZE, last + lane, 0);\n"
          "    }\n"

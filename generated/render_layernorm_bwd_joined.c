@@ -39,17 +39,17 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT(", weight ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT(", fp32 inside. Rows of x, of dy and of dx lie one after the other from a\n"
-       "// multiple of 16 bytes on, and begin at any element. CLUSTER thread blocks share a row of x and dy\n"
-       "// and have it in shared memory: both are read once, dx is neither. Each thread keeps its sums of\n"
-       "// dweight and dbias in registers, and the weight of its columns in ");
+  TEXT(", fp32 inside. Rows begin at any element of a vector of 16 bytes, those of x,\n"
+       "// of dy and of dx at the same one. CLUSTER thread blocks share a row of x and dy and have it in\n"
+       "// shared memory: both are read once, dx may be either. Each thread keeps its sums of dweight and\n"
+       "// dbias in registers, and the weight of its columns in ");
   STRING(weight_in_shared ? "shared memory" : "registers");
   TEXT(";\n"
        "// another kernel adds up those of all clusters.\n"
        "//\n"
        "// The copy engine brings a warp's part of a row in whole vectors, of which those at its ends hold\n"
-       "// elements of others, too. There the warp moves it, so that a thread's columns are the same in all\n"
-       "// rows, and dx back on its way to memory.\n"
+       "// what is not the part's, too. There the warp moves it, so that a thread's columns are the same in\n"
+       "// all rows, and dx back on its way to memory.\n"
        "//\n"
        "// What a row amounts to its warps tell each other. Meanwhile they add up the next row.\n"
        "//\n"
@@ -93,6 +93,7 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
   TEXT("; // the mean was taken off\n");
   int32_t of_cluster = ((row_threads * groups) > threads) ? 1 : 0;
   int32_t any_cluster = 0;
+  int32_t one_weight = (((params == AP_LAYERNORM_PARAMS_FP32) && weight_in_shared) && (groups > 1)) ? 1 : 0;
   TEXT("constexpr int COLUMNS = ");
   INTEGER(cols);
   TEXT(";\n"
@@ -134,7 +135,9 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
        "static_assert(GROUP_WARPS * CLUSTER_ROWS == WARPS, \"groups are alike\");\n"
        "static_assert(2 * PART_COLUMNS * 4 <= WARP_BYTES, \"sums have room where rows were\");\n");
   if (weight_in_shared) {
-    TEXT("static_assert(SMEM_BYTES == WARPS * WARP_BYTES + VECTORS * THREADS * WORDS * 4,\n"
+    TEXT("static_assert(SMEM_BYTES == WARPS * WARP_BYTES + VECTORS * THREADS");
+    STRING(((params == AP_LAYERNORM_PARAMS_FP32) && (groups > 1)) ? " / CLUSTER_ROWS" : "");
+    TEXT(" * WORDS * 4,\n"
          "              \"the generator has another formula\");\n");
   } else {
     TEXT("static_assert(SMEM_BYTES == WARPS * WARP_BYTES, \"the generator has another formula\");\n");
@@ -228,14 +231,21 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (weight_in_shared) {
-    TEXT("// A thread's weights are its own places in shared memory, THREADS apart.\n"
-         "typedef uint4 Weight;\n"
+    if (one_weight) {
+      TEXT("// A thread's weights are places in shared memory, WEIGHT_THREADS apart, of all groups of warps.\n"
+           "constexpr int WEIGHT_THREADS = THREADS / CLUSTER_ROWS;\n");
+    } else {
+      TEXT("// A thread's weights are its own places in shared memory, THREADS apart.\n");
+    }
+    TEXT("typedef uint4 Weight;\n"
          "\n"
          "// The words of the weights of vector number `index`. weight: (VECTORS, WORDS / 4)\n"
          "__device__ __forceinline__ void find_weight(const Weight *weight, int index, uint32_t *word) {\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < WORDS / 4; ++i) {\n"
-         "    const uint4 four = weight[(index * (WORDS / 4) + i) * THREADS];\n"
+         "    const uint4 four = weight[(index * (WORDS / 4) + i) * ");
+    STRING(one_weight ? "WEIGHT_THREADS" : "THREADS");
+    TEXT("];\n"
          "    word[4 * i] = four.x;\n"
          "    word[4 * i + 1] = four.y;\n"
          "    word[4 * i + 2] = four.z;\n"
@@ -249,7 +259,9 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
          "  for (int i = 0; i < VECTORS * WORDS / 4; ++i) {\n"
          "    const uint32_t *const from = words[i * 4 / WORDS] + i * 4 % WORDS;\n"
          "    const uint4 four = {from[0], from[1], from[2], from[3]};\n"
-         "    weight[i * THREADS] = four;\n"
+         "    weight[i * ");
+    STRING(one_weight ? "WEIGHT_THREADS" : "THREADS");
+    TEXT("] = four;\n"
          "  }\n"
          "}\n");
   } else {
@@ -355,12 +367,14 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Elements between the first of a row's vectors and its begin.\n"
        "__device__ __forceinline__ int odd_of(const Args *args, int row) {\n"
-       "  return (int)((uint32_t)row * (uint32_t)args->columns % ELEMENTS);\n"
+       "  const uint32_t begin = (uint32_t)((uint64_t)args->x / SIZE);\n"
+       "  return (int)((begin + (uint32_t)row * (uint32_t)args->x_row_stride) % ELEMENTS);\n"
        "}\n"
        "\n"
-       "// Where the vectors of a warp's part begin in a matrix, in bytes. first: the part's first column\n"
-       "__device__ __forceinline__ int64_t begin_of(const Args *args, int row, int first) {\n"
-       "  return (row * (int64_t)args->columns + first) / ELEMENTS * 16;\n"
+       "// Where the vectors of a warp's part begin in a matrix. first: the part's first column\n"
+       "__device__ __forceinline__ unsigned char *begin_of(const void *matrix, int64_t stride, int row,\n"
+       "                                                   int first) {\n"
+       "  return (unsigned char *)(((uint64_t)matrix + (row * stride + first) * SIZE) & ~(uint64_t)15);\n"
        "}\n"
        "\n"
        "// Sends it; nothing beyond the last row. The matrix's last vector, if that is not whole, is not\n"
@@ -371,11 +385,10 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
        "    return;\n"
        "  const int end = left + odd_of(args, row), more = row + 1 < (int)args->rows ? ELEMENTS - 1 : 0;\n"
        "  const int bytes = left > 0 ? min((end + more) / ELEMENTS, PLACE) * 16 : 0;\n"
-       "  const int64_t begin = begin_of(args, row, first);\n"
        "  mbarrier_arrive_expect(barrier, 2 * bytes);\n"
        "  if (bytes > 0) {\n"
-       "    bulk_load(to, (const unsigned char *)args->x + begin, bytes, barrier);\n"
-       "    bulk_load(to + PLACE * 16, (const unsigned char *)args->dy + begin, bytes, barrier);\n"
+       "    bulk_load(to, begin_of(args->x, args->x_row_stride, row, first), bytes, barrier);\n"
+       "    bulk_load(to + PLACE * 16, begin_of(args->dy, args->dy_row_stride, row, first), bytes, barrier);\n"
        "  }\n"
        "}\n"
        "\n"
@@ -387,10 +400,10 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
        "  if (left <= 0 || vector >= PLACE)\n"
        "    return;\n"
        "  if (lane < 2 * ELEMENTS && element < end % ELEMENTS) {\n"
-       "    const unsigned char *const matrix =\n"
-       "        (const unsigned char *)(lane < ELEMENTS ? args->x : args->dy);\n"
-       "    const uint32_t bits =\n"
-       "        load_element(matrix + begin_of(args, row, first) + vector * 16, SIZE, element);\n"
+       "    const unsigned char *const from =\n"
+       "        lane < ELEMENTS ? begin_of(args->x, args->x_row_stride, row, first)\n"
+       "                        : begin_of(args->dy, args->dy_row_stride, row, first);\n"
+       "    const uint32_t bits = load_element(from + vector * 16, SIZE, element);\n"
        "    store_element(place + lane / ELEMENTS * PLACE + vector, SIZE, element, bits);\n"
        "  }\n"
        "  // All lanes arrive and wait: hands them over.\n"
@@ -414,12 +427,12 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
        "  return words_across(both + word, bits);\n"
        "}\n"
        "\n"
-       "// Moves a lane's vectors of x or of dy so that the part begins with a vector. own: the lane's first\n"
-       "__device__ __forceinline__ void move_part(uint4 *own, int word, int bits) {\n"
+       "// Moves a lane's vectors of x or of dy so that the part begins with a vector. own: the lane's first\n");
+  TEXT("__device__ __forceinline__ void move_part(uint4 *own, int word, int bits) {\n"
        "  uint4 moved[VECTORS];\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < VECTORS; ++i)\n");
-  TEXT("    moved[i] = vector_across(own[i * 32], own[i * 32 + 1], word, bits);\n"
+       "  for (int i = 0; i < VECTORS; ++i)\n"
+       "    moved[i] = vector_across(own[i * 32], own[i * 32 + 1], word, bits);\n"
        "  // All lanes arrive and wait: they have read the part.\n"
        "  __syncwarp();\n"
        "#pragma unroll\n"
@@ -483,7 +496,7 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
        "                                          const uint4 *place) {\n"
        "  const int lane = threadIdx.x % 32, odd = odd_of(args, row), bits = odd % 2 * 16;\n"
        "  const int count = min(left, PART_COLUMNS);\n"
-       "  unsigned char *const to = (unsigned char *)args->dx + begin_of(args, row, first);\n"
+       "  unsigned char *const to = begin_of(args->dx, args->dx_row_stride, row, first);\n"
        "  const uint4 *const own = place + lane;\n"
        "  if (odd == 0) {\n"
        "#pragma unroll\n"
@@ -654,7 +667,14 @@ void ap_render_layernorm_bwd_joined(ap_text *out, const ap_render_input *in) {
        "    for (int i = 1; i < SLOTS; ++i)\n"
        "      send_row(&args, row + i * step, first, left, places + i * SLOT_BYTES, barriers + i * 8);\n"
        "  }\n");
-  if (weight_in_shared) {
+  if (one_weight) {
+    TEXT("  // The groups' threads of the same columns have the same places.\n"
+         "  Weight *const weight = (uint4 *)(smem + WARPS * WARP_BYTES) + threadIdx.x % WEIGHT_THREADS;\n"
+         "  if (group == 0)\n"
+         "    keep_weight(words, weight);\n"
+         "  // All threads arrive and wait: hands over the weights.\n"
+         "  __syncthreads();\n");
+  } else if (weight_in_shared) {
     TEXT("  // Each thread has its own places: nobody else reads them.\n"
          "  Weight *const weight = (uint4 *)(smem + WARPS * WARP_BYTES) + threadIdx.x;\n"
          "  keep_weight(words, weight);\n");

@@ -23,12 +23,21 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
-       "//\n"
-       "// With x^ = (x - mean) rstd");
-  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "" : ", mean 0,");
-  TEXT(" and g = dy weight, over rows of at most COLUMNS columns and a\n"
-       "// vector less one:\n"
-       "//   dx = rstd (g - ");
+       "//\n");
+  if (cols == 8192) {
+    TEXT("// With x^ = (x - mean) rstd");
+    STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "" : ", mean 0,");
+    TEXT(" and g = dy weight, over rows of at most COLUMNS columns and\n"
+         "// ");
+    STRING((params == AP_LAYERNORM_PARAMS_FP32) ? "one more" : "two more");
+    TEXT(" of each thread:\n");
+  } else {
+    TEXT("// With x^ = (x - mean) rstd");
+    STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "" : ", mean 0,");
+    TEXT(" and g = dy weight, over rows of at most COLUMNS columns and a\n"
+         "// vector less one:\n");
+  }
+  TEXT("//   dx = rstd (g - ");
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "mean(g) - " : "");
   TEXT("x^ mean(g x^)) + dsum,    dweight = sum(dy x^),    dbias = sum(dy).\n"
        "// ");
@@ -71,6 +80,9 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   TEXT("; // the mean was taken off\n");
   int32_t dsum_late = (cols == 6144) ? 1 : 0;
   int32_t dsum_behind = ((cols > (16 * row_threads)) || ((params == AP_LAYERNORM_PARAMS_FP32) && (row_threads > 32))) ? 1 : 0;
+  int32_t of_gaps = ((cols == 64) || (cols == 128) || (cols == 256) || (cols == 512)) ? 1 : 0;
+  int32_t capped = (cols == 8192) ? 1 : 0;
+  int32_t more_edges = ((cols == 8192) && (params != AP_LAYERNORM_PARAMS_FP32)) ? 1 : 0;
   TEXT("constexpr int COLUMNS = ");
   INTEGER(cols);
   TEXT(";\n"
@@ -96,9 +108,14 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "constexpr int PERIOD = 8; // rows so far apart begin at the same element of a vector, in any matrix\n"
        "static_assert(PERIOD * SIZE % 16 == 0, \"whole vectors apart, whatever the stride\");\n"
        "constexpr int GROUPS = THREADS / ROW_THREADS; // rows of a block at a time\n"
-       "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n"
-       "constexpr int EDGES = (2 * ELEMENTS - 2 + ROW_THREADS - 1) / ROW_THREADS; // and elements beside them\n"
-       "constexpr int VALUES = VECTORS * ELEMENTS + EDGES; // of a thread in a row, the edges last\n"
+       "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n");
+  if (more_edges) {
+    TEXT("constexpr int MORE_COLUMNS = 1024; // of the longest rows, than vectors have: elements beside them\n"
+         "constexpr int EDGES = MORE_COLUMNS / ROW_THREADS; // of a thread in such a row\n");
+  } else {
+    TEXT("constexpr int EDGES = (2 * ELEMENTS - 2 + ROW_THREADS - 1) / ROW_THREADS; // and elements beside them\n");
+  }
+  TEXT("constexpr int VALUES = VECTORS * ELEMENTS + EDGES; // of a thread in a row, the edges last\n"
        "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
        "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n"
        "constexpr int SLOTS = ");
@@ -131,34 +148,61 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "}\n"
        "\n"
-       "// Where the elements of a thread beside its vectors are in its rows. byte: (EDGES)\n"
-       "__device__ __forceinline__ void find_edges(RowCut cut, int thread, int *byte) {\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < EDGES; ++i)\n"
+       "// Where the elements of a thread beside its vectors are in its rows. byte: (EDGES)\n");
+  if (more_edges) {
+    TEXT("__device__ __forceinline__ void find_edges(int each, RowCut cut, int thread, int *byte) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void find_edges(RowCut cut, int thread, int *byte) {\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i)\n"
        "    byte[i] = edge_column(cut, i * ROW_THREADS + thread) * SIZE;\n"
        "}\n"
        "\n"
-       "// These, 0 where the row has none. byte, edge: (EDGES)\n"
-       "__device__ __forceinline__ void load_own_edges(const unsigned char *row, RowCut cut, int thread,\n"
-       "                                               const int *byte, uint32_t *edge) {\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < EDGES; ++i)\n"
+       "// These, 0 where the row has none. byte, edge: (EDGES)\n");
+  if (more_edges) {
+    TEXT("__device__ __forceinline__ void load_own_edges(int each, const unsigned char *row, RowCut cut,\n"
+         "                                               int thread, const int *byte, uint32_t *edge) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void load_own_edges(const unsigned char *row, RowCut cut, int thread,\n"
+         "                                               const int *byte, uint32_t *edge) {\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i)\n"
        "    edge[i] = load_2_if(i * ROW_THREADS + thread < cut.edges, row + byte[i], 0);\n"
        "}\n"
-       "\n"
-       "__device__ __forceinline__ void store_own_edges(unsigned char *row, RowCut cut, int thread,\n"
-       "                                                const int *byte, const uint32_t *edge) {\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < EDGES; ++i)\n"
+       "\n");
+  if (more_edges) {
+    TEXT("__device__ __forceinline__ void store_own_edges(int each, unsigned char *row, RowCut cut,\n"
+         "                                                int thread, const int *byte,\n"
+         "                                                const uint32_t *edge) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void store_own_edges(unsigned char *row, RowCut cut, int thread,\n"
+         "                                                const int *byte, const uint32_t *edge) {\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i)\n"
        "    store_2_if(i * ROW_THREADS + thread < cut.edges, row + byte[i], edge[i]);\n"
        "}\n"
        "\n"
        "// What a thread has of a parameter in its rows: the words of its vectors, and the values of its\n"
-       "// edges. Where there is none, `absent`. edge: (EDGES)\n"
-       "__device__ __forceinline__ void load_parameter(const void *parameter, RowCut cut, int thread,\n"
-       "                                               float absent, uint32_t (*word)[WORDS],\n"
-       "                                               float *edge) {\n"
-       "  float filler[ELEMENTS];\n"
+       "// edges. Where there is none, `absent`. edge: (EDGES)\n");
+  if (more_edges) {
+    TEXT("__device__ __forceinline__ void load_parameter(int each, const void *parameter, RowCut cut,\n"
+         "                                               int thread, float absent,\n"
+         "                                               uint32_t (*word)[WORDS], float *edge) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void load_parameter(const void *parameter, RowCut cut, int thread,\n"
+         "                                               float absent, uint32_t (*word)[WORDS],\n"
+         "                                               float *edge) {\n");
+  }
+  TEXT("  float filler[ELEMENTS];\n"
        "#pragma unroll\n"
        "  for (int j = 0; j < ELEMENTS; ++j)\n"
        "    filler[j] = absent;\n"
@@ -168,7 +212,9 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(filler, ELEMENTS, word[i]);\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < EDGES; ++i)\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i)\n"
        "    edge[i] = absent;\n"
        "  if (!parameter)\n"
        "    return;\n"
@@ -186,9 +232,13 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  }\n"
        "  uint32_t bits[EDGES];\n"
-       "  load_edges(parameter, PARAMETER_SIZE, cut, thread, ROW_THREADS, EDGES, 0, bits);\n"
+       "  load_edges(parameter, PARAMETER_SIZE, cut, thread, ROW_THREADS, ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT(", 0, bits);\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < EDGES; ++i)\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i)\n"
        "    edge[i] = widen_element_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(bits[i]);\n"
@@ -205,8 +255,18 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "static_assert(SMEM_BYTES >= 2 * SLOTS * PLACE_BYTES && SMEM_BYTES >= GROUPS * GROUP_SUMS * 8,\n"
        "              \"the generator has another formula\");\n"
-       "\n"
-       "// The same of a row that is dealt to the threads as another was cut.\n"
+       "\n");
+  if (capped) {
+    TEXT("// Cuts a row: what the threads have no vectors for lies beside them, too.\n"
+         "__device__ __forceinline__ RowCut cut_own_row(const void *row, int columns) {\n"
+         "  RowCut cut = cut_row(row, SIZE, columns);\n"
+         "  cut.vectors = min(cut.vectors, VECTORS * ROW_THREADS);\n"
+         "  cut.edges = columns - cut.vectors * ELEMENTS;\n"
+         "  return cut;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// The same of a row that is dealt to the threads as another was cut.\n"
        "__device__ __forceinline__ void send_vectors(const unsigned char *row, RowCut cut, int thread,\n"
        "                                             unsigned char *own) {\n"
        "  if (is_cut_alike(row, SIZE, cut)) {\n"
@@ -220,15 +280,28 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      *(uint4 *)(own + column * SIZE) = load_vector_by_elements(row, SIZE, column);\n"
        "  }\n"
        "}\n"
-       "\n"
-       "// A thread's vectors of a row of x and of dy on their way. x_row: its place, PLACE_BYTES before dy's\n"
+       "\n");
+  if (of_gaps) {
+    TEXT("// Whether rows of dx lie less than a line of the cache apart: sectors that they have a part of are\n"
+         "// brought to the L2 cache (prefetch_ends()).\n"
+         "__device__ __forceinline__ bool lies_apart(const attnpress_layernorm_bwd_args *args) {\n"
+         "  const uint32_t gap = (uint32_t)args->dx_row_stride - (uint32_t)args->columns;\n"
+         "  return gap - 1 < 128 / SIZE - 1;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// A thread's vectors of a row of x and of dy on their way. x_row: its place, PLACE_BYTES before dy's\n"
        "__device__ __forceinline__ void send_row(const Args *args, int64_t row, RowCut cut, int thread,\n"
        "                                         unsigned char *x_row) {\n"
        "  const RowCut own = cut_of(args, cut, row);\n"
        "  send_own_vectors(row_of(args->x, row, args->x_row_stride), own, thread, x_row);\n"
        "  send_vectors(row_of(args->dy, row, args->dy_row_stride), own, thread, x_row + PLACE_BYTES);\n"
-       "  cp_async_commit();\n"
-       "}\n"
+       "  cp_async_commit();\n");
+  if (of_gaps) {
+    TEXT("  if (lies_apart(args) && row < args->rows)\n"
+         "    prefetch_ends_by_two(row_of(args->dx, row, args->dx_row_stride), SIZE, args->columns, thread);\n");
+  }
+  TEXT("}\n"
        "\n"
        "// What the forward pass wrote of a row.\n"
        "struct RowMoments {\n"
@@ -279,12 +352,19 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// Adds up the sums of the groups of a block, always in the same order, and writes them. weight_sum,\n"
-       "// bias_sum: (VALUES)\n"
-       "__device__ __forceinline__ void store_sums(const Args *args, const float *weight_sum,\n"
-       "                                           const float *bias_sum, float2 *shared) {\n"
-       "  const int thread = threadIdx.x % ROW_THREADS, group = threadIdx.x / ROW_THREADS;\n"
+       "// bias_sum: (VALUES)\n");
+  if (more_edges) {
+    TEXT("__device__ __forceinline__ void store_sums(int each, const Args *args, const float *weight_sum,\n"
+         "                                           const float *bias_sum, float2 *shared) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void store_sums(const Args *args, const float *weight_sum,\n"
+         "                                           const float *bias_sum, float2 *shared) {\n");
+  }
+  TEXT("  const int thread = threadIdx.x % ROW_THREADS, group = threadIdx.x / ROW_THREADS;\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < VALUES; ++i) {\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "VECTORS * ELEMENTS + each" : "VALUES");
+  TEXT("; ++i) {\n"
        "    const float2 own = {weight_sum[i], bias_sum[i]};\n"
        "    shared[group * GROUP_SUMS + i * SUM_STRIDE + thread] = own;\n"
        "  }\n"
@@ -295,9 +375,13 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "    for (int first = 0; first < min(GROUPS, PERIOD); ++first) {\n"
        "      // This group's rows are cut as those of every PERIOD-th one after it.\n"
-       "      const int64_t row = (int64_t)blockIdx.x * GROUPS + first;\n"
-       "      const RowCut cut = cut_row(row_of(args->x, row, args->x_row_stride), SIZE, args->columns);\n"
-       "      const int place = sum_place(cut, column);\n"
+       "      const int64_t row = (int64_t)blockIdx.x * GROUPS + first;\n");
+  if (capped) {
+    TEXT("      const RowCut cut = cut_own_row(row_of(args->x, row, args->x_row_stride), args->columns);\n");
+  } else {
+    TEXT("      const RowCut cut = cut_row(row_of(args->x, row, args->x_row_stride), SIZE, args->columns);\n");
+  }
+  TEXT("      const int place = sum_place(cut, column);\n"
        "#pragma unroll\n"
        "      for (int i = first; i < GROUPS; i += PERIOD) {\n"
        "        const float2 other = shared[i * GROUP_SUMS + place];\n"
@@ -322,18 +406,30 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// Walks over a group's rows from number `row` on, and adds up dweight and dbias. has_dsum: a\n"
-       "// constant, so that calls without dsum have a loop of their own, which no branch cuts.\n"
-       "__device__ __forceinline__ void walk(const attnpress_layernorm_bwd_args *args, bool has_dsum,\n"
-       "                                     int64_t row, RowCut cut, int thread, const int *edge_byte,\n"
-       "                                     unsigned char *place, const uint32_t (*weight)[WORDS],\n"
-       "                                     const float *weight_edge, float2 *warp_sums,\n"
-       "                                     float *weight_sum, float *bias_sum) {\n"
-       "  const int group = threadIdx.x / ROW_THREADS;\n"
+       "// constant, so that calls without dsum have a loop of their own, which no branch cuts.\n");
+  if (more_edges) {
+    TEXT("__device__ __forceinline__ void walk(const attnpress_layernorm_bwd_args *args, int each,\n"
+         "                                     bool has_dsum, int64_t row, RowCut cut, int thread,\n"
+         "                                     const int *edge_byte, unsigned char *place,\n"
+         "                                     const uint32_t (*weight)[WORDS], const float *weight_edge,\n"
+         "                                     float2 *warp_sums, float *weight_sum, float *bias_sum) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void walk(const attnpress_layernorm_bwd_args *args, bool has_dsum,\n"
+         "                                     int64_t row, RowCut cut, int thread, const int *edge_byte,\n"
+         "                                     unsigned char *place, const uint32_t (*weight)[WORDS],\n"
+         "                                     const float *weight_edge, float2 *warp_sums,\n"
+         "                                     float *weight_sum, float *bias_sum) {\n");
+  }
+  TEXT("  const int group = threadIdx.x / ROW_THREADS;\n"
        "  const int64_t step = (int64_t)gridDim.x * GROUPS;\n"
        "  uint32_t next_x_edge[EDGES], next_dy_edge[EDGES];\n"
-       "  load_own_edges(row_of(args->x, row, args->x_row_stride), cut_of(args, cut, row), thread,\n"
+       "  load_own_edges(");
+  STRING(more_edges ? "each, " : "");
+  TEXT("row_of(args->x, row, args->x_row_stride), cut_of(args, cut, row), thread,\n"
        "                 edge_byte, next_x_edge);\n"
-       "  load_own_edges(row_of(args->dy, row, args->dy_row_stride), cut_of(args, cut, row), thread,\n"
+       "  load_own_edges(");
+  STRING(more_edges ? "each, " : "");
+  TEXT("row_of(args->dy, row, args->dy_row_stride), cut_of(args, cut, row), thread,\n"
        "                 edge_byte, next_dy_edge);\n"
        "  if (has_dsum)\n"
        "    prefetch_dsum(args, row, thread);\n"
@@ -352,14 +448,20 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "    unsigned char *const x_row = place + slot * 2 * PLACE_BYTES;\n"
        "    unsigned char *const dy_row = x_row + PLACE_BYTES;\n"
        "#pragma unroll\n"
-       "    for (int i = 0; i < EDGES; ++i) {\n"
+       "    for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i) {\n"
        "      x_edge[i] = next_x_edge[i];\n"
        "      dy_edge[i] = next_dy_edge[i];\n"
        "    }\n"
        "    const RowCut next = cut_of(args, cut, row + step);\n"
-       "    load_own_edges(row_of(args->x, row + step, args->x_row_stride), next, thread, edge_byte,\n"
+       "    load_own_edges(");
+  STRING(more_edges ? "each, " : "");
+  TEXT("row_of(args->x, row + step, args->x_row_stride), next, thread, edge_byte,\n"
        "                   next_x_edge);\n"
-       "    load_own_edges(row_of(args->dy, row + step, args->dy_row_stride), next, thread, edge_byte,\n"
+       "    load_own_edges(");
+  STRING(more_edges ? "each, " : "");
+  TEXT("row_of(args->dy, row + step, args->dy_row_stride), next, thread, edge_byte,\n"
        "                   next_dy_edge);\n"
        "    const unsigned char *const dsum = row_of(args->dsum, row, args->dsum_row_stride);\n"
        "    uint32_t more_edge[EDGES];\n");
@@ -370,7 +472,9 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      prefetch_dsum(args, row + step, thread);\n");
   if (!dsum_behind) {
     TEXT("      load_vectors(dsum, SIZE, own, thread, ROW_THREADS, VECTORS, 0, added);\n"
-         "      load_own_edges(dsum, own, thread, edge_byte, more_edge);\n");
+         "      load_own_edges(");
+    STRING(more_edges ? "each, " : "");
+    TEXT("dsum, own, thread, edge_byte, more_edge);\n");
   }
   TEXT("    }\n"
        "\n"
@@ -400,7 +504,9 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      dot += dot_part;\n"
        "    }\n"
        "#pragma unroll\n"
-       "    for (int i = 0; i < EDGES; ++i) {\n"
+       "    for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i) {\n"
        "      const int k = VECTORS * ELEMENTS + i;\n"
        "      const float gradient = widen_element_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
@@ -418,7 +524,9 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      send_row(args, row + SLOTS * step, cut, thread, x_row);\n");
   if (dsum_behind && !dsum_late) {
     TEXT("    if (has_dsum) {\n"
-         "      load_own_edges(dsum, own, thread, edge_byte, more_edge);\n"
+         "      load_own_edges(");
+    STRING(more_edges ? "each, " : "");
+    TEXT("dsum, own, thread, edge_byte, more_edge);\n"
          "      load_vectors(dsum, SIZE, own, thread, ROW_THREADS, VECTORS, 0, added);\n"
          "    }\n");
   }
@@ -486,10 +594,14 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "    uint32_t edge[EDGES];\n");
   if (dsum_late) {
     TEXT("    if (has_dsum)\n"
-         "      load_own_edges(dsum, own, thread, edge_byte, more_edge);\n");
+         "      load_own_edges(");
+    STRING(more_edges ? "each, " : "");
+    TEXT("dsum, own, thread, edge_byte, more_edge);\n");
   }
   TEXT("#pragma unroll\n"
-       "    for (int i = 0; i < EDGES; ++i) {\n"
+       "    for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i) {\n"
        "      const int k = VECTORS * ELEMENTS + i;\n"
        "      float gradient = g[k] * moments.rstd - (sum + x_hat[k] * dot);\n"
        "      if (has_dsum)\n"
@@ -500,59 +612,115 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(gradient);\n"
        "    }\n"
-       "    store_own_edges(dx, own, thread, edge_byte, edge);\n"
+       "    store_own_edges(");
+  STRING(more_edges ? "each, " : "");
+  TEXT("dx, own, thread, edge_byte, edge);\n"
        "    if (!HELD)\n"
        "      send_row(args, row + SLOTS * step, cut, thread, x_row);\n"
        "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n"
        "  }\n"
        "}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
-       "    ");
-  STRING(stem);
-  TEXT("(\n"
-       "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
-       "  // All memory is touched after what ran before has ended.\n"
-       "  griddepcontrol_wait();\n"
-       "  extern __shared__ __align__(1024) unsigned char smem[];\n"
-       "  const int thread = threadIdx.x % ROW_THREADS, group = threadIdx.x / ROW_THREADS;\n"
+       "\n");
+  if (more_edges) {
+    TEXT("// All that a block does. each: elements of a thread beside its vectors, a constant; smem: dynamic\n"
+         "// shared memory\n"
+         "__device__ __forceinline__ void walk_block(int each, const Args *args, unsigned char *smem) {\n"
+         "  // All memory is touched after what ran before has ended.\n"
+         "  griddepcontrol_wait();\n");
+  } else {
+    TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+         "    ");
+    STRING(stem);
+    TEXT("(\n"
+         "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
+         "  // All memory is touched after what ran before has ended.\n"
+         "  griddepcontrol_wait();\n"
+         "  extern __shared__ __align__(1024) unsigned char smem[];\n");
+  }
+  TEXT("  const int thread = threadIdx.x % ROW_THREADS, group = threadIdx.x / ROW_THREADS;\n"
        "  const int64_t step = (int64_t)gridDim.x * GROUPS;\n"
        "  int64_t row = (int64_t)blockIdx.x * GROUPS + group;\n"
-       "  const unsigned char *const x = row_of(args.x, row, args.x_row_stride);\n"
+       "  const unsigned char *const x = row_of(");
+  STRING(more_edges ? "args->" : "args.");
+  TEXT("x, row, ");
+  STRING(more_edges ? "args->" : "args.");
+  TEXT("x_row_stride);\n"
        "  // All rows are dealt to the threads as x is cut.\n"
-       "  const RowCut cut = cut_row(x, SIZE, args.columns);\n"
+       "  const RowCut cut = ");
+  STRING(capped ? "cut_own_row(x, " : "cut_row(x, SIZE, ");
+  STRING(more_edges ? "args->" : "args.");
+  TEXT("columns);\n"
        "  int edge_byte[EDGES];\n"
-       "  find_edges(cut, thread, edge_byte);\n"
+       "  find_edges(");
+  STRING(more_edges ? "each, " : "");
+  TEXT("cut, thread, edge_byte);\n"
        "  // Where a row of this group is, in a slot: of x, and PLACE_BYTES later of dy.\n"
        "  unsigned char *const place = smem + group * ROW_BYTES + (uint64_t)x % 16;\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < SLOTS; ++i)\n"
-       "    send_row(&args, row + i * step, cut, thread, place + i * 2 * PLACE_BYTES);\n"
+       "    send_row(");
+  STRING(more_edges ? "args" : "&args");
+  TEXT(", row + i * step, cut, thread, place + i * 2 * PLACE_BYTES);\n"
        "  uint32_t weight[VECTORS][WORDS];\n"
        "  float weight_edge[EDGES], weight_sum[VALUES], bias_sum[VALUES];\n"
-       "  load_parameter(args.weight, cut, thread, 1.0f, weight, weight_edge);\n"
+       "  load_parameter(");
+  STRING(more_edges ? "each, " : "");
+  STRING(more_edges ? "args->" : "args.");
+  TEXT("weight, cut, thread, 1.0f, weight, weight_edge);\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < VALUES; ++i)\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "VECTORS * ELEMENTS + each" : "VALUES");
+  TEXT("; ++i)\n"
        "    weight_sum[i] = bias_sum[i] = 0.0f;\n");
   if (row_threads > 32) {
     TEXT("  __shared__ float2 warp_sums[2 * WARPS]; // in turn: one barrier a row is enough\n");
   } else {
     TEXT("  float2 *const warp_sums = nullptr;\n");
   }
-  TEXT("  if (args.dsum)\n"
-       "    walk(&args, true, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
+  TEXT("  if (");
+  STRING(more_edges ? "args->" : "args.");
+  TEXT("dsum)\n"
+       "    walk(");
+  STRING(more_edges ? "args" : "&args");
+  TEXT(", ");
+  STRING(more_edges ? "each, " : "");
+  TEXT("true, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
        "         weight_sum, bias_sum);\n"
        "  else\n"
-       "    walk(&args, false, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
+       "    walk(");
+  STRING(more_edges ? "args" : "&args");
+  TEXT(", ");
+  STRING(more_edges ? "each, " : "");
+  TEXT("false, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
        "         weight_sum, bias_sum);\n"
        "  // The kernel that adds up the parts may be launched; it waits for their end.\n"
        "  griddepcontrol_launch_dependents();\n"
-       "  if (!args.weight_parts && !args.bias_parts)\n"
+       "  if (!");
+  STRING(more_edges ? "args->" : "args.");
+  TEXT("weight_parts && !");
+  STRING(more_edges ? "args->" : "args.");
+  TEXT("bias_parts)\n"
        "    return;\n"
        "\n"
        "  cp_async_wait(0);\n"
        "  // All threads arrive and wait: nobody needs a row any more.\n"
        "  __syncthreads();\n"
-       "  store_sums(&args, weight_sum, bias_sum, (float2 *)smem);\n"
+       "  store_sums(");
+  STRING(more_edges ? "each, " : "");
+  STRING(more_edges ? "args" : "&args");
+  TEXT(", weight_sum, bias_sum, (float2 *)smem);\n"
        "}\n");
+  if (more_edges) {
+    TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+         "    ");
+    STRING(stem);
+    TEXT("(\n"
+         "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
+         "  extern __shared__ __align__(1024) unsigned char smem[];\n"
+         "  if (args.columns <= COLUMNS + MORE_COLUMNS / 2)\n"
+         "    walk_block(EDGES / 2, &args, smem);\n"
+         "  else\n"
+         "    walk_block(EDGES, &args, smem);\n"
+         "}\n");
+  }
 }

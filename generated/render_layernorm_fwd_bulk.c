@@ -22,8 +22,12 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   const int32_t arch = in->axis[AP_LAYERNORM_ARCH];
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
+  const int32_t ahead = in->field[AP_LAYERNORM_TILE_AHEAD];
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
-  int32_t cut = (rows == AP_LAYERNORM_ROWS_CUT) ? 1 : 0;
+  int32_t edged = (rows == AP_LAYERNORM_ROWS_RINGED) ? 1 : 0;
+  int32_t cut = ((rows == AP_LAYERNORM_ROWS_CUT) || edged) ? 1 : 0;
+  int32_t added = ((rows == AP_LAYERNORM_ROWS_SUMMED) || edged) ? 1 : 0;
+  int32_t half = 0;
   int32_t few = (row_threads <= 32) ? 1 : 0;
   int32_t by_lanes = ((cut && ((row_threads == 16) || (row_threads == 32))) && (cols <= (((dtype != AP_LAYERNORM_DTYPE_FP32) ? 32 : 16) * row_threads))) ? 1 : 0;
   int32_t of_cluster = (row_threads > threads) ? 1 : 0;
@@ -59,12 +63,22 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT(", fp32 inside. The copy engine brings rows to shared memory,\n"
        "// where each warp has a ring for its part of them.\n");
-  if (cut) {
+  if (edged) {
+    TEXT("// Rows begin at any element of a vector, each at the same one in all matrices: with gaps, in place,\n"
+         "// or with a residual: x is x + residual then, rounded, which is written, too. y and the sum may be\n"
+         "// x or the residual. Whole vectors are brought by the copy engine, and what lies beside them by\n"
+         "// elements, which come a row earlier than they are needed. A warp always meets rows that begin\n"
+         "// alike. The sum takes the place of x; the residual has places of its own, which are free earlier.\n");
+  } else if (cut) {
     TEXT("// Rows of x, and of y, lie one after the other, from a multiple of 16 bytes on; y is not x. A row is\n"
          "// brought in whole vectors, of which those at its ends hold elements of others, too. A warp always\n"
          "// meets rows that begin at the same element of a vector.\n");
   } else {
     TEXT("// Rows are whole vectors; y may be x.\n");
+  }
+  if (added && !edged) {
+    TEXT("// x is x + residual, rounded, which is written, too: y and the sum may be x or the residual. The\n"
+         "// sum takes the place of x; the residual has places of its own, which are free earlier.\n");
   }
   if (few) {
     TEXT("// ROW_THREADS lanes share a row, a warp has ROWS at a time. They are replaced by those of y, which ");
@@ -110,7 +124,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_math.cuh\"\n"
        "#include \"attnpress/device/ptx_mbarrier.cuh\"\n");
-  if (few) {
+  if (few || added) {
     TEXT("#include \"attnpress/device/ptx_tma.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/row_norm.cuh\"\n"
@@ -142,8 +156,13 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr int SLOTS = ");
   INTEGER(slots);
-  TEXT(";        // of a warp\n"
-       "constexpr int PREFETCHED = ");
+  TEXT(";        // of a warp\n");
+  if (added) {
+    TEXT("constexpr int BESIDE = ");
+    INTEGER((ahead || (slots == 2)) ? (slots - 1) : (slots - 2));
+    TEXT(";       // and of the residual\n");
+  }
+  TEXT("constexpr int PREFETCHED = ");
   INTEGER((slots < 4) ? slots : 4);
   TEXT(";   // of them, to the L2 cache at first\n"
        "constexpr int ELEMENTS = 16 / SIZE;      // of a vector\n"
@@ -162,9 +181,13 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n");
   }
-  TEXT("constexpr int PLACE_BYTES = ROWS * WARP_VECTORS * 16;\n"
-       "constexpr int RING_BYTES = (SLOTS * PLACE_BYTES + 127) / 128 * 128;\n"
-       "constexpr int SMEM_BYTES = ");
+  TEXT("constexpr int PLACE_BYTES = ROWS * WARP_VECTORS * 16;\n");
+  if (added) {
+    TEXT("constexpr int RING_BYTES = ((SLOTS + BESIDE) * PLACE_BYTES + 127) / 128 * 128;\n");
+  } else {
+    TEXT("constexpr int RING_BYTES = (SLOTS * PLACE_BYTES + 127) / 128 * 128;\n");
+  }
+  TEXT("constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
   TEXT(";\n"
        "static_assert(SMEM_BYTES == WARPS * RING_BYTES, \"the generator has another formula\");\n"
@@ -602,6 +625,86 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if (added) {
+    TEXT("// x + residual, rounded.\n");
+    if (half) {
+      TEXT("__device__ __forceinline__ Vector add_vectors(Vector x, Vector residual) {\n"
+           "  float value[ELEMENTS], other[ELEMENTS];\n"
+           "  widen(x, value);\n"
+           "  widen(residual, other);\n");
+    } else {
+      TEXT("__device__ __forceinline__ uint4 add_vectors(uint4 x, uint4 residual) {\n"
+           "  float value[ELEMENTS], other[ELEMENTS];\n"
+           "  widen_vector_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(x, value);\n"
+           "  widen_vector_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(residual, other);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int j = 0; j < ELEMENTS; ++j)\n"
+         "    value[j] += other[j];\n"
+         "  return narrow");
+    STRING(half ? "" : "_vector_");
+    STRING(half ? "" : in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(value);\n"
+         "}\n"
+         "\n"
+         "\n");
+    if (edged) {
+      TEXT("// Puts x + residual, rounded, of a thread's vectors that are the row's alone in place of x, and\n"
+           "// writes it to `sum`.\n");
+    } else {
+      TEXT("// Puts x + residual, rounded, of a thread's vectors in place of x, and writes it to `sum`.\n");
+    }
+    TEXT("__device__ __forceinline__ void add_residual(const unsigned char *residual, Own own,\n"
+         "                                             unsigned char *x, unsigned char *sum) {\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    if (i == FULL && !own.more)\n"
+         "      break;\n");
+    if (edged) {
+      TEXT("    if ((i == 0 && own.head != 0) || (i >= FULL - 1 && i == own.last))\n"
+           "      continue;\n");
+    }
+    TEXT("    const int at = i * LANES * 16;\n"
+         "    const uint4 all = add_vectors(*(const uint4 *)(x + at), *(const uint4 *)(residual + at));\n"
+         "    *(uint4 *)(x + at) = all;\n"
+         "    *(uint4 *)(sum + at) = all;\n"
+         "  }\n"
+         "  // The copy engine brings a later row to the place of what this thread has written.\n"
+         "  fence_proxy_async();\n"
+         "}\n");
+    if (edged) {
+      TEXT("// The element of row number `row` that is `at` bytes behind its begin; 0 unless `has`.\n"
+           "__device__ __forceinline__ uint32_t load_edge(const void *matrix, int64_t stride, int64_t row,\n"
+           "                                              bool has, int at) {\n"
+           "  return load_");
+      INTEGER((dtype == AP_LAYERNORM_DTYPE_FP32) ? 4 : 2);
+      TEXT("_if(has, (const unsigned char *)matrix + row * stride * SIZE + at, 0);\n"
+           "}\n"
+           "\n"
+           "// Puts element number `edge` of what the warp has of a row to its place: x, or x + residual,\n"
+           "// rounded, which is written to `sum`, too.\n"
+           "__device__ __forceinline__ void put_edge(bool adds, uint32_t x, uint32_t residual, int edge,\n"
+           "                                         unsigned char *place, unsigned char *sum) {\n"
+           "  if (adds) {\n"
+           "    x = narrow_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(widen_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(x) + widen_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(residual))");
+      STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "" : " & 0xffff");
+      TEXT(";\n"
+           "    store_element(sum, SIZE, edge, x);\n"
+           "  }\n"
+           "  store_element(place, SIZE, edge, x);\n"
+           "}\n");
+    }
+  }
   if (!few) {
     TEXT("constexpr int PART_LANES = ROW_WARPS <= 2    ? 2\n"
          "                           : ROW_WARPS <= 4  ? 4\n"
@@ -689,9 +792,13 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_layernorm_fwd_args args) {\n"
-       "  extern __shared__ __align__(1024) unsigned char smem[];\n"
-       "  __shared__ __align__(8) unsigned char barriers[WARPS * SLOTS * 8];\n"
-       "  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, columns = args.columns;\n");
+       "  extern __shared__ __align__(1024) unsigned char smem[];\n");
+  if (added) {
+    TEXT("  __shared__ __align__(8) unsigned char barriers[WARPS * (SLOTS + BESIDE) * 8];\n");
+  } else {
+    TEXT("  __shared__ __align__(8) unsigned char barriers[WARPS * SLOTS * 8];\n");
+  }
+  TEXT("  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, columns = args.columns;\n");
   if (few) {
     TEXT("  const int group = warp, thread = lane % LANES;\n"
          "  constexpr int row_warp = 0;\n");
@@ -711,17 +818,41 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "  const int warp_odd = (int)(first_row * columns % ELEMENTS);\n"
          "  const int lane_odd = warp_odd + lane / LANES * columns;\n"
          "  const Part part = part_of(columns, lane_odd % ELEMENTS, row_warp);\n");
+  } else if (edged) {
+    TEXT("  const uint64_t first_byte = (uint64_t)args.x + (uint64_t)(first_row * args.x_row_stride * SIZE);\n"
+         "  const Part part = part_of(columns, (int)(first_byte % 16) / SIZE, row_warp);\n"
+         "  // Elements at the row's ends that are in vectors with what is not the row's, which lanes have one\n"
+         "  // each: whether the warp has any, and where this lane's is in what the warp has.\n"
+         "  const int end = columns + part.odd - part.begin * ELEMENTS; // of the row\n"
+         "  const bool begins = part.begin == 0 && part.odd != 0;\n"
+         "  const bool ends = end <= part.vectors * ELEMENTS && end % ELEMENTS != 0;\n"
+         "  const bool edges = begins || ends;\n"
+         "  const int edge = lane < ELEMENTS ? lane : end / ELEMENTS * ELEMENTS + lane - ELEMENTS;\n"
+         "  const bool has_edge = (begins && lane < ELEMENTS && lane >= part.odd) ||\n"
+         "                        (ends && lane >= ELEMENTS && lane < 2 * ELEMENTS && edge < end);\n"
+         "  const int skipped = begins ? 16 : 0; // bytes that the copy engine leaves, before others\n");
   } else if (cut) {
     TEXT("  const Part part = part_of(columns, (int)(first_row * columns % ELEMENTS), row_warp);\n");
   } else {
     TEXT("  const Part part = part_of(columns, 0, row_warp);\n");
   }
   TEXT("  unsigned char *const ring = smem + warp * RING_BYTES;\n"
-       "  const uint32_t places = shared_address(ring);\n"
-       "  const uint32_t barrier = shared_address(barriers) + warp * SLOTS * 8;\n"
-       "  if (lane == 0) {\n"
+       "  const uint32_t places = shared_address(ring)");
+  STRING(edged ? " + skipped" : "");
+  TEXT(";\n");
+  if (added) {
+    TEXT("  const uint32_t barrier = shared_address(barriers) + warp * (SLOTS + BESIDE) * 8;\n"
+         "  const uint32_t residual_barrier = barrier + SLOTS * 8;\n"
+         "  unsigned char *const residual_ring = ring + SLOTS * PLACE_BYTES;\n"
+         "  const uint32_t residual_places = places + SLOTS * PLACE_BYTES;\n");
+  } else {
+    TEXT("  const uint32_t barrier = shared_address(barriers) + warp * SLOTS * 8;\n");
+  }
+  TEXT("  if (lane == 0) {\n"
        "#pragma unroll\n"
-       "    for (int i = 0; i < SLOTS; ++i)\n"
+       "    for (int i = 0; i < SLOTS");
+  STRING(added ? " + BESIDE" : "");
+  TEXT("; ++i)\n"
        "      mbarrier_init(barrier + i * 8, 1);\n"
        "    fence_mbarrier_init();\n"
        "  }\n");
@@ -750,7 +881,7 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
     }
   }
   TEXT("  // What the warp sends next, the bytes of it, and how far apart it has others.\n");
-  if (cut) {
+  if (cut && !edged) {
     TEXT("  const int64_t row_bytes = (int64_t)columns * SIZE, x_step = step * row_bytes;\n"
          "  const unsigned char *from =\n"
          "      (const unsigned char *)args.x + round_down(first_row * row_bytes) + part.begin * 16;\n");
@@ -766,8 +897,24 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  const int64_t x_step = step * args.x_row_stride * SIZE;\n"
          "  const unsigned char *from =\n"
-         "      (const unsigned char *)args.x + first_row * args.x_row_stride * SIZE + part.begin * 16;\n"
-         "  const int bytes = part.vectors * 16;\n");
+         "      (const unsigned char *)args.x + first_row * args.x_row_stride * SIZE + part.begin * 16;\n");
+    if (edged) {
+      TEXT("  from += skipped - part.odd * SIZE;\n"
+           "  const int bytes = part.vectors * 16 - skipped - (ends ? 16 : 0);\n"
+           "  const bool adds = args.residual != NULL;\n"
+           "  const int slots = adds ? SLOTS : SLOTS + BESIDE; // of x, which has all places without a residual\n");
+    } else {
+      TEXT("  const int bytes = part.vectors * 16;\n");
+    }
+  }
+  if (added) {
+    TEXT("  const int64_t residual_step = step * args.residual_row_stride * SIZE;\n"
+         "  const unsigned char *residual_from = (const unsigned char *)args.residual +\n"
+         "                                       first_row * args.residual_row_stride * SIZE +\n"
+         "                                       part.begin * 16;\n");
+    if (edged) {
+      TEXT("  residual_from += skipped - part.odd * SIZE;\n");
+    }
   }
   TEXT("  // Brings the first rows to the L2 cache while what ran before still ends. Whatever that writes of\n"
        "  // them it writes there: nothing that is read later can be older.\n"
@@ -782,8 +929,14 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
   TEXT("    if (left ");
   STRING((cut && few) ? ">= ROWS" : "> 0");
   TEXT(")\n"
-       "      prefetch_row(from + i * x_step, 1, rows * bytes, lane, 32);\n"
-       "  }\n"
+       "      prefetch_row(from + i * x_step, 1, rows * bytes, lane, 32);\n");
+  if (added) {
+    TEXT("    if (");
+    STRING(edged ? "adds && " : "");
+    TEXT("left > 0 && i < BESIDE)\n"
+         "      prefetch_row(residual_from + i * residual_step, 1, bytes, lane, 32);\n");
+  }
+  TEXT("  }\n"
        "  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
        "  griddepcontrol_wait();\n"
        "  griddepcontrol_launch_dependents();\n"
@@ -792,17 +945,36 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
        "  uint32_t weight[VECTORS][WORDS], bias[VECTORS][WORDS];\n"
        "  const int first_column = (part.begin + thread) * ELEMENTS - part.odd;\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < SLOTS; ++i) {\n"
-       "    if (lane == 0 && i < count)\n");
-  if (cut) {
+       "  for (int i = 0; i < SLOTS");
+  STRING(edged ? " + BESIDE" : "");
+  TEXT("; ++i) {\n"
+       "    if (lane == 0 && i < count");
+  STRING(edged ? " && i < slots" : "");
+  TEXT(")\n");
+  if (cut && !edged) {
     TEXT("      send_part(&args, first_row + i * step, from, i + 1 == count ? last_bytes : bytes,\n"
          "                places + i * PLACE_BYTES, barrier + i * 8);\n");
   } else {
     TEXT("      send_part(&args, first_row + i * step, from, bytes, places + i * PLACE_BYTES,\n"
          "                barrier + i * 8);\n");
   }
-  TEXT("    from += x_step;\n"
-       "    // The parameters come before the rows that follow the first.\n"
+  if (edged) {
+    TEXT("    if (i < slots)\n"
+         "      from += x_step;\n");
+  } else {
+    TEXT("    from += x_step;\n");
+  }
+  if (added) {
+    TEXT("    if (i < BESIDE) {\n"
+         "      if (");
+    STRING(edged ? "adds && " : "");
+    TEXT("lane == 0 && i < count)\n"
+         "        send_part(&args, first_row + i * step, residual_from, bytes,\n"
+         "                  residual_places + i * PLACE_BYTES, residual_barrier + i * 8);\n"
+         "      residual_from += residual_step;\n"
+         "    }\n");
+  }
+  TEXT("    // The parameters come before the rows that follow the first.\n"
        "    if (i == 0) {\n"
        "      load_parameter(args.weight, columns, first_column, 1.0f, weight);\n"
        "      load_parameter(args.bias, columns, first_column, 0.0f, bias);\n"
@@ -822,7 +994,20 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
     TEXT("  const int own_begin = row_begin + thread * 16;\n"
          "  const int first = row_begin + (part.begin == 0 ? part.odd * SIZE : 0);\n");
   }
-  if (cut && !few) {
+  if (edged) {
+    TEXT("  __shared__ uint4 warp_ends[WARPS][2];\n"
+         "  // What is in a vector with an edge and not the row's stays 0.\n"
+         "  if ((begins && lane < ELEMENTS) || (ends && lane >= ELEMENTS && lane < 2 * ELEMENTS)) {\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < SLOTS + BESIDE; ++i)\n"
+         "      store_element(ring + i * PLACE_BYTES, SIZE, edge, 0);\n"
+         "  }\n"
+         "  // Of the first row; later ones' come while the row before is taken.\n"
+         "  const int edge_at = part.begin * 16 + (edge - part.odd) * SIZE; // bytes from the row's begin\n"
+         "  uint32_t x_edge = load_edge(args.x, args.x_row_stride, first_row, has_edge && count > 0, edge_at);\n"
+         "  uint32_t residual_edge = load_edge(args.residual, args.residual_row_stride, first_row,\n"
+         "                                     adds && has_edge && count > 0, edge_at);\n");
+  } else if (cut && !few) {
     TEXT("  // Elements at the row's ends that are in vectors with those of other rows, which lanes store one\n"
          "  // each: whether the warp has any, and where this lane's is in what the warp has.\n"
          "  __shared__ uint4 warp_ends[WARPS][2];\n"
@@ -941,11 +1126,50 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
       TEXT("  // All threads of the cluster have arrived: every block has its barriers.\n"
            "  cluster_wait();\n");
     }
+    if (added) {
+      TEXT("  const int64_t sum_step = step * args.sum_row_stride * SIZE;\n");
+      if (edged) {
+        TEXT("  unsigned char *sum = (unsigned char *)args.sum +\n"
+             "                       (first_row * args.sum_row_stride - part.odd) * SIZE +\n"
+             "                       (part.begin + thread) * 16;\n");
+      } else {
+        TEXT("  unsigned char *sum = (unsigned char *)args.sum + first_row * args.sum_row_stride * SIZE +\n"
+             "                       (part.begin + thread) * 16;\n");
+      }
+      TEXT("  int beside = 0, residual_phase = 0; // of the residual's places\n");
+    }
     TEXT("  uint4 x[VECTORS];\n"
          "  float2 next_sums = {0.0f, 0.0f};\n"
          "  if (count > 0) {\n"
          "    wait_for_phase(barrier, 0);\n");
-    if (cut) {
+    if (added) {
+      if (edged) {
+        TEXT("    if (has_edge)\n"
+             "      put_edge(adds, x_edge, residual_edge, edge, ring, sum - own_begin);\n"
+             "    x_edge = load_edge(args.x, args.x_row_stride, first_row + step, has_edge && count > 1, edge_at);\n"
+             "    if (adds) {\n"
+             "      residual_edge = load_edge(args.residual, args.residual_row_stride, first_row + step,\n"
+             "                                has_edge && count > 1, edge_at);\n"
+             "      wait_for_phase(residual_barrier, 0);\n"
+             "      add_residual(residual_ring + own_begin, own, ring + own_begin, sum);\n"
+             "    }\n");
+      } else {
+        TEXT("    wait_for_phase(residual_barrier, 0);\n"
+             "    add_residual(residual_ring + own_begin, own, ring + own_begin, sum);\n");
+      }
+      TEXT("    // All lanes arrive and wait: the sum is there. Another residual takes the place of this one.\n"
+           "    __syncwarp();\n"
+           "    if (");
+      STRING(edged ? "adds && " : "");
+      TEXT("lane == 0 && BESIDE < count)\n"
+           "      send_part(&args, first_row + BESIDE * step, residual_from, bytes, residual_places,\n"
+           "                residual_barrier);\n"
+           "    residual_from += residual_step;\n"
+           "    sum += sum_step;\n"
+           "    beside = BESIDE == 1 ? 0 : 1;\n"
+           "    residual_phase = BESIDE == 1;\n");
+    }
+    if (cut && !edged) {
       TEXT("    if (count == 1)\n"
            "      complete_part(&args, first_row, part, bytes, ring);\n");
     }
@@ -961,13 +1185,43 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "#pragma unroll 1\n"
          "  for (int round = 0; round < count; ++round, row += step) {\n"
          "    const int here = slot;\n"
-         "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n"
+         "    slot = slot + 1 == ");
+    STRING(edged ? "slots" : "SLOTS");
+    TEXT(" ? 0 : slot + 1;\n"
          "    phase ^= slot == 0;\n"
          "    // What the next row amounts to, while others arrive.\n"
          "    if (round + 1 < count) {\n"
          "      unsigned char *const place = ring + slot * PLACE_BYTES;\n"
          "      wait_for_phase(barrier + slot * 8, phase);\n");
-    if (cut) {
+    if (added) {
+      if (edged) {
+        TEXT("      if (has_edge)\n"
+             "        put_edge(adds, x_edge, residual_edge, edge, place, sum - own_begin);\n"
+             "      const bool more = has_edge && round + 2 < count;\n"
+             "      x_edge = load_edge(args.x, args.x_row_stride, row + 2 * step, more, edge_at);\n"
+             "      if (adds) {\n"
+             "        residual_edge =\n"
+             "            load_edge(args.residual, args.residual_row_stride, row + 2 * step, more, edge_at);\n"
+             "        wait_for_phase(residual_barrier + beside * 8, residual_phase);\n"
+             "        add_residual(residual_ring + beside * PLACE_BYTES + own_begin, own, place + own_begin, sum);\n"
+             "      }\n");
+      } else {
+        TEXT("      wait_for_phase(residual_barrier + beside * 8, residual_phase);\n"
+             "      add_residual(residual_ring + beside * PLACE_BYTES + own_begin, own, place + own_begin, sum);\n");
+      }
+      TEXT("      // All lanes arrive and wait: the sum is there. Another residual takes the place of this one.\n"
+           "      __syncwarp();\n"
+           "      if (");
+      STRING(edged ? "adds && " : "");
+      TEXT("lane == 0 && round + 1 + BESIDE < count)\n"
+           "        send_part(&args, row + (1 + BESIDE) * step, residual_from, bytes,\n"
+           "                  residual_places + beside * PLACE_BYTES, residual_barrier + beside * 8);\n"
+           "      residual_from += residual_step;\n"
+           "      sum += sum_step;\n"
+           "      beside = beside + 1 == BESIDE ? 0 : beside + 1;\n"
+           "      residual_phase ^= beside == 0;\n");
+    }
+    if (cut && !edged) {
       TEXT("      if (round + 2 == count)\n"
            "        complete_part(&args, row + step, part, bytes, place);\n");
     }
@@ -1039,12 +1293,16 @@ void ap_render_layernorm_fwd_bulk(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "    // All lanes arrive and wait: they have read the row. Another takes its place.\n"
          "    __syncwarp();\n"
-         "    if (lane == 0 && round + SLOTS < count) {\n");
-    if (cut) {
+         "    if (lane == 0 && round + ");
+    STRING(edged ? "slots" : "SLOTS");
+    TEXT(" < count) {\n");
+    if (cut && !edged) {
       TEXT("      send_part(&args, row + SLOTS * step, from, round + 1 + SLOTS == count ? last_bytes : bytes,\n"
            "                places + here * PLACE_BYTES, barrier + here * 8);\n");
     } else {
-      TEXT("      send_part(&args, row + SLOTS * step, from, bytes, places + here * PLACE_BYTES,\n"
+      TEXT("      send_part(&args, row + ");
+      STRING(edged ? "slots" : "SLOTS");
+      TEXT(" * step, from, bytes, places + here * PLACE_BYTES,\n"
            "                barrier + here * 8);\n");
     }
     TEXT("      from += x_step;\n"

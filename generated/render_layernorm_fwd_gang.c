@@ -22,7 +22,8 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   const int32_t arch = in->axis[AP_LAYERNORM_ARCH];
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
-  int32_t split = (rows == AP_LAYERNORM_ROWS_SPLIT) ? 1 : 0;
+  int32_t split = ((rows == AP_LAYERNORM_ROWS_SPLIT) || (rows == AP_LAYERNORM_ROWS_SPLITSUM)) ? 1 : 0;
+  int32_t adds = ((rows == AP_LAYERNORM_ROWS_GANGSUM) || (rows == AP_LAYERNORM_ROWS_SPLITSUM)) ? 1 : 0;
   int32_t layer = (norm == AP_LAYERNORM_NORM_LAYER) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
@@ -46,18 +47,30 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "// as they arrive. What its warps have of a row a block tells the gang, through global memory. One\n"
        "// of the gang's blocks, of each row another, makes the row's moments of that, and tells the gang.\n"
        "// When they are known the ring's warp writes its part of the row, and another takes its place.\n");
+  if (adds) {
+    TEXT("// x is x + residual, rounded, which is written, too; parts of both lie in a place of a ring.\n");
+  }
   if (split) {
-    TEXT("//\n"
-         "// Rows lie one after the other, x and y alike, from a multiple of a vector on; y is not x. What a\n"
-         "// warp has of them are whole vectors, of which those at a row's ends hold elements of others, too.\n"
+    TEXT("//\n");
+    if (adds) {
+      TEXT("// Rows lie one after the other, of all matrices alike, from a multiple of a vector on; no output is\n"
+           "// an input. What a\n");
+    } else {
+      TEXT("// Rows lie one after the other, x and y alike, from a multiple of a vector on; y is not x. What a\n");
+    }
+    TEXT("// warp has of them are whole vectors, of which those at a row's ends hold elements of others, too.\n"
          "// Rows that begin at the same element of a vector are a class. A gang takes class after class, in\n"
          "// the order of that element: where the next one begins so many elements later in its vectors,\n"
          "// parameters go as many further, from lane to lane.\n");
   } else {
     TEXT("//\n"
-         "// Rows of x and of y are whole vectors, at multiples of a vector; y may be x.\n");
+         "// Rows of ");
+    STRING(adds ? "all matrices" : "x and of y");
+    TEXT(" are whole vectors, at multiples of a vector; ");
+    STRING(adds ? "an output may be an input" : "y may be x");
+    TEXT(".\n");
   }
-  TEXT("// Parameters are there, at multiples of a vector.\n"
+  TEXT("// Parameters are at multiples of a vector, or NULL.\n"
        "//\n"
        "// Pressed from templates/layernorm/layernorm_fwd_gang.cu.j2 with tile ");
   STRING(tile_name);
@@ -170,8 +183,11 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "\n"
        "// What a warp has of rows: vectors from number `begin` on.\n"
        "struct Share {\n"
-       "  int begin, vectors;\n"
-       "};\n"
+       "  int begin, vectors;\n");
+  if (adds) {
+    TEXT("  int apart; // vectors from those of x in a place to those of the residual\n");
+  }
+  TEXT("};\n"
        "\n");
   if (split) {
     TEXT("// Rows `period` apart begin at the same element of a vector. Classes begin `apart` elements after\n"
@@ -476,6 +492,9 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "// A warp's part of a row: its vectors, and of them, from the lane's first on, those that are whole.\n"
        "struct Part {\n"
        "  int all, left;\n");
+  if (adds) {
+    TEXT("  int apart; // of a share\n");
+  }
   if (split) {
     TEXT("  // Elements before the row in its first vector, and of it in its last one; 0 where it is whole.\n"
          "  int shift, end;\n"
@@ -491,12 +510,16 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "  const int all = max(min(share.vectors, vectors - share.begin), 0);\n"
          "  const int end = (args->columns + shift) % ELEMENTS;\n"
          "  const bool ends = end != 0 && all > 0 && share.begin + all == vectors;\n"
-         "  const Part part = {all,  all - ends - lane,\n"
+         "  const Part part = {all,  all - ends - lane,");
+    STRING(adds ? " share.apart," : "");
+    TEXT("\n"
          "                     shift, end,\n"
          "                     share.begin == 0 && shift != 0, ends,\n"
          "                     ends && walk.row + 1 == args->rows};\n");
   } else {
-    TEXT("  const Part part = {share.vectors, share.vectors - lane};\n");
+    TEXT("  const Part part = {share.vectors, share.vectors - lane");
+    STRING(adds ? ", share.apart" : "");
+    TEXT("};\n");
   }
   TEXT("  return part;\n"
        "}\n"
@@ -520,8 +543,18 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT(" * 16;\n"
        "    const uint32_t barrier = ring->barriers + next->slot.index * 8;\n"
        "    if (threadIdx.x % 32 == 0) {\n"
-       "      mbarrier_arrive_expect(barrier, bytes);\n"
-       "      if (bytes > 0)\n"
+       "      mbarrier_arrive_expect(barrier, ");
+  STRING(adds ? "2 * bytes" : "bytes");
+  TEXT(");\n");
+  if (adds) {
+    TEXT("      if (bytes > 0)\n"
+         "        bulk_load(shared_address(place_of(ring, next->slot)) + share.apart * 16,\n"
+         "                  (const unsigned char *)args->residual +\n"
+         "                      begin_of(args, next->walk, shift, args->residual_row_stride) +\n"
+         "                      (int64_t)share.begin * 16,\n"
+         "                  bytes, barrier);\n");
+  }
+  TEXT("      if (bytes > 0)\n"
        "        bulk_load(shared_address(place_of(ring, next->slot)),\n"
        "                  (const unsigned char *)args->x +\n"
        "                      begin_of(args, next->walk, shift, args->x_row_stride) +\n"
@@ -532,6 +565,44 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "    next->walk = next_row(args, order, place, next->walk);\n"
        "  }\n"
        "}\n"
+       "\n");
+  int32_t half = 0;
+  if (adds) {
+    half = 0;
+    TEXT("// x + residual, rounded.\n");
+    if (half) {
+      TEXT("__device__ __forceinline__ Vector add_vectors(Vector x, Vector residual) {\n"
+           "  float value[ELEMENTS], other[ELEMENTS];\n"
+           "  widen(x, value);\n"
+           "  widen(residual, other);\n");
+    } else {
+      TEXT("__device__ __forceinline__ uint4 add_vectors(uint4 x, uint4 residual) {\n"
+           "  float value[ELEMENTS], other[ELEMENTS];\n"
+           "  widen_vector_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(x, value);\n"
+           "  widen_vector_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(residual, other);\n");
+    }
+    TEXT("#pragma unroll\n"
+         "  for (int j = 0; j < ELEMENTS; ++j)\n"
+         "    value[j] += other[j];\n"
+         "  return narrow");
+    STRING(half ? "" : "_vector_");
+    STRING(half ? "" : in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(value);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Vector number `index` of a part, in its place.\n"
+       "__device__ __forceinline__ uint4 vector_of_part(const uint4 *place, int index, const Part &part) {\n");
+  if (adds) {
+    TEXT("  return add_vectors(place[index], place[part.apart + index]);\n");
+  } else {
+    TEXT("  return place[index];\n");
+  }
+  TEXT("}\n"
        "\n");
   if (split) {
     TEXT("// Of a vector the bits of its first `count` elements.\n"
@@ -571,6 +642,18 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "  return vector;\n"
          "}\n"
          "\n"
+         "// The vector at the end of the matrix, with 0 in place of what is not there.\n"
+         "__device__ __forceinline__ uint4 load_last(const Args *args, const Part &part) {\n"
+         "  const int64_t begin = (args->rows * args->columns - part.end) * SIZE;\n"
+         "  const uint4 x = load_first_elements((const unsigned char *)args->x + begin, part.end);\n");
+    if (adds) {
+      TEXT("  return add_vectors(\n"
+           "      x, load_first_elements((const unsigned char *)args->residual + begin, part.end));\n");
+    } else {
+      TEXT("  return x;\n");
+    }
+    TEXT("}\n"
+         "\n"
          "// The vectors at the row's ends, with 0 in place of others' elements: the first at the first lane,\n"
          "// the last at the second one, and 0. place: of the part\n"
          "__device__ __forceinline__ uint4 load_ends(const Args *args, const uint4 *place,\n"
@@ -579,13 +662,11 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "  const uint4 zero = {0, 0, 0, 0};\n"
          "  uint4 vector = zero;\n"
          "  if (lane == 0 && part.begins)\n"
-         "    vector = choose_bits(mask_elements(part.shift), zero, place[0]);\n"
+         "    vector = choose_bits(mask_elements(part.shift), zero, vector_of_part(place, 0, part));\n"
          "  if (lane == 1 && part.beyond)\n"
-         "    vector = load_first_elements((const unsigned char *)args->x +\n"
-         "                                     (args->rows * args->columns - part.end) * SIZE,\n"
-         "                                 part.end);\n"
+         "    vector = load_last(args, part);\n"
          "  else if (lane == 1 && part.ends)\n"
-         "    vector = choose_bits(mask_elements(part.end), place[part.all - 1], zero);\n"
+         "    vector = choose_bits(mask_elements(part.end), vector_of_part(place, part.all - 1, part), zero);\n"
          "  return vector;\n"
          "}\n"
          "\n");
@@ -598,7 +679,7 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  if (index * 32 < part.left");
   STRING(split ? " && !(index == 0 && part.begins && threadIdx.x % 32 == 0)" : "");
   TEXT(")\n"
-       "    vector = place[index * 32];\n"
+       "    vector = vector_of_part(place, index * 32, part);\n"
        "  return vector;\n"
        "}\n"
        "\n"
@@ -632,20 +713,15 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
     if (split) {
       TEXT("    const bool first = i == 0 && part.begins, last = i == part.all - 1 && part.ends;\n"
            "    const int from = first ? part.shift : 0, to = last ? part.end : ELEMENTS;\n"
-           "    uint4 vector;\n"
-           "    if (last && part.beyond)\n"
-           "      vector = load_first_elements((const unsigned char *)args->x +\n"
-           "                                       (args->rows * args->columns - part.end) * SIZE,\n"
-           "                                   part.end);\n"
-           "    else\n"
-           "      vector = place[i];\n"
+           "    const uint4 vector =\n"
+           "        last && part.beyond ? load_last(args, part) : vector_of_part(place, i, part);\n"
            "    widen_vector_");
       STRING(in->word[AP_LAYERNORM_DTYPE]);
       TEXT("(vector, value);\n");
     } else {
       TEXT("    widen_vector_");
       STRING(in->word[AP_LAYERNORM_DTYPE]);
-      TEXT("(place[i], value);\n");
+      TEXT("(vector_of_part(place, i, part), value);\n");
     }
     TEXT("#pragma unroll\n"
          "    for (int j = 0; j < ELEMENTS; ++j) {\n"
@@ -719,46 +795,61 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "constexpr int PARAMETERS = ");
   INTEGER(layer ? 2 : 1);
   TEXT(";\n"
+       "constexpr int PARAMETER_SIZE = ");
+  INTEGER((params == AP_LAYERNORM_PARAMS_FP32) ? 4 : 2);
+  TEXT(";\n"
+       "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a parameter, for a vector\n"
        "\n"
        "// Number `index`: weight, bias.\n"
        "__device__ __forceinline__ const void *parameter_of(const Args *args, int index) {\n"
        "  return index > 0 ? args->bias : args->weight;\n"
        "}\n"
        "\n"
-       "// A parameter's words for a lane's vectors of a row that begins with a vector. word: (VECTORS, 4)\n"
-       "__device__ __forceinline__ void load_words(const Args *args, const void *parameter, Share share,\n"
-       "                                           uint32_t (*word)[4]) {\n"
+       "// A word of parameter number `index`, if that is not there: of a weight 1; of a bias -0, which\n"
+       "// leaves what it is added to as it is.\n"
+       "__device__ __forceinline__ uint32_t absent_word(int index) {\n"
+       "  return index > 0 ? ");
+  STRING((params == AP_LAYERNORM_PARAMS_FP32) ? "0x80000000" : "0x80008000");
+  TEXT(" : ");
+  STRING((params == AP_LAYERNORM_PARAMS_FP32) ? "0x3f800000" : ((params == AP_LAYERNORM_PARAMS_BF16) ? "0x3f803f80" : "0x3c003c00"));
+  TEXT(";\n"
+       "}\n"
+       "// The words of parameter number `index` for a lane's vectors of a row that begins with a vector.\n"
+       "// word: (VECTORS, WORDS)\n"
+       "__device__ __forceinline__ void load_words(const Args *args, int index, Share share,\n"
+       "                                           uint32_t (*word)[WORDS]) {\n"
+       "  const void *const parameter = parameter_of(args, index);\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    const int index = i * 32 + (int)threadIdx.x % 32;\n"
-       "    const int column = index < share.vectors ? (share.begin + index) * ELEMENTS : args->columns;\n");
+       "    const int own = i * 32 + (int)threadIdx.x % 32;\n"
+       "    const int column = own < share.vectors ? (share.begin + own) * ELEMENTS : args->columns;\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < WORDS; ++j)\n"
+       "      word[i][j] = absent_word(index);\n");
   if (split) {
-    TEXT("    load_parameter_words(parameter, SIZE, column, args->columns, ELEMENTS,\n"
-         "                         column + ELEMENTS <= args->columns, word[i]);\n");
+    TEXT("    if (parameter)\n"
+         "      load_parameter_words(parameter, PARAMETER_SIZE, column, args->columns, ELEMENTS,\n"
+         "                           column + ELEMENTS <= args->columns, word[i]);\n");
   } else {
-    TEXT("    const uint4 zero = {0, 0, 0, 0};\n"
-         "    const uint4 vector =\n"
-         "        column < args->columns ? ((const uint4 *)parameter)[share.begin + index] : zero;\n"
-         "    word[i][0] = vector.x;\n"
-         "    word[i][1] = vector.y;\n"
-         "    word[i][2] = vector.z;\n"
-         "    word[i][3] = vector.w;\n");
+    TEXT("    if (parameter && column < args->columns)\n"
+         "      load_parameter_words(parameter, PARAMETER_SIZE, column, args->columns, ELEMENTS, true,\n"
+         "                           word[i]);\n");
   }
   TEXT("  }\n"
        "}\n"
        "\n");
   if (split) {
     TEXT("// Elements of all lanes' vectors go one further: the last of a vector to the next lane. before: a\n"
-         "// word whose last element comes to the first lane. word: (VECTORS, 4)\n"
-         "__device__ __forceinline__ void move_words(uint32_t before, uint32_t (*word)[4]) {\n"
+         "// word whose last element comes to the first lane. word: (VECTORS, WORDS)\n"
+         "__device__ __forceinline__ void move_words(uint32_t before, uint32_t (*word)[WORDS]) {\n"
          "  const int lane = threadIdx.x % 32;\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < VECTORS; ++i) {\n"
-         "    const uint32_t given = __shfl_sync(0xffffffff, word[i][3], (lane + 31) % 32);\n"
+         "    const uint32_t given = __shfl_sync(0xffffffff, word[i][WORDS - 1], (lane + 31) % 32);\n"
          "    uint32_t last = lane == 0 ? before : given;\n"
          "    before = given;\n"
          "#pragma unroll\n"
-         "    for (int j = 0; j < 4; ++j) {\n"
+         "    for (int j = 0; j < WORDS; ++j) {\n"
          "      const uint32_t own = word[i][j];\n");
     if (params == AP_LAYERNORM_PARAMS_FP32) {
       TEXT("      word[i][j] = last;\n");
@@ -770,19 +861,24 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "}\n"
          "\n"
-         "// The word that ends with the element before column `column`, if there is one.\n"
-         "__device__ __forceinline__ uint32_t word_before(const void *parameter, int column) {\n");
+         "// The word of parameter number `index` that ends with the element before column `column`, if there\n"
+         "// is one.\n"
+         "__device__ __forceinline__ uint32_t word_before(const Args *args, int index, int column) {\n"
+         "  const void *const parameter = parameter_of(args, index);\n"
+         "  if (!parameter || column <= 0)\n"
+         "    return absent_word(index);\n");
     if (params == AP_LAYERNORM_PARAMS_FP32) {
-      TEXT("  return column > 0 ? load_element(parameter, SIZE, column - 1) : 0;\n");
+      TEXT("  return load_element(parameter, PARAMETER_SIZE, column - 1);\n");
     } else {
-      TEXT("  return column > 0 ? load_element(parameter, SIZE, column - 1) << 16 : 0;\n");
+      TEXT("  return load_element(parameter, PARAMETER_SIZE, column - 1) << 16;\n");
     }
     TEXT("}\n"
          "\n");
   }
-  TEXT("// The values of a vector of y. index: the vector's, of the lane's; word: (PARAMETERS, VECTORS, 4)\n"
+  TEXT("// The values of a vector of y. index: the vector's, of the lane's; word: (PARAMETERS, VECTORS,\n"
+       "// WORDS)\n"
        "__device__ __forceinline__ uint4 vector_of_row(uint4 x, int index, float2 moments,\n"
-       "                                               const uint32_t (*word)[VECTORS][4]) {\n"
+       "                                               const uint32_t (*word)[VECTORS][WORDS]) {\n"
        "  const float ");
   STRING((layer && (dtype == AP_LAYERNORM_DTYPE_FP32)) ? "mean = moments.x, " : "");
   TEXT("rstd = moments.y");
@@ -791,16 +887,16 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  float value[ELEMENTS], factor[ELEMENTS]");
   STRING(layer ? ", added[ELEMENTS]" : "");
   TEXT(";\n"
-       "  uint32_t renewed[4];\n"
+       "  uint32_t renewed[WORDS];\n"
        "  widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(x, value);\n"
-       "  renew_words(word[0][index], 4, renewed);\n"
+       "  renew_words(word[0][index], WORDS, renewed);\n"
        "  widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(renewed, ELEMENTS, factor);\n");
   if (layer) {
-    TEXT("  renew_words(word[1][index], 4, renewed);\n"
+    TEXT("  renew_words(word[1][index], WORDS, renewed);\n"
          "  widen_words_");
     STRING(in->word[AP_LAYERNORM_PARAMS]);
     TEXT("(renewed, ELEMENTS, added);\n");
@@ -819,25 +915,39 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT("(value);\n"
        "}\n"
        "\n"
-       "// Writes a warp's part of a row. place, to: of the lane's first vector; word: (PARAMETERS, VECTORS,\n"
-       "// 4)\n"
-       "__device__ __forceinline__ void write_part(const Part &part, const uint4 *place, uint4 *to,\n"
-       "                                           float2 moments, const uint32_t (*word)[VECTORS][4]) {\n"
+       "// Where a lane's first vector of a row is written.\n"
+       "struct Outputs {\n"
+       "  uint4 *y");
+  STRING(adds ? ", *sum" : "");
+  TEXT(";\n"
+       "};\n"
+       "\n"
+       "// Writes a warp's part of a row. place: of the lane's first vector; word: (PARAMETERS, VECTORS,\n"
+       "// WORDS)\n"
+       "__device__ __forceinline__ void write_part(const Part &part, const uint4 *place, Outputs to,\n"
+       "                                           float2 moments, const uint32_t (*word)[VECTORS][WORDS]) {\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    if (i == VECTORS / 2 && i * 32 >= part.all)\n"
        "      break;\n"
-       "    const uint4 y = vector_of_row(load_own(place, i, part), i, moments, word);\n"
-       "    if (i * 32 < part.left)\n"
-       "      to[i * 32] = y;\n"
+       "    const uint4 x = load_own(place, i, part);\n"
+       "    const uint4 y = vector_of_row(x, i, moments, word);\n"
+       "    if (i * 32 < part.left) {\n"
+       "      to.y[i * 32] = y;\n");
+  if (adds) {
+    TEXT("      to.sum[i * 32] = x;\n");
+  }
+  TEXT("    }\n"
        "  }\n"
        "}\n"
        "\n");
   if (split) {
-    TEXT("// The same of a part that has one of the row's ends. ends: (2), of the warp\n"
+    TEXT("// The same of a part that has one of the row's ends. ends: (");
+    INTEGER(adds ? 4 : 2);
+    TEXT("), of the warp\n"
          "__device__ __forceinline__ void write_ends(const Args *args, const Part &part, const uint4 *place,\n"
-         "                                           uint4 *to, float2 moments,\n"
-         "                                           const uint32_t (*word)[VECTORS][4], uint4 *ends) {\n"
+         "                                           Outputs to, float2 moments,\n"
+         "                                           const uint32_t (*word)[VECTORS][WORDS], uint4 *ends) {\n"
          "  const int lane = threadIdx.x % 32;\n"
          "  const uint4 own = load_ends(args, place - lane, part);\n"
          "  const uint4 last = {__shfl_sync(0xffffffff, own.x, 1), __shfl_sync(0xffffffff, own.y, 1),\n"
@@ -847,34 +957,52 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "    const bool is_first = i == 0 && lane == 0 && part.begins;\n"
          "    const bool is_last = part.ends && i * 32 + lane == part.all - 1;\n"
          "    const uint4 x = is_first ? own : is_last ? last : load_own(place, i, part);\n"
-         "    const uint4 y = vector_of_row(x, i, moments, word);\n"
-         "    if (is_first)\n"
-         "      ends[0] = y;\n"
-         "    else if (is_last)\n"
-         "      ends[1] = y;\n"
-         "    else if (i * 32 < part.left)\n"
-         "      to[i * 32] = y;\n"
-         "  }\n"
+         "    const uint4 y = vector_of_row(x, i, moments, word);\n");
+    if (adds) {
+      TEXT("    if (is_first || is_last) {\n"
+           "      ends[is_last] = y;\n"
+           "      ends[2 + is_last] = x;\n"
+           "    } else if (i * 32 < part.left) {\n"
+           "      to.y[i * 32] = y;\n"
+           "      to.sum[i * 32] = x;\n"
+           "    }\n");
+    } else {
+      TEXT("    if (is_first)\n"
+           "      ends[0] = y;\n"
+           "    else if (is_last)\n"
+           "      ends[1] = y;\n"
+           "    else if (i * 32 < part.left)\n"
+           "      to.y[i * 32] = y;\n");
+    }
+    TEXT("  }\n"
          "  // All lanes arrive and wait: the vectors at the ends are there, whose elements have a lane each.\n"
          "  __syncwarp();\n"
          "  const bool tail = lane >= ELEMENTS;\n"
          "  const int index = tail ? (part.all - 1) * ELEMENTS + lane - ELEMENTS : lane;\n"
          "  if (lane < 2 * ELEMENTS && (tail ? part.ends && lane - ELEMENTS < part.end\n"
-         "                                   : part.begins && lane >= part.shift))\n"
-         "    store_element(to - lane, SIZE, index, load_element(ends, SIZE, lane));\n"
+         "                                   : part.begins && lane >= part.shift)) {\n"
+         "    store_element(to.y - lane, SIZE, index, load_element(ends, SIZE, lane));\n");
+    if (adds) {
+      TEXT("    store_element(to.sum - lane, SIZE, index, load_element(ends + 2, SIZE, lane));\n");
+    }
+    TEXT("  }\n"
          "}\n"
          "\n");
   }
   TEXT("// The part of rows, and the ring, that number `index` of the block's has.\n"
        "__device__ __forceinline__ Share share_of(Deal deal, Place place, int index) {\n"
        "  const int number = place.rank * ROW_WARPS + index, begin = first_vector(deal, number);\n"
-       "  const Share share = {begin, first_vector(deal, number + 1) - begin};\n"
+       "  const Share share = {begin, first_vector(deal, number + 1) - begin");
+  STRING(adds ? ", deal.each + (deal.more > 0)" : "");
+  TEXT("};\n"
        "  return share;\n"
        "}\n"
        "\n"
        "__device__ __forceinline__ Ring ring_of(unsigned char *rings, uint32_t barriers, Deal deal,\n"
        "                                        int index) {\n"
-       "  const int each = (deal.each + (deal.more > 0)) * 16;\n"
+       "  const int each = (deal.each + (deal.more > 0)) * ");
+  STRING(adds ? "2 * 16" : "16");
+  TEXT(";\n"
        "  const Ring ring = {rings + index * RING_BYTES, barriers + index * SLOTS * 8, each,\n"
        "                     min(RING_BYTES / each, SLOTS)};\n"
        "  return ring;\n"
@@ -923,10 +1051,10 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   STRING(split ? ", uint4 *ends" : "");
   TEXT(") {\n"
        "  const int lane = threadIdx.x % 32;\n"
-       "  uint32_t words[PARAMETERS][VECTORS][4];\n"
+       "  uint32_t words[PARAMETERS][VECTORS][WORDS];\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < PARAMETERS; ++i)\n"
-       "    load_words(args, parameter_of(args, i), share, words[i]);\n"
+       "    load_words(args, i, share, words[i]);\n"
        "  send_rows(args, order, place, share, ring, min(rounds, ring->slots), next);\n"
        "  Walk walk = first_row(args, order, place);\n"
        "  Slot slot = {0, 0};\n"
@@ -938,15 +1066,21 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "    for (; shift < shift_of(order, walk); ++shift) {\n"
          "#pragma unroll\n"
          "      for (int i = 0; i < PARAMETERS; ++i)\n"
-         "        move_words(word_before(parameter_of(args, i), share.begin * ELEMENTS - shift), words[i]);\n"
+         "        move_words(word_before(args, i, share.begin * ELEMENTS - shift), words[i]);\n"
          "    }\n");
   }
   TEXT("    const Part part = part_of(args, walk, shift, share);\n"
        "    const uint4 *const from = (const uint4 *)place_of(ring, slot) + lane;\n"
-       "    uint4 *const to = (uint4 *)((unsigned char *)args->y +\n"
-       "                                begin_of(args, walk, shift, args->y_row_stride)) +\n"
-       "                      share.begin + lane;\n"
-       "    // Hands over the moments of this row.\n"
+       "    const Outputs to = {\n"
+       "        (uint4 *)((unsigned char *)args->y + begin_of(args, walk, shift, args->y_row_stride)) +\n"
+       "            share.begin + lane");
+  STRING(adds ? "," : "};");
+  TEXT("\n");
+  if (adds) {
+    TEXT("        (uint4 *)((unsigned char *)args->sum + begin_of(args, walk, shift, args->sum_row_stride)) +\n"
+         "            share.begin + lane};\n");
+  }
+  TEXT("    // Hands over the moments of this row.\n"
        "    RowSums *const row = &sums[round % TURNS];\n"
        "    wait_for_phase(shared_address(&row->known), round / TURNS % 2);\n"
        "    const float2 moments = row->all;\n");
@@ -974,7 +1108,9 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  extern __shared__ __align__(1024) unsigned char smem[];\n"
        "  __shared__ RowSums sums[TURNS];\n");
   if (split) {
-    TEXT("  __shared__ uint4 warp_ends[ROW_WARPS][2];\n");
+    TEXT("  __shared__ uint4 warp_ends[ROW_WARPS][");
+    INTEGER(adds ? 4 : 2);
+    TEXT("];\n");
   }
   TEXT("  __shared__ __align__(8) unsigned char warp_barriers[ROW_WARPS * SLOTS * 8];\n"
        "  __shared__ int own_turn;\n"

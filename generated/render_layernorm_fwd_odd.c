@@ -71,8 +71,9 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/row_piece.cuh\"\n"
        "#include \"attnpress/device/row_span.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
-       "\n"
-       "constexpr bool CENTERED = ");
+       "\n");
+  int32_t more_edges = 0;
+  TEXT("constexpr bool CENTERED = ");
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
   TEXT("; // the mean is taken off\n"
        "constexpr int COLUMNS = ");
@@ -98,9 +99,14 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
        "constexpr int PERIOD = 8; // rows so far apart begin at the same element of a vector, in any matrix\n"
        "static_assert(PERIOD * SIZE % 16 == 0, \"whole vectors apart, whatever the stride\");\n"
        "constexpr int GROUPS = THREADS / ROW_THREADS; // rows of a block at a time\n"
-       "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n"
-       "constexpr int EDGES = (2 * ELEMENTS - 2 + ROW_THREADS - 1) / ROW_THREADS; // and elements beside them\n"
-       "constexpr int VALUES = VECTORS * ELEMENTS + EDGES; // of a thread in a row, the edges last\n"
+       "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row\n");
+  if (more_edges) {
+    TEXT("constexpr int MORE_COLUMNS = 1024; // of the longest rows, than vectors have: elements beside them\n"
+         "constexpr int EDGES = MORE_COLUMNS / ROW_THREADS; // of a thread in such a row\n");
+  } else {
+    TEXT("constexpr int EDGES = (2 * ELEMENTS - 2 + ROW_THREADS - 1) / ROW_THREADS; // and elements beside them\n");
+  }
+  TEXT("constexpr int VALUES = VECTORS * ELEMENTS + EDGES; // of a thread in a row, the edges last\n"
        "constexpr int LANES = ROW_THREADS < 32 ? ROW_THREADS : 32; // of a warp that share a row\n"
        "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n"
        "constexpr int SLOTS = ");
@@ -133,34 +139,61 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "}\n"
        "\n"
-       "// Where the elements of a thread beside its vectors are in its rows. byte: (EDGES)\n"
-       "__device__ __forceinline__ void find_edges(RowCut cut, int thread, int *byte) {\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < EDGES; ++i)\n"
+       "// Where the elements of a thread beside its vectors are in its rows. byte: (EDGES)\n");
+  if (more_edges) {
+    TEXT("__device__ __forceinline__ void find_edges(int each, RowCut cut, int thread, int *byte) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void find_edges(RowCut cut, int thread, int *byte) {\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i)\n"
        "    byte[i] = edge_column(cut, i * ROW_THREADS + thread) * SIZE;\n"
        "}\n"
        "\n"
-       "// These, 0 where the row has none. byte, edge: (EDGES)\n"
-       "__device__ __forceinline__ void load_own_edges(const unsigned char *row, RowCut cut, int thread,\n"
-       "                                               const int *byte, uint32_t *edge) {\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < EDGES; ++i)\n"
+       "// These, 0 where the row has none. byte, edge: (EDGES)\n");
+  if (more_edges) {
+    TEXT("__device__ __forceinline__ void load_own_edges(int each, const unsigned char *row, RowCut cut,\n"
+         "                                               int thread, const int *byte, uint32_t *edge) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void load_own_edges(const unsigned char *row, RowCut cut, int thread,\n"
+         "                                               const int *byte, uint32_t *edge) {\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i)\n"
        "    edge[i] = load_2_if(i * ROW_THREADS + thread < cut.edges, row + byte[i], 0);\n"
        "}\n"
-       "\n"
-       "__device__ __forceinline__ void store_own_edges(unsigned char *row, RowCut cut, int thread,\n"
-       "                                                const int *byte, const uint32_t *edge) {\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < EDGES; ++i)\n"
+       "\n");
+  if (more_edges) {
+    TEXT("__device__ __forceinline__ void store_own_edges(int each, unsigned char *row, RowCut cut,\n"
+         "                                                int thread, const int *byte,\n"
+         "                                                const uint32_t *edge) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void store_own_edges(unsigned char *row, RowCut cut, int thread,\n"
+         "                                                const int *byte, const uint32_t *edge) {\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i)\n"
        "    store_2_if(i * ROW_THREADS + thread < cut.edges, row + byte[i], edge[i]);\n"
        "}\n"
        "\n"
        "// What a thread has of a parameter in its rows: the words of its vectors, and the values of its\n"
-       "// edges. Where there is none, `absent`. edge: (EDGES)\n"
-       "__device__ __forceinline__ void load_parameter(const void *parameter, RowCut cut, int thread,\n"
-       "                                               float absent, uint32_t (*word)[WORDS],\n"
-       "                                               float *edge) {\n"
-       "  float filler[ELEMENTS];\n"
+       "// edges. Where there is none, `absent`. edge: (EDGES)\n");
+  if (more_edges) {
+    TEXT("__device__ __forceinline__ void load_parameter(int each, const void *parameter, RowCut cut,\n"
+         "                                               int thread, float absent,\n"
+         "                                               uint32_t (*word)[WORDS], float *edge) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ void load_parameter(const void *parameter, RowCut cut, int thread,\n"
+         "                                               float absent, uint32_t (*word)[WORDS],\n"
+         "                                               float *edge) {\n");
+  }
+  TEXT("  float filler[ELEMENTS];\n"
        "#pragma unroll\n"
        "  for (int j = 0; j < ELEMENTS; ++j)\n"
        "    filler[j] = absent;\n"
@@ -170,7 +203,9 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(filler, ELEMENTS, word[i]);\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < EDGES; ++i)\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i)\n"
        "    edge[i] = absent;\n"
        "  if (!parameter)\n"
        "    return;\n"
@@ -188,9 +223,13 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  }\n"
        "  uint32_t bits[EDGES];\n"
-       "  load_edges(parameter, PARAMETER_SIZE, cut, thread, ROW_THREADS, EDGES, 0, bits);\n"
+       "  load_edges(parameter, PARAMETER_SIZE, cut, thread, ROW_THREADS, ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT(", 0, bits);\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < EDGES; ++i)\n"
+       "  for (int i = 0; i < ");
+  STRING(more_edges ? "each" : "EDGES");
+  TEXT("; ++i)\n"
        "    edge[i] = widen_element_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(bits[i]);\n"

@@ -17,13 +17,16 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
   const int32_t norm = in->axis[AP_LAYERNORM_NORM];
   const int32_t cols = in->axis[AP_LAYERNORM_COLS];
   const int32_t dtype = in->axis[AP_LAYERNORM_DTYPE];
+  const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
   const int32_t arch = in->axis[AP_LAYERNORM_ARCH];
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
   int32_t vectors = cols / (threads * ((dtype == AP_LAYERNORM_DTYPE_FP32) ? 4 : 8));
+  int32_t twice = ((params == AP_LAYERNORM_PARAMS_FP32) && (dtype != AP_LAYERNORM_DTYPE_FP32)) ? 1 : 0;
   int32_t kept = (vectors == 7) ? 6 : ((vectors <= 8) ? 8 : ((norm == AP_LAYERNORM_NORM_RMS) ? 14 : 4));
+  kept = !twice ? kept : ((norm == AP_LAYERNORM_NORM_RMS) ? vectors : 4);
   int32_t batch = (vectors <= 8) ? vectors : 4;
-  int32_t products = ((dtype != AP_LAYERNORM_DTYPE_FP32) && (vectors != 8)) ? 1 : 0;
+  int32_t products = (((dtype != AP_LAYERNORM_DTYPE_FP32) && (vectors != 8)) && !(twice && (norm == AP_LAYERNORM_NORM_LAYER))) ? 1 : 0;
   int32_t spare = (vectors > 8) ? (((vectors / 2) - slots) + 1) : 0;
   int32_t early = (spare <= 0) ? 0 : (((4 * spare) < vectors) ? (4 * spare) : vectors);
   TEXT("// ");
@@ -39,19 +42,28 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT(", parameters ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT(", fp32 inside. The blocks of a cluster, as many as the launch says,\n"
-       "// share a row: each has at most COLUMNS columns of it, in shared memory, ");
-  INTEGER((dtype == AP_LAYERNORM_DTYPE_FP32) ? 3 : 7);
-  TEXT(" less of rows that begin\n"
-       "// anywhere. Rows of x, and of y, begin at multiples of 16 bytes and are whole vectors, or lie one\n"
-       "// after the other from one on; then y is not x. The parameters are there, at multiples of 16 bytes.\n"
-       "//\n"
-       "// The copy engine brings pieces of a warp's part of rows to its ring. As those of a row are\n"
-       "// written, those of later rows come to their places. A row is brought in whole vectors, of which\n"
-       "// those at its ends may hold elements of others, too. Parameters stay where they are: where a row\n"
-       "// begins at another element of a vector, a vector's parameters lie across a lane's own and those of\n"
-       "// the lane before.\n"
-       "//\n"
+  TEXT(", fp32 inside. The blocks of a cluster, as many as the launch says,\n");
+  if (twice) {
+    TEXT("// share a row: each has at most COLUMNS columns of it, in shared memory. Rows of x, and of y, begin\n"
+         "// at multiples of 16 bytes and are whole vectors; y may be x. Parameters are at multiples of 16\n"
+         "// bytes, or NULL.\n"
+         "//\n"
+         "// The copy engine brings pieces of a warp's part of rows to its ring. As those of a row are\n"
+         "// written, those of later rows come to their places. Parameters stay where they are.\n");
+  } else {
+    TEXT("// share a row: each has at most COLUMNS columns of it, in shared memory, ");
+    INTEGER((dtype == AP_LAYERNORM_DTYPE_FP32) ? 3 : 7);
+    TEXT(" less of rows that begin\n"
+         "// anywhere. Rows of x, and of y, begin at multiples of 16 bytes and are whole vectors, or lie one\n"
+         "// after the other from one on; then y is not x. Parameters are at multiples of 16 bytes, or NULL.\n"
+         "//\n"
+         "// The copy engine brings pieces of a warp's part of rows to its ring. As those of a row are\n"
+         "// written, those of later rows come to their places. A row is brought in whole vectors, of which\n"
+         "// those at its ends may hold elements of others, too. Parameters stay where they are: where a row\n"
+         "// begins at another element of a vector, a vector's parameters lie across a lane's own and those of\n"
+         "// the lane before.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/layernorm/layernorm_fwd_wide.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -104,6 +116,9 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "static_assert(ROW_THREADS == THREADS, \"all threads of a block share a row\");\n"
        "constexpr int WARPS = THREADS / 32;\n"
        "constexpr int ELEMENTS = 16 / SIZE;                     // of a vector\n"
+       "constexpr int WORDS = ");
+  INTEGER(twice ? 8 : 4);
+  TEXT(";                            // of a parameter, for a vector\n"
        "constexpr int VECTORS = COLUMNS / (THREADS * ELEMENTS); // of a thread in a row, at the most\n"
        "// That a lane has in any case: there are classes for less.\n"
        "constexpr int SURE = ");
@@ -140,7 +155,7 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "// FETCHED before are written.\n"
        "constexpr int PARKED = (SMEM_BYTES - WARPS * RING_BYTES) / (");
   INTEGER((norm == AP_LAYERNORM_NORM_LAYER) ? 2 : 1);
-  TEXT(" * THREADS * 16);\n"
+  TEXT(" * THREADS * WORDS * 4);\n"
        "static_assert(VECTORS % BATCH == 0, \"a row is whole pieces\");\n"
        "static_assert(SLOTS > VECTORS / BATCH, \"the next row comes while one is written\");\n"
        "static_assert(EARLY % BATCH == 0 && EARLY <= VECTORS, \"whole pieces are written early\");\n"
@@ -257,8 +272,12 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "};\n"
        "\n"
        "// Whether rows begin anywhere.\n"
-       "__device__ __forceinline__ bool is_cut(const Args *args) {\n"
-       "  return args->columns % ELEMENTS != 0;\n"
+       "__device__ __forceinline__ bool is_cut(const Args *");
+  STRING(twice ? "" : "args");
+  TEXT(") {\n"
+       "  return ");
+  STRING(twice ? "false" : "args->columns % ELEMENTS != 0");
+  TEXT(";\n"
        "}\n"
        "\n"
        "__device__ __forceinline__ Cut cut_of(const Args *args, int row, bool cuts) {\n"
@@ -535,86 +554,120 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "  return CENTERED && index > 0 ? args->bias : args->weight;\n"
        "}\n"
        "\n"
-       "// What a thread reads of a parameter: words of its first KEPT vectors of a row, `parked` of the\n"
-       "// next ones, THREADS apart, and `from`, in memory, of others, which is not read from `whole`\n"
-       "// vectors of the row on: the elements that are left are `tail`. `before` is the vector before its\n"
-       "// warp's.\n"
-       "struct Parameter {\n"
-       "  const uint4 *parked, *from, *tail, *before;\n"
-       "};\n"
-       "\n"
+       "// How many whole vectors it has in memory: if it is NULL, none.\n"
+       "__device__ __forceinline__ int whole_vectors(const Args *args, int index) {\n"
+       "  return parameter_of(args, index) ? args->columns / ELEMENTS : 0;\n"
+       "}\n"
+       "\n");
+  if (twice) {
+    TEXT("// What a thread reads of a parameter beside the words of its first KEPT vectors of a row: those of\n"
+         "// the next ones, a vector of four each, THREADS apart.\n"
+         "struct Parameter {\n"
+         "  const uint4 *parked;\n"
+         "};\n"
+         "\n");
+  } else {
+    TEXT("// What a thread reads of a parameter: words of its first KEPT vectors of a row, `parked` of the\n"
+         "// next ones, THREADS apart, and `from`, in memory, of others, which is not read from `whole`\n"
+         "// vectors of the row on: the elements that are left are `tail`. `before` is the vector before its\n"
+         "// warp's.\n"
+         "struct Parameter {\n"
+         "  const uint4 *parked, *from, *tail, *before;\n"
+         "};\n"
+         "\n");
+  }
+  TEXT("// A word of parameter number `index`, if that is not there: of a weight 1; of a bias -0, which\n"
+       "// leaves what it is added to as it is.\n"
+       "__device__ __forceinline__ uint32_t absent_word(int index) {\n"
+       "  return index > 0 ? ");
+  STRING((params == AP_LAYERNORM_PARAMS_FP32) ? "0x80000000" : "0x80008000");
+  TEXT(" : ");
+  STRING((params == AP_LAYERNORM_PARAMS_FP32) ? "0x3f800000" : ((params == AP_LAYERNORM_PARAMS_BF16) ? "0x3f803f80" : "0x3c003c00"));
+  TEXT(";\n"
+       "}\n"
        "__device__ __forceinline__ void split(uint4 vector, uint32_t *word) {\n"
        "  word[0] = vector.x;\n"
        "  word[1] = vector.y;\n"
        "  word[2] = vector.z;\n"
        "  word[3] = vector.w;\n"
        "}\n"
-       "\n"
-       "// The thread's vector number `index`, of which the row's is number `at`, from memory.\n"
-       "__device__ __forceinline__ uint4 fetch_parameter(const Parameter &parameter, int index, int at,\n"
-       "                                                 int whole) {\n"
-       "  uint4 vector = *parameter.tail;\n"
-       "  if (at < whole)\n"
-       "    vector = parameter.from[index * 32];\n"
-       "  return vector;\n"
-       "}\n"
-       "\n"
-       "// The words of that vector. words: (KEPT, 4); fetched: (FETCHED), where it is if it is from memory\n"
-       "__device__ __forceinline__ void find_words(const Parameter &parameter, const uint32_t (*words)[4],\n"
-       "                                           const uint4 *fetched, int index, uint32_t *word) {\n"
-       "  if (index < KEPT) {\n"
-       "    renew_words(words[index < KEPT ? index : 0], 4, word);\n"
-       "    return;\n"
-       "  }\n"
-       "  split(index < KEPT + PARKED ? parameter.parked[(index - KEPT) * THREADS]\n"
-       "                              : fetched[index % FETCHED],\n"
-       "        word);\n"
-       "}\n"
        "\n");
-  if (dtype != AP_LAYERNORM_DTYPE_FP32) {
-    TEXT("// Of two words, one after the other, the one that begins `bits` later than the first.\n"
-         "__device__ __forceinline__ uint32_t word_across(uint32_t first, uint32_t second, int bits) {\n"
-         "  return (uint32_t)(((uint64_t)second << 32 | first) >> bits);\n"
+  if (!twice) {
+    TEXT("// The thread's vector number `index`, of which the row's is number `at`, from memory.\n"
+         "__device__ __forceinline__ uint4 fetch_parameter(const Parameter &parameter, int index, int at,\n"
+         "                                                 int whole) {\n"
+         "  uint4 vector = *parameter.tail;\n"
+         "  if (at < whole)\n"
+         "    vector = parameter.from[index * 32];\n"
+         "  return vector;\n"
          "}\n"
-         "// The vector that begins `bits` later than the first of five words.\n"
-         "__device__ __forceinline__ uint4 words_across(const uint32_t *from, int bits) {\n"
-         "  const uint4 across = {word_across(from[0], from[1], bits), word_across(from[1], from[2], bits),\n"
-         "                        word_across(from[2], from[3], bits), word_across(from[3], from[4], bits)};\n"
-         "  return across;\n"
-         "}\n");
+         "\n");
   }
-  TEXT("// The elements that lie where a row's vector has its own, which begins at word `first` of a vector");
-  STRING((dtype != AP_LAYERNORM_DTYPE_FP32) ? "," : ".");
-  TEXT("\n");
-  if (dtype != AP_LAYERNORM_DTYPE_FP32) {
-    TEXT("// and at the second element of that if `bits` is 16, else 32.\n");
-  }
-  TEXT("// word: (4), the lane's; before: (4), of the warp's last lane the vector before its first\n"
-       "__device__ __forceinline__ void widen_across(const uint32_t *word, const uint32_t *before,\n"
-       "                                             int first, int bits, float *value) {\n"
-       "  const int lane = threadIdx.x % 32;\n"
-       "  uint32_t both[8];\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < 4; ++i) {\n"
-       "    both[i] = 0;\n"
-       "    both[4 + i] = word[i];\n"
-       "    // Of the lane before; the last has what comes before the first.\n"
-       "    if (i >= ");
-  STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "4 - first" : "3 - first");
-  TEXT(")\n"
-       "      both[i] = __shfl_sync(0xffffffff, lane == 31 ? before[i] : word[i], (lane + 31) % 32);\n"
+  TEXT("// The words of the thread's vector number `index`. words: (KEPT, WORDS); fetched: (FETCHED), where\n"
+       "// it is if it is from memory\n"
+       "__device__ __forceinline__ void find_words(const Parameter &parameter,\n"
+       "                                           const uint32_t (*words)[WORDS], const uint4 *fetched,\n"
+       "                                           int index, uint32_t *word) {\n"
+       "  if (index < KEPT) {\n"
+       "    renew_words(words[index < KEPT ? index : 0], WORDS, word);\n"
+       "    return;\n"
        "  }\n");
-  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
-    TEXT("  const uint4 across = {both[4 - first], both[5 - first], both[6 - first], both[7 - first]};\n");
+  if (twice) {
+    TEXT("  split(parameter.parked[(index - KEPT) * 2 * THREADS], word);\n"
+         "  split(parameter.parked[((index - KEPT) * 2 + 1) * THREADS], word + 4);\n");
   } else {
-    TEXT("  const uint4 across = words_across(both + 3 - first, bits);\n");
+    TEXT("  split(index < KEPT + PARKED ? parameter.parked[(index - KEPT) * THREADS]\n"
+         "                              : fetched[index % FETCHED],\n"
+         "        word);\n");
   }
-  TEXT("  widen_vector_");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(across, value);\n"
-       "}\n"
-       "\n"
-       "// ---- A row --------------------------------------------------------------------------------------\n"
+  TEXT("}\n"
+       "\n");
+  if (!twice) {
+    if (dtype != AP_LAYERNORM_DTYPE_FP32) {
+      TEXT("// Of two words, one after the other, the one that begins `bits` later than the first.\n"
+           "__device__ __forceinline__ uint32_t word_across(uint32_t first, uint32_t second, int bits) {\n"
+           "  return (uint32_t)(((uint64_t)second << 32 | first) >> bits);\n"
+           "}\n"
+           "// The vector that begins `bits` later than the first of five words.\n"
+           "__device__ __forceinline__ uint4 words_across(const uint32_t *from, int bits) {\n"
+           "  const uint4 across = {word_across(from[0], from[1], bits), word_across(from[1], from[2], bits),\n"
+           "                        word_across(from[2], from[3], bits), word_across(from[3], from[4], bits)};\n"
+           "  return across;\n"
+           "}\n");
+    }
+    TEXT("// The elements that lie where a row's vector has its own, which begins at word `first` of a vector");
+    STRING((dtype != AP_LAYERNORM_DTYPE_FP32) ? "," : ".");
+    TEXT("\n");
+    if (dtype != AP_LAYERNORM_DTYPE_FP32) {
+      TEXT("// and at the second element of that if `bits` is 16, else 32.\n");
+    }
+    TEXT("// word: (4), the lane's; before: (4), of the warp's last lane the vector before its first\n"
+         "__device__ __forceinline__ void widen_across(const uint32_t *word, const uint32_t *before,\n"
+         "                                             int first, int bits, float *value) {\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "  uint32_t both[8];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < 4; ++i) {\n"
+         "    both[i] = 0;\n"
+         "    both[4 + i] = word[i];\n"
+         "    // Of the lane before; the last has what comes before the first.\n"
+         "    if (i >= ");
+    STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "4 - first" : "3 - first");
+    TEXT(")\n"
+         "      both[i] = __shfl_sync(0xffffffff, lane == 31 ? before[i] : word[i], (lane + 31) % 32);\n"
+         "  }\n");
+    if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+      TEXT("  const uint4 across = {both[4 - first], both[5 - first], both[6 - first], both[7 - first]};\n");
+    } else {
+      TEXT("  const uint4 across = words_across(both + 3 - first, bits);\n");
+    }
+    TEXT("  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(across, value);\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// ---- A row --------------------------------------------------------------------------------------\n"
        "\n"
        "// A row that is written: at how many bits of a word it begins, or 32; the vectors that the warp has\n"
        "// of it from the lane's first on; whether the lane's first holds some of the row before, and the\n"
@@ -630,36 +683,44 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "// which the last lane has to know. known: (4), of its number `index` - 1, if\n"
        "// that is not kept\n"
        "__device__ __forceinline__ void widen_parameter(const Parameter &parameter,\n"
-       "                                                const uint32_t (*words)[4], const uint4 *fetched,\n"
-       "                                                int index, int first, int bits, uint32_t *known,\n"
-       "                                                float *value) {\n"
-       "  uint32_t word[4], before[4];\n"
-       "  find_words(parameter, words, fetched, index, word);\n"
-       "  if (first < 0) {\n"
-       "    widen_words_");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(word, ELEMENTS, value);\n"
-       "    return;\n"
-       "  }\n"
-       "  if (index == 0)\n"
-       "    split(*parameter.before, before);\n"
-       "  else if (index <= KEPT)\n"
-       "    renew_words(words[index - 1], 4, before);\n"
-       "  else\n"
-       "    renew_words(known, 4, before);\n"
-       "  widen_across(word, before, first, bits, value);\n"
-       "  if (index >= KEPT)\n"
-       "    renew_words(word, 4, known);\n"
-       "}\n"
+       "                                                const uint32_t (*words)[WORDS],\n"
+       "                                                const uint4 *fetched, int index, int first,\n"
+       "                                                int bits, uint32_t *known, float *value) {\n");
+  if (twice) {
+    TEXT("  uint32_t word[WORDS];\n"
+         "  find_words(parameter, words, fetched, index, word);\n"
+         "  widen_words_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(word, ELEMENTS, value);\n");
+  } else {
+    TEXT("  uint32_t word[4], before[4];\n"
+         "  find_words(parameter, words, fetched, index, word);\n"
+         "  if (first < 0) {\n"
+         "    widen_words_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(word, ELEMENTS, value);\n"
+         "    return;\n"
+         "  }\n"
+         "  if (index == 0)\n"
+         "    split(*parameter.before, before);\n"
+         "  else if (index <= KEPT)\n"
+         "    renew_words(words[index - 1], 4, before);\n"
+         "  else\n"
+         "    renew_words(known, 4, before);\n"
+         "  widen_across(word, before, first, bits, value);\n"
+         "  if (index >= KEPT)\n"
+         "    renew_words(word, 4, known);\n");
+  }
+  TEXT("}\n"
        "\n"
        "// Writes a thread's vector number `index` of a row that begins at word `word` of a vector, or with\n"
        "// one if that is -1; if it holds elements of other rows, too, to `ends`. known: as above, of both\n"
        "// parameters\n"
        "__device__ __forceinline__ void write_vector(const Args *args, int index, int word, const Row &row,\n"
        "                                             int at, const uint4 *place, const Parameter &weight,\n"
-       "                                             const uint32_t (*weights)[4],\n");
+       "                                             const uint32_t (*weights)[WORDS],\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("                                             const Parameter &bias, const uint32_t (*biases)[4],\n");
+    TEXT("                                             const Parameter &bias, const uint32_t (*biases)[WORDS],\n");
   }
   TEXT("                                             uint4 (*fetched)[FETCHED], uint32_t (*known)[4],\n"
        "                                             uint4 *ends) {\n"
@@ -674,12 +735,12 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
   }
   if (vectors > 8) {
     TEXT("  // What a later vector needs comes while those before it are written.\n"
-         "  const int whole = args->columns / ELEMENTS;\n"
          "  const int next = index + FETCHED, next_at = at + FETCHED * 32;\n"
          "  if (next >= KEPT + PARKED && next < VECTORS) {\n"
-         "    fetched[0][index % FETCHED] = fetch_parameter(weight, next, next_at, whole);\n");
+         "    fetched[0][index % FETCHED] =\n"
+         "        fetch_parameter(weight, next, next_at, whole_vectors(args, 0));\n");
     if (norm == AP_LAYERNORM_NORM_LAYER) {
-      TEXT("    fetched[1][index % FETCHED] = fetch_parameter(bias, next, next_at, whole);\n");
+      TEXT("    fetched[1][index % FETCHED] = fetch_parameter(bias, next, next_at, whole_vectors(args, 1));\n");
     }
     TEXT("  }\n");
   }
@@ -715,23 +776,27 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "// pieces of later rows to their places.\n"
        "__device__ __forceinline__ void write_vectors(const Args *args, int begin, int end, int word,\n"
        "                                              const Row &row, Share share, int rounds, int step,\n"
-       "                                              const Parameter &weight, const uint32_t (*weights)[4],\n");
+       "                                              const Parameter &weight,\n"
+       "                                              const uint32_t (*weights)[WORDS],\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("                                              const Parameter &bias, const uint32_t (*biases)[4],\n");
+    TEXT("                                              const Parameter &bias,\n"
+         "                                              const uint32_t (*biases)[WORDS],\n");
   }
   TEXT("                                              const unsigned char *ring, uint32_t places,\n"
        "                                              uint32_t barriers, bool cuts, Sender *next,\n"
        "                                              uint4 (*fetched)[FETCHED], uint4 *ends) {\n"
        "  const int lane = threadIdx.x % 32;\n"
-       "  uint32_t known[2][4];\n"
-       "  if (begin > KEPT && word >= 0) {\n"
-       "    const int at = share.begin + (begin - 1) * 32 + lane, whole = args->columns / ELEMENTS;\n"
-       "    split(fetch_parameter(weight, begin - 1, at, whole), known[0]);\n");
-  if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("    split(fetch_parameter(bias, begin - 1, at, whole), known[1]);\n");
+       "  uint32_t known[2][4];\n");
+  if (!twice) {
+    TEXT("  if (begin > KEPT && word >= 0) {\n"
+         "    const int at = share.begin + (begin - 1) * 32 + lane;\n"
+         "    split(fetch_parameter(weight, begin - 1, at, whole_vectors(args, 0)), known[0]);\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("    split(fetch_parameter(bias, begin - 1, at, whole_vectors(args, 1)), known[1]);\n");
+    }
+    TEXT("  }\n");
   }
-  TEXT("  }\n"
-       "#pragma unroll\n"
+  TEXT("#pragma unroll\n"
        "  for (int i = begin; i < end; i += BATCH) {\n");
   if (vectors > batch) {
     TEXT("    if (i >= rounds)\n"
@@ -771,7 +836,7 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "// Walks over the rows from `row` on, whose first have been sent, and the first told.\n"
        "__device__ __forceinline__ void walk(const Args *args, bool cuts, RowParts *parts,\n"
        "                                     const Part &own_part, int pieces, int row, int step,\n"
-       "                                     const uint32_t (*words)[KEPT][4], const Parameter &weight,\n");
+       "                                     const uint32_t (*words)[KEPT][WORDS], const Parameter &weight,\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
     TEXT("                                     const Parameter &bias,\n");
   }
@@ -878,7 +943,7 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
          "    switch (cuts ? ");
     STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "cut.odd" : "(cut.odd + 7) / 8 + cut.odd / 2");
     TEXT(" : 0) {\n");
-    for (int32_t word = 0; word < ((dtype != AP_LAYERNORM_DTYPE_FP32) ? 5 : 4); ++word) {
+    for (int32_t word = 0; word < (twice ? 1 : ((dtype != AP_LAYERNORM_DTYPE_FP32) ? 5 : 4)); ++word) {
       TEXT("    case ");
       INTEGER(word);
       TEXT(":\n"
@@ -974,10 +1039,15 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "      prefetch_row((const unsigned char *)args.x +\n"
        "                       (row + i * step) * args.x_row_stride * SIZE + share.begin * 16,\n"
        "                   1, share.vectors * 16, lane, 32);\n"
-       "  const int own_parameters = (min(share.vectors, whole - share.begin)) * 16;\n"
-       "  prefetch_row((const unsigned char *)args.weight + share.begin * 16, 1, own_parameters, lane, 32);\n");
+       "  constexpr int PARAMETER_BYTES = WORDS * 4; // for a vector\n"
+       "  const int own_parameters = (min(share.vectors, whole - share.begin)) * PARAMETER_BYTES;\n"
+       "  if (args.weight)\n"
+       "    prefetch_row((const unsigned char *)args.weight + share.begin * PARAMETER_BYTES, 1,\n"
+       "                 own_parameters, lane, 32);\n");
   if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("  prefetch_row((const unsigned char *)args.bias + share.begin * 16, 1, own_parameters, lane, 32);\n");
+    TEXT("  if (args.bias)\n"
+         "    prefetch_row((const unsigned char *)args.bias + share.begin * PARAMETER_BYTES, 1,\n"
+         "                 own_parameters, lane, 32);\n");
   }
   TEXT("  // All memory is touched after what ran before has ended; what comes next may begin to wait too.\n"
        "  griddepcontrol_wait();\n"
@@ -987,47 +1057,80 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "  Sender next = {row, 0, 0};\n"
        "#pragma unroll 1\n"
        "  for (int i = 0; i < pieces; ++i)\n"
-       "    send_piece(&args, share, pieces, step, places, barriers, is_cut(&args), &next);\n"
-       "  // The parameters come before the rows that follow the first: what of them is no whole vector, and\n"
-       "  // the vector before a warp's, first.\n"
-       "  constexpr int PARAMETERS = CENTERED ? 2 : 1;\n"
-       "  if ((int)threadIdx.x < PARAMETERS * ELEMENTS) {\n"
-       "    const unsigned char *const from =\n"
-       "        (const unsigned char *)parameter_of(&args, threadIdx.x / ELEMENTS);\n"
-       "    const int at = whole * ELEMENTS + threadIdx.x % ELEMENTS;\n"
-       "    store_element(tails, SIZE, threadIdx.x,\n"
-       "                  ");
-  STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "load_4_if" : "load_2_if");
-  TEXT("(at < columns, from + (int64_t)at * SIZE, 0));\n"
-       "  }\n"
-       "  if (lane < PARAMETERS) {\n"
-       "    const uint4 zero = {0, 0, 0, 0};\n"
-       "    const uint4 *const from = (const uint4 *)parameter_of(&args, lane);\n"
-       "    warp_before[warp][lane] = share.begin > 0 ? from[min(share.begin, whole) - 1] : zero;\n"
-       "  }\n"
-       "  // All threads arrive and wait: these are there.\n"
-       "  __syncthreads();\n"
+       "    send_piece(&args, share, pieces, step, places, barriers, is_cut(&args), &next);\n");
+  if (twice) {
+    TEXT("  // The parameters come before the rows that follow the first.\n"
+         "  constexpr int PARAMETERS = CENTERED ? 2 : 1;\n");
+  } else {
+    TEXT("  // The parameters come before the rows that follow the first: what of them is no whole vector, and\n"
+         "  // the vector before a warp's, first.\n"
+         "  constexpr int PARAMETERS = CENTERED ? 2 : 1;\n"
+         "  if ((int)threadIdx.x < PARAMETERS * ELEMENTS) {\n"
+         "    const unsigned char *const from =\n"
+         "        (const unsigned char *)parameter_of(&args, threadIdx.x / ELEMENTS);\n"
+         "    const int at = whole * ELEMENTS + threadIdx.x % ELEMENTS;\n"
+         "    store_element(tails, SIZE, threadIdx.x,\n"
+         "                  ");
+    STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "load_4_if" : "load_2_if");
+    TEXT("(from && at < columns, from + (int64_t)at * SIZE,\n"
+         "                            absent_word(threadIdx.x / ELEMENTS)));\n"
+         "  }\n"
+         "  if (lane < PARAMETERS) {\n"
+         "    const uint32_t word = absent_word(lane);\n"
+         "    const uint4 absent = {word, word, word, word};\n"
+         "    const uint4 *const from = (const uint4 *)parameter_of(&args, lane);\n"
+         "    warp_before[warp][lane] =\n"
+         "        from && share.begin > 0 ? from[min(share.begin, whole) - 1] : absent;\n"
+         "  }\n");
+  }
+  if (twice) {
+    TEXT("  // All threads arrive and wait: the block's barriers are there.\n");
+  } else {
+    TEXT("  // All threads arrive and wait: these are there.\n");
+  }
+  TEXT("  __syncthreads();\n"
        "  uint4 *const parked = (uint4 *)(smem + WARPS * RING_BYTES) + threadIdx.x;\n"
-       "  uint32_t words[PARAMETERS][KEPT][4];\n"
+       "  uint32_t words[PARAMETERS][KEPT][WORDS];\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < KEPT + PARKED; ++i) {\n"
        "    const int index = i * 32 + lane, at = share.begin + index;\n"
        "#pragma unroll\n"
-       "    for (int j = 0; j < PARAMETERS; ++j) {\n"
-       "      uint4 vector = tails[j];\n"
-       "      if (index < share.vectors && at < whole)\n"
-       "        vector = ((const uint4 *)parameter_of(&args, j))[at];\n"
-       "      if (i < KEPT)\n"
-       "        split(vector, words[j][i < KEPT ? i : 0]);\n"
-       "      else\n"
-       "        parked[(j * PARKED + i - KEPT) * THREADS] = vector;\n"
-       "    }\n"
-       "  }\n"
-       "  const Parameter weight = {parked, (const uint4 *)args.weight + share.begin + lane, &tails[0],\n"
-       "                            &warp_before[warp][0]};\n");
-  if (norm == AP_LAYERNORM_NORM_LAYER) {
-    TEXT("  const Parameter bias = {parked + PARKED * THREADS, (const uint4 *)args.bias + share.begin + lane,\n"
-         "                          &tails[1], &warp_before[warp][1]};\n");
+       "    for (int j = 0; j < PARAMETERS; ++j) {\n");
+  if (twice) {
+    TEXT("      const uint32_t word = absent_word(j);\n"
+         "#pragma unroll\n"
+         "      for (int k = 0; k < 2; ++k) {\n"
+         "        uint4 vector = {word, word, word, word};\n"
+         "        if (index < share.vectors && at < whole_vectors(&args, j))\n"
+         "          vector = ((const uint4 *)parameter_of(&args, j))[at * 2 + k];\n"
+         "        if (i < KEPT)\n"
+         "          split(vector, words[j][i < KEPT ? i : 0] + k * 4);\n"
+         "        else\n"
+         "          parked[((j * PARKED + i - KEPT) * 2 + k) * THREADS] = vector;\n"
+         "      }\n");
+  } else {
+    TEXT("      uint4 vector = tails[j];\n"
+         "      if (index < share.vectors && at < whole_vectors(&args, j))\n"
+         "        vector = ((const uint4 *)parameter_of(&args, j))[at];\n"
+         "      if (i < KEPT)\n"
+         "        split(vector, words[j][i < KEPT ? i : 0]);\n"
+         "      else\n"
+         "        parked[(j * PARKED + i - KEPT) * THREADS] = vector;\n");
+  }
+  TEXT("    }\n"
+       "  }\n");
+  if (twice) {
+    TEXT("  const Parameter weight = {parked};\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("  const Parameter bias = {parked + PARKED * 2 * THREADS};\n");
+    }
+  } else {
+    TEXT("  const Parameter weight = {parked, (const uint4 *)args.weight + share.begin + lane, &tails[0],\n"
+         "                            &warp_before[warp][0]};\n");
+    if (norm == AP_LAYERNORM_NORM_LAYER) {
+      TEXT("  const Parameter bias = {parked + PARKED * THREADS, (const uint4 *)args.bias + share.begin + lane,\n"
+           "                          &tails[1], &warp_before[warp][1]};\n");
+    }
   }
   TEXT("#pragma unroll 1\n"
        "  for (int i = pieces; i < SLOTS; ++i)\n"
@@ -1037,15 +1140,21 @@ void ap_render_layernorm_fwd_wide(ap_text *out, const ap_render_input *in) {
        "  // All threads of the cluster have arrived: every block has its barriers.\n"
        "  cluster_wait();\n"
        "  tell(&parts[0], row_warp, first, cluster);\n"
-       "  const Part own_part = {shares, again, rounds, cluster, ring, places, barriers};\n"
-       "  // Each way has registers of its own.\n"
-       "  if (is_cut(&args))\n"
-       "    walk(&args, true, parts, own_part, pieces, row, step, words, weight, ");
-  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "bias, " : "");
-  TEXT("warp_ends[warp]);\n"
-       "  else\n"
-       "    walk(&args, false, parts, own_part, pieces, row, step, words, weight, ");
-  STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "bias, " : "");
-  TEXT("warp_ends[warp]);\n"
-       "}\n");
+       "  const Part own_part = {shares, again, rounds, cluster, ring, places, barriers};\n");
+  if (twice) {
+    TEXT("  walk(&args, false, parts, own_part, pieces, row, step, words, weight, ");
+    STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "bias, " : "");
+    TEXT("warp_ends[warp]);\n");
+  } else {
+    TEXT("  // Each way has registers of its own.\n"
+         "  if (is_cut(&args))\n"
+         "    walk(&args, true, parts, own_part, pieces, row, step, words, weight, ");
+    STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "bias, " : "");
+    TEXT("warp_ends[warp]);\n"
+         "  else\n"
+         "    walk(&args, false, parts, own_part, pieces, row, step, words, weight, ");
+    STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "bias, " : "");
+    TEXT("warp_ends[warp]);\n");
+  }
+  TEXT("}\n");
 }

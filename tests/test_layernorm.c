@@ -1055,11 +1055,13 @@ static void test_launch_gradients(void **state) {
       {33001, 33001, 0x10000, 0x10000, ATTNPRESS_FP32,
        "layernorm_bwd_split_cols4096_fp32_wfp32_sm90"},
       {33001, 33001, 0x10004, 0x30000, ATTNPRESS_FP32, "layernorm_bwd_cols40960_fp32_wfp32_sm90"},
-      {9001, 9008, 0x10000, 0x30000, ATTNPRESS_BF16,
-       "layernorm_bwd_joined_cols10240_bf16_wbf16_sm90"},
-      {8201, 8201, 0x10000, 0x10000, ATTNPRESS_BF16,
+      {9001, 9008, 0x10000, 0x30000, ATTNPRESS_BF16, "layernorm_bwd_odd_cols8192_bf16_wbf16_sm80"},
+      {9216, 9217, 0x10000, 0x10000, ATTNPRESS_BF16, "layernorm_bwd_odd_cols8192_bf16_wbf16_sm80"},
+      {9301, 9301, 0x10000, 0x10000, ATTNPRESS_BF16,
        "layernorm_bwd_sorted_cols10240_bf16_wbf16_sm90"},
-      {8201, 8208, 0x10000, 0x10000, ATTNPRESS_BF16,
+      {9301, 9304, 0x10000, 0x10000, ATTNPRESS_BF16,
+       "layernorm_bwd_joined_cols10240_bf16_wbf16_sm90"},
+      {9801, 9801, 0x10000, 0x10000, ATTNPRESS_BF16,
        "layernorm_bwd_joined_cols10240_bf16_wbf16_sm90"},
       {12001, 12001, 0x10002, 0x30000, ATTNPRESS_BF16,
        "layernorm_bwd_odd_cols12288_bf16_wbf16_sm90"},
@@ -1540,7 +1542,8 @@ static void test_joined_rows(void **state) {
       assert_int_equal(other.pitch, plan.pitch);
     } else if (i % 5 == 4) { /* one class of rows: no sums of others */
       assert_true(other_kind == kind || (sorted && other_kind == AP_LAYERNORM_ROWS_JOINED));
-      assert_int_equal(other.parts, plan.parts - (sums ? 7 : 0));
+      if (other_kind == kind)
+        assert_int_equal(other.parts, plan.parts - (sums ? 7 : 0));
     } else {
       const int added = i % 5 == 3 && other.gang > 0; /* gangs add dsum */
       assert_true(i % 5 != 3 || !of_gangs || other.gang > 0);
