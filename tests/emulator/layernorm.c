@@ -819,6 +819,9 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.layout = PACKED;
     s.in_place = s.in_place && is_pairs(k);
     s.more = s.more && is_pairs(k);
+    /* Its squares hide what they differ by. */
+    if (is_pairs(k) && row->mean >= 3.0f)
+      s.mean = 9.0f * row->mean;
   }
   if (is_short(
           k)) { /* nor these, nor less columns than its class; pieces of a ring are gone round */

@@ -2146,7 +2146,8 @@ MUTATIONS = [
     Mutation(
         "pairs of rows far from 0 are added up about 0",
         FWD_PAIRS,
-        "!(sums.first.x * mean.x <= FAR * squares.x)",
+        "__any_sync(0xffffffff, !(sums.first.x * mean.x <= FAR * squares.x) ||\n"
+        "                                 !(sums.second.x * mean.y <= FAR * squares.y))",
         "false",
     ),
     Mutation(
