@@ -293,9 +293,7 @@ static attnpress_status find_joined_kernel(const ap_layernorm_problem *p, const 
   for (int32_t class = first_class(p->columns);
        !*fits && classes()->values[class] <= odd->variant.axis[AP_LAYERNORM_COLS]; ++class) {
     const int64_t most = classes()->values[class];
-    /* With weights of fp32 there are no sorted ones beside joined ones. */
-    const int is_empty =
-        !one_class && p->columns <= most - most / SORTED_PART && p->param_dtype != ATTNPRESS_FP32;
+    const int is_empty = !one_class && p->columns <= most - most / SORTED_PART;
     if (!is_empty)
       FORWARD_IF(find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_JOINED, class,
                              launch, fits));
