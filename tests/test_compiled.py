@@ -63,14 +63,18 @@ FEATURES = (
 )
 SPILL_BYTES, SPILLING_SHARE = 48, 0.02
 GATHER_SPILL_BYTES = 96  # of producers on 9.0 that gather what no box brings, with few registers
+# Of layer norm's rings with weights of fp32: more threads a row spill less, and are slower.
+RINGED_SPILL_BYTES = 56
 WIDE_SPILL_BYTES = 32  # of layer norm's wide rows, whose parameters fill the registers
 
 
 def most_spills(row: Row) -> int:
     variant = parse_stem(row.stem)
-    is_attention = variant.family.name == "attention"
-    gathers = is_attention and variant["sequences"] == "paged" and variant.arch == 90
-    return GATHER_SPILL_BYTES if gathers else SPILL_BYTES
+    if variant.family.name == "attention":
+        gathers = variant["sequences"] == "paged" and variant.arch == 90
+        return GATHER_SPILL_BYTES if gathers else SPILL_BYTES
+    is_ring = variant.family.name == "layernorm" and variant["rows"] == "ringed"
+    return RINGED_SPILL_BYTES if is_ring and variant["params"] == "fp32" else SPILL_BYTES
 
 
 def test_few_kernels_spill_little(rows: list[Row], root: Path) -> None:
@@ -79,7 +83,11 @@ def test_few_kernels_spill_little(rows: list[Row], root: Path) -> None:
     assert [row.stem for row in spilling if is_plain_forward(row)] == []
     assert [row.stem for row in spilling if row.spill_bytes > most_spills(row)] == []
     assert len(spilling) <= SPILLING_SHARE * len(rows)
-    said = f"{SPILL_BYTES} bytes at the most", f"that gather pages {GATHER_SPILL_BYTES})"
+    said = (
+        f"{SPILL_BYTES} bytes at the most",
+        f"rings with weights of fp32 {RINGED_SPILL_BYTES}",
+        f"that gather pages {GATHER_SPILL_BYTES})",
+    )
     text = (root / "README.md").read_text(encoding="utf-8")
     assert all(words in text for words in said)
 
