@@ -196,7 +196,7 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "// A piece, with what the forward pass wrote of its rows. The last one is filled with zeros.\n"
        "__device__ __forceinline__ void send_piece(const Args *args, Deal deal, int64_t piece,\n"
        "                                           unsigned char *place) {\n"
-       "  const int lane = threadIdx.x % 32, rows = rows_of(args, deal, piece);\n"
+       "  const int rows = rows_of(args, deal, piece);\n"
        "  const int64_t first = piece * deal.rows, begin = first * args->columns;\n"
        "  const int count = rows * args->columns;\n"
        "  if (rows > 0 && rows < deal.rows) {\n"
