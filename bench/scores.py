@@ -1,7 +1,7 @@
 """What features of scores cost: calls with a feature beside the same calls without, in one process:
 `python bench/scores.py`, on a GPU, from the root of the repository.
 
-Each line is a row of the table in bench/NOTES.md ("Scores"): microseconds of the call that it is
+Each line is a row of the table in bench/notes/scores.md: microseconds of the call that it is
 held to, of the call with the feature, medians of interleaved rounds, and the first over the
 second. The document mask is held to FlexAttention, compiled, whose block mask is made before; rows
 fa3-* to the same call of FlashAttention-3, where flash_attn_interface can be imported."""

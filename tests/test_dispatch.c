@@ -861,7 +861,7 @@ static void test_decode_blocks_per_sm(void **state) {
 }
 
 /** Numbers of splits between which a call that decodes took no more than 5% over the best on an H200
- * (bench/NOTES.md, "Decode"). Remembered or not, the plan is the same. */
+ * (bench/notes/decode.md, "Decode"). Remembered or not, the plan is the same. */
 static void test_decode_splits_by_time(void **state) {
   (void)state;
   static const struct {

@@ -41,6 +41,7 @@ DOCUMENTS = (
     "docs/sm80.md",
     "generator/README.md",
     "tests/emulator/README.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "bench" / "notes").glob("*.md")),
 )
 
 

@@ -864,7 +864,7 @@ class PrefillShape:
 # or that O fits the registers at all. k_unroll: where O and S fill the registers, unrolling all of
 # Q K^T makes the compiler fetch more fragments ahead than it has room for, and spill. spread:
 # copies that start all at once hold up the ldmatrix behind them. The last rows are for what does
-# not fit shared memory. bench/NOTES.md has the measurements.
+# not fit shared memory. bench/notes has the measurements.
 PREFILL_SHAPES = (
     PrefillShape(64, 128, 4, 1, (64, 32), 2, 0),
     PrefillShape(104, 128, 4, 1, (64, 32), 2, 0, spread=1),
@@ -890,7 +890,7 @@ class ProducerShape:
 
 
 # Three consumers where S, P and O of a useful key block fit their 160 registers, two with 240
-# above. bench/NOTES.md has the measurements.
+# above. bench/notes has the measurements.
 PRODUCER_SHAPES = (
     ProducerShape(64, 192, 128),
     ProducerShape(80, 192, 112),
@@ -922,7 +922,7 @@ class RingShape:
 
 # Decoding waits for memory. Up to 256 columns a warp's registers hold O for keys of its own: then
 # no barrier is in its way, and what counts is how much its ring has in flight. Above, warps share
-# the columns of O. bench/NOTES.md has the measurements.
+# the columns of O. bench/notes has the measurements.
 RING_SHAPES = {
     80: (RingShape(128, 4, 32), RingShape(256, 4, 16)),
     86: (RingShape(160, 4, 16), RingShape(256, 2, 16)),
@@ -951,7 +951,7 @@ class BackwardShape:
 
 # Up to 64 columns, a warp has keys of its own (of bwd_dq, up to 128, rows), 32 of them, so that
 # each fragment serves two row tiles, and P and dS stay in its registers. Above, dK and dV of so
-# many rows would not fit them: warps share columns. bench/NOTES.md has the measurements.
+# many rows would not fit them: warps share columns. bench/notes has the measurements.
 BACKWARD_SHAPES = {
     "bwd": (
         BackwardShape(64, 32, 128, 1, 4, 4, 2, spread=1),

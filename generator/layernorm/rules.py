@@ -1134,7 +1134,7 @@ def _pieces_tile(variant: Variant) -> Tile:
 
 
 def fill(variant: Variant) -> Tile:
-    """The rule's tile. bench/NOTES.md has the measurements."""
+    """The rule's tile. bench/notes/layernorm.md has the measurements."""
     if not is_held(variant):
         return make_tile(family(), **LONG_TILES[variant["pass"]])
     if is_short(variant):

@@ -139,7 +139,7 @@ def fill(variant: Variant) -> Tile:
     """The rule's tile. Two vectors of a row a thread (three, where a row has three times a power of
     two) while a warp is enough, and two rows if that is one vector; else four, or as many as 1024
     threads leave. The backward pass, which holds two rows, has half of it, until shared memory
-    takes one of them. bench/NOTES.md has the measurements."""
+    takes one of them. bench/notes/softmax.md has the measurements."""
     if is_long(variant):
         return make_tile(family(), **LONG_TILE)
     vectors = row_vectors(variant)

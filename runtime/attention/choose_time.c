@@ -1,6 +1,6 @@
 /* How long a dense call takes, in one part or in splits, by models: of Hopper's kernels whose thread
  * blocks stay, of those of a thread block a row block, and of kernels that decode. They are there to
- * compare numbers of splits of one call; bench/NOTES.md has how their numbers were found and how far
+ * compare numbers of splits of one call; bench/notes/hopper.md has how their numbers were found and how far
  * they are from what was measured. */
 #include <math.h>
 

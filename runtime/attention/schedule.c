@@ -10,7 +10,7 @@
  * The model: a thread block takes a unit's key blocks one after the other, each as long as its
  * consumers have rows that see it, and a constant more a unit; the call takes as long as its busiest
  * thread block, and longer where the heads in flight ask the memory for more than it gives.
- * bench/NOTES.md has how the numbers were found and what they predict. */
+ * bench/notes/hopper.md has how the numbers were found and what they predict. */
 #include "attention/schedule.h"
 #include "core/numbers.h"
 
