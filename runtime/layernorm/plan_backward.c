@@ -1,0 +1,199 @@
+/* The kernels of a backward call without gangs: one for dx and the parts of the sums, or one each, and what
+ * adds up the parts. */
+#include "layernorm/plan.h"
+
+enum {
+  SUM_SHIFT_MIN = 3, /* of neighbouring threads of bwd_reduce: 128 bytes of a part at once */
+  PARTS_ALIGNMENT_BYTES = 16, /* of weight_parts and bias_parts */
+  JOINED_ROWS = 4096,         /* more than are on their way beyond the last */
+  SORTED_PART = 11, /* rows are sorted where more than such a part of the others' class is empty */
+  SHORT_FP32_COLS_MAX = 15 /* of fp32, whose lanes find more words in one bank */
+};
+
+/** Bytes of the parts of one or two sums. */
+size_t ap_layernorm_parts_bytes(const ap_layernorm_problem *p, int64_t parts_columns) {
+  const size_t each = (size_t)parts_columns * sizeof(float);
+  const size_t aligned =
+      (each + PARTS_ALIGNMENT_BYTES - 1) / PARTS_ALIGNMENT_BYTES * PARTS_ALIGNMENT_BYTES;
+  return aligned * (size_t)((p->dweight != NULL) + (p->dbias != NULL));
+}
+
+/** The kernel of rows of few columns. *fits: 0 where they have others. */
+static attnpress_status find_short_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                          ap_launch *launch, int *fits) {
+  const int64_t most = p->dtype == ATTNPRESS_FP32 ? SHORT_FP32_COLS_MAX : SHORT_COLS_MAX;
+  *fits = 0;
+  if (p->columns > most)
+    return ATTNPRESS_OK;
+  return ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SHORT,
+                                  first_class(p->columns), launch, fits);
+}
+
+/** Whether these are all, without dsum, and no more rows than a kernel counts. */
+static int has_joined_rows(const ap_layernorm_problem *p) {
+  return p->tensor[AP_LAYERNORM_DSUM].data == NULL && p->rows <= INT32_MAX - JOINED_ROWS &&
+         has_gradients_cut_alike(p);
+}
+
+/** The kernel of such rows, if it has no more columns that are empty than that of odd ones. Threads of
+ * sorted ones have what lies beside the vectors as vectors. Where a class has both, these are faster of
+ * rows that leave much of it empty, unless all rows begin at one element of a vector (one_class). */
+static attnpress_status find_joined_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                           const ap_launch *odd, int one_class, ap_launch *launch,
+                                           int *fits) {
+  *fits = 0;
+  for (int32_t class = first_class(p->columns);
+       !*fits && classes()->values[class] <= odd->variant.axis[AP_LAYERNORM_COLS]; ++class) {
+    const int64_t most = classes()->values[class];
+    const int is_empty = !one_class && p->columns <= most - most / SORTED_PART;
+    if (!is_empty)
+      FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD,
+                                          AP_LAYERNORM_ROWS_JOINED, class, launch, fits));
+    if (!*fits && p->columns + ODD_EDGES <= most)
+      FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD,
+                                          AP_LAYERNORM_ROWS_SORTED, class, launch, fits));
+    if (!*fits && is_empty)
+      FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD,
+                                          AP_LAYERNORM_ROWS_JOINED, class, launch, fits));
+  }
+  return ATTNPRESS_OK;
+}
+
+int32_t ap_layernorm_sum_shift(const ap_tile *tile, int64_t columns, int64_t parts) {
+  const int32_t step = tile->field[AP_LAYERNORM_TILE_STEP];
+  const int64_t vectors = ceil_div(columns, SUM_VECTOR_COLUMNS);
+  int32_t shift = SUM_SHIFT_MIN;
+  while (2 << shift <= tile->threads && 1 << shift < vectors &&
+         (int64_t)(tile->threads >> (shift + 1)) * step >= parts)
+    ++shift;
+  return shift;
+}
+
+/** bwd_reduce, behind what makes the parts. */
+attnpress_status ap_layernorm_plan_reduce(const ap_layernorm_problem *p, const ap_device *device,
+                                          ap_layernorm_plan *plan) {
+  ap_launch *launch = &plan->base.launch[plan->base.count++];
+  FORWARD_IF(ap_layernorm_find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_REDUCE, launch));
+  plan->sum_shift = ap_layernorm_sum_shift(&launch->tile, p->columns, plan->parts);
+  launch->grid = (uint32_t)(ceil_div(p->columns, SUM_VECTOR_COLUMNS << plan->sum_shift) *
+                            ((p->dweight != NULL) + (p->dbias != NULL)));
+  plan->base.workspace_bytes = ap_layernorm_parts_bytes(p, plan->parts * plan->pitch);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status plan_at_once(const ap_layernorm_problem *p, const ap_device *device,
+                                     ap_layernorm_plan *plan) {
+  ap_launch *launch = &plan->base.launch[0];
+  ap_layernorm_set_walking_grid(p, device, launch);
+  plan->pitch = pitch_of(p, launch);
+  const int64_t walkers = ap_layernorm_walkers_of(p, device, launch);
+  plan->parts =
+      (int32_t)(is_sorted(launch) && has_one_class(p) ? walkers : parts_of(launch, walkers));
+  plan->base.count = 1;
+  return ap_layernorm_has_sums(p) ? ap_layernorm_plan_reduce(p, device, plan) : ATTNPRESS_OK;
+}
+
+/** Thread blocks of bwd_params beside each other. */
+static int64_t column_blocks(const ap_layernorm_problem *p, int64_t columns) {
+  return ceil_div(columns, 32 * (VECTOR_BYTES / ap_element_bytes(p->dtype)));
+}
+
+/** dx comes last: it may lie over what the sums are made of. */
+static attnpress_status plan_in_turn(const ap_layernorm_problem *p, const ap_device *device,
+                                     ap_layernorm_plan *plan) {
+  ap_launches *base = &plan->base;
+  base->count = 0;
+  if (ap_layernorm_has_sums(p)) {
+    ap_launch *launch = &base->launch[base->count++];
+    FORWARD_IF(ap_layernorm_find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_PARAMS, launch));
+    plan->pitch = p->columns;
+    const int64_t beside = column_blocks(p, p->columns);
+    const int64_t wanted = (int64_t)device->sm_count * PARAMS_BLOCKS_OF_SM / beside;
+    const int64_t most = ceil_div(p->rows, (int64_t)launch->tile.threads / 32 *
+                                               field(launch, AP_LAYERNORM_TILE_STEP));
+    plan->parts = (int32_t)smaller(wanted > 1 ? wanted : 1, most);
+    launch->grid = (uint32_t)(plan->parts * beside);
+    FORWARD_IF(ap_layernorm_plan_reduce(p, device, plan));
+  }
+  ap_launch *launch = &base->launch[base->count++];
+  FORWARD_IF(ap_layernorm_find_long_kernel(p, device, AP_LAYERNORM_PASS_BWD_DX, launch));
+  return ap_layernorm_set_grid(p, launch);
+}
+
+/** Rows that clusters of eight share: those of 16 bits that begin at any element are read in turn, since
+ * a cluster would by elements. The workspace is enough for both. */
+static attnpress_status plan_wide_backward(const ap_layernorm_problem *p, const ap_device *device,
+                                           ap_layernorm_plan *plan) {
+  const ap_launch at_once = plan->base.launch[0];
+  FORWARD_IF(plan_in_turn(p, device, plan));
+  const size_t in_turn_bytes = plan->base.workspace_bytes;
+  size_t bytes = 0;
+  if (ap_layernorm_has_sums(p))
+    bytes = ap_layernorm_parts_bytes(p, ap_layernorm_walkers_of(p, device, &at_once) * p->columns);
+  if (!has_odd_rows(p)) {
+    plan->base.launch[0] = at_once;
+    FORWARD_IF(plan_at_once(p, device, plan));
+  }
+  plan->base.workspace_bytes = bytes > in_turn_bytes ? bytes : in_turn_bytes;
+  return ATTNPRESS_OK;
+}
+
+/** Rows without gangs. */
+static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const ap_device *device,
+                                           ap_layernorm_plan *plan) {
+  ap_launch *launch = &plan->base.launch[0], other;
+  int fits = 0, other_fits;
+  FORWARD_IF(ap_layernorm_find_odd_kernel(p, device, AP_LAYERNORM_PASS_BWD, &other, &other_fits));
+  for (int32_t class = first_class(p->columns);
+       p->columns <= AP_LAYERNORM_BWD_COLS_MAX && !fits && class < backward_classes(); ++class)
+    FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_ALIGNED,
+                                        class, launch, &fits));
+  if (!other_fits && fits && p->columns > AP_LAYERNORM_HELD_COLS_MAX)
+    return plan_wide_backward(p, device, plan);
+  if (!other_fits)
+    return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
+  /* The workspace's size is that of any kernel: it does not depend on pointers and strides. */
+  size_t needed = 0;
+  ap_launch joined, few;
+  int joined_fits = 0, few_fits;
+  FORWARD_IF(find_short_kernel(p, device, &few, &few_fits));
+  if (few_fits)
+    needed = ap_layernorm_parts_bytes(p, ap_layernorm_walkers_of(p, device, &few) * p->columns);
+  for (int one = 0; p->columns > odd_block_cols(p) && one < 2; ++one) {
+    ap_launch found;
+    int found_fits;
+    FORWARD_IF(find_joined_kernel(p, device, &other, one, &found, &found_fits));
+    if (found_fits)
+      needed = larger_size(
+          needed,
+          ap_layernorm_parts_bytes(p, parts_of(&found, ap_layernorm_walkers_of(p, device, &found)) *
+                                          pitch_of(p, &found)));
+    if (one == has_one_class(p)) {
+      joined = found;
+      joined_fits = found_fits;
+    }
+  }
+  if (fits)
+    needed = larger_size(needed, ap_layernorm_parts_bytes(
+                                     p, ap_layernorm_walkers_of(p, device, launch) * p->columns));
+  needed = larger_size(
+      needed, ap_layernorm_parts_bytes(
+                  p, parts_of(&other, ap_layernorm_walkers_of(p, device, &other)) * p->columns));
+  if (begins_anywhere(p))
+    *launch = joined_fits && has_joined_rows(p) ? joined : other;
+  if (few_fits && has_gradients_in_turn(p))
+    *launch = few;
+  FORWARD_IF(fits || begins_anywhere(p) ? plan_at_once(p, device, plan)
+                                        : plan_in_turn(p, device, plan));
+  if (fits || !begins_anywhere(p))
+    plan->base.workspace_bytes = larger_size(plan->base.workspace_bytes, needed);
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_layernorm_plan_backward(const ap_layernorm_problem *p, const ap_device *device,
+                                            ap_layernorm_plan *plan) {
+  if (p->rows == 0) /* the sums of nothing are 0 */
+    return ap_layernorm_plan_reduce(p, device, plan);
+  FORWARD_IF(plan_rows_backward(p, device, plan));
+  return ap_layernorm_prefer_gang(p, device, plan);
+}

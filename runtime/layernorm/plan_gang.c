@@ -1,0 +1,196 @@
+/* Gangs: thread blocks that all run at the same time and share rows through global memory. */
+#include "layernorm/plan.h"
+
+enum {
+  /* Backward, which rows gangs have where they are faster than others: of fp32, of whole vectors of 16
+   * bits, with dsum and without, and of 16 bits that begin anywhere. Of whole vectors clusters are faster
+   * where the most columns of such a class lack a sixteenth of them or less. */
+  GANG_FP32_COLS_MIN = 10240,
+  GANG_WHOLE_COLS_MIN = 24576,
+  GANG_WIDE_COLS_MIN = 49152, /* with a weight of fp32 */
+  GANG_SPLIT_COLS_MIN = 20480,
+  GANG_SPLIT_DSUM_COLS_MIN = ODD_BLOCK_COLS_MOST,
+  CLUSTER_FULL_COLS = 16384, /* and twice as many */
+  /* And of fp32 that begins anywhere, where all rows do so alike. */
+  GANG_FP32_ALIKE_COLS_MIN = 12288,
+  GANG_SLOTS = 7,         /* rows of a warp's ring, where a gang has blocks enough */
+  GANG_DSUM_SLOTS = 6,    /* with dsum */
+  GANG_SLOTS_MIN = 3,     /* else: one that is written, one that is added up, one more */
+  GANG_FORWARD_SLOTS = 6, /* forward, where longer parts of rows are better than more of them */
+  GANG_FEWER = 32,        /* vectors that a row's first and its last warp do without, if they can */
+  GANG_TOLD_BYTES = (16 + 8) * 16 /* of each block, as the kernel */
+};
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/** Takes gangs in place of another kernel, where a row has room in one. The launch has a block for each SM,
+ * also where some have no row: no other launch of the kernel runs beside it then. */
+attnpress_status ap_layernorm_prefer_forward_gang(const ap_layernorm_problem *p,
+                                                  const ap_device *device,
+                                                  ap_layernorm_plan *plan) {
+  const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
+  const int32_t split = p->columns % elements != 0;
+  const int64_t vectors = ceil_div(p->columns + split * (elements - 1), elements);
+  const int adds = p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL;
+  ap_launch gang;
+  int fits;
+  FORWARD_IF(
+      ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(split, adds), &gang, &fits));
+  if (!fits || p->rows > INT32_MAX || device->sm_count > GANG_BLOCKS_MAX)
+    return ATTNPRESS_OK;
+  const int64_t warps = field(&gang, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
+  const int64_t ring = gang.tile.smem_bytes / warps / VECTOR_BYTES / (1 + adds);
+  const int64_t most = gang.variant.axis[AP_LAYERNORM_COLS] / elements / warps;
+  const int64_t part = smaller(ring / GANG_FORWARD_SLOTS, most);
+  const int64_t least = smaller(ceil_div(vectors, part * warps), device->sm_count);
+  if (ceil_div(vectors, least * warps) > most)
+    return ATTNPRESS_OK;
+  const int64_t gangs = smaller(device->sm_count / least, p->rows);
+  gang.grid = (uint32_t)device->sm_count;
+  gang.together = 1;
+  gang.overlaps = 0;
+  plan->base.launch[0] = gang;
+  plan->gang = (int32_t)(device->sm_count / gangs);
+  return ATTNPRESS_OK;
+}
+
+/* ---- Backward -------------------------------------------------------------------------------- */
+
+/** How the thread blocks of a launch share rows. */
+typedef struct gang_shape {
+  ap_launch launch;
+  int32_t blocks, gangs; /* of a gang; gangs: 0 where no gang has room for a row */
+} gang_shape;
+
+/** How many thread blocks share a row of so many vectors: as few as have room for it. Of rows that begin
+ * anywhere the first warp and the last have up to `fewer` vectors less: they get another block for it where
+ * that takes a vector of each lane, too. part: vectors of a warp, at the most */
+static int64_t blocks_of_gang(int64_t vectors, int64_t fewer, int64_t part, int64_t warps) {
+  const int64_t least = ceil_div(vectors, part * warps),
+                more = ceil_div(vectors + 2 * fewer, part * warps);
+  return ceil_div(vectors + 2 * fewer, more * warps * WARP) <
+                 ceil_div(vectors, least * warps * WARP)
+             ? more
+             : least;
+}
+
+/** Vectors that the first warp and the last have less of rows that begin anywhere, as the kernel. */
+static int64_t fewer_vectors(int64_t vectors, int64_t blocks, int64_t most, int64_t warps) {
+  const int64_t each = ceil_div(vectors, blocks * warps * WARP) * WARP;
+  return smaller((blocks * warps * smaller(each, most) - vectors) / 2, GANG_FEWER);
+}
+
+/** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...) of so many matrices, with as few blocks
+ * to a row as have room for it, or some more, where others would have nothing to do. */
+static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device *device,
+                                  int32_t rows, int32_t matrices, gang_shape *gang) {
+  const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
+  const int32_t split = rows == AP_LAYERNORM_ROWS_SPLIT;
+  const int64_t vectors = /* of a row, wherever it begins */
+      ceil_div(p->columns + split * (elements - 1), elements);
+  int fits;
+  gang->gangs = 0;
+  if (!ap_layernorm_has_sums(p) || p->rows > INT32_MAX)
+    return ATTNPRESS_OK;
+  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, rows, &gang->launch, &fits));
+  if (!fits)
+    return ATTNPRESS_OK;
+  const int64_t columns = gang->launch.variant.axis[AP_LAYERNORM_COLS]; /* of a block */
+  const int64_t warps = field(&gang->launch, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
+  const int64_t blocks = smaller(device->sm_count, GANG_BLOCKS_MAX);
+  const int64_t ring = gang->launch.tile.smem_bytes / warps / VECTOR_BYTES / matrices;
+  /* Blocks of a gang whose rings have room for so many rows of a warp's part, and its registers for one. */
+  const int64_t most =
+      columns / elements / warps - split; /* columns move on, by a vector at the most */
+  const int64_t part = smaller(ring / (matrices > 2 ? GANG_DSUM_SLOTS : GANG_SLOTS), most);
+  const int64_t least = smaller(blocks_of_gang(vectors, split * GANG_FEWER, part, warps), blocks);
+  const int64_t fewer = split ? fewer_vectors(vectors, least, most, warps) : 0;
+  const int64_t each = ceil_div(vectors + 2 * larger(fewer, 0), least * warps);
+  if (each > smaller(ring / GANG_SLOTS_MIN, most))
+    return ATTNPRESS_OK;
+  gang->gangs = (int32_t)smaller(device->sm_count / least, p->rows);
+  gang->blocks = (int32_t)smaller(device->sm_count / gang->gangs, blocks);
+  return ATTNPRESS_OK;
+}
+
+/** Whether a row is nearly as long as the longest of a class of clusters. */
+static int is_cluster_full(int64_t columns) {
+  for (int64_t full = CLUSTER_FULL_COLS; full <= 2 * CLUSTER_FULL_COLS; full *= 2)
+    if (columns > full - full / 16 && columns <= full)
+      return 1;
+  return 0;
+}
+
+/** Whether gangs are faster than what else has rows of a kind, of so many matrices. A weight of fp32 beside
+ * 16 bits takes twice the registers: of rows that begin anywhere blocks have half of the columns for it,
+ * and of whole vectors gangs are faster where clusters have classes that few columns fill. */
+static int is_gang_faster(const ap_layernorm_problem *p, int32_t rows, int32_t matrices) {
+  const int split = rows == AP_LAYERNORM_ROWS_SPLIT, added = matrices > 2;
+  if (p->dtype == ATTNPRESS_FP32 && split && !added && has_one_class(p))
+    return p->columns > GANG_FP32_ALIKE_COLS_MIN && !is_cluster_full(p->columns);
+  if (p->dtype == ATTNPRESS_FP32)
+    return p->columns > GANG_FP32_COLS_MIN;
+  if (p->param_dtype == ATTNPRESS_FP32)
+    return p->columns > (split ? GANG_COLS_MIN : GANG_WIDE_COLS_MIN) ||
+           (!split && p->columns > GANG_WHOLE_COLS_MIN &&
+            p->columns <= 2 * CLUSTER_FULL_COLS - CLUSTER_FULL_COLS / 8);
+  if (split)
+    return p->columns > (added ? GANG_SPLIT_DSUM_COLS_MIN : GANG_SPLIT_COLS_MIN);
+  return !is_cluster_full(p->columns) &&
+         p->columns > (added ? GANG_WHOLE_DSUM_COLS_MIN : GANG_WHOLE_COLS_MIN);
+}
+
+/** Bytes of what blocks tell each other, at the most, which come first in the workspace. */
+size_t ap_layernorm_told_bytes(const ap_device *device) {
+  return (size_t)device->sm_count * GANG_TOLD_BYTES;
+}
+
+/** Parts of the sums. */
+static int32_t gang_parts(const gang_shape *gang) {
+  return gang->gangs > 1 ? gang->gangs : 0; /* the sums themselves */
+}
+
+/** A gang's launch, and what adds up the parts. */
+static attnpress_status plan_gang(const ap_layernorm_problem *p, const ap_device *device,
+                                  const gang_shape *gang, ap_layernorm_plan *plan) {
+  ap_launch *launch = &plan->base.launch[0];
+  *launch = gang->launch;
+  launch->grid = (uint32_t)(gang->gangs * gang->blocks);
+  launch->together = 1;
+  plan->base.count = 1;
+  plan->gang = gang->blocks;
+  plan->told_bytes = ap_layernorm_told_bytes(device);
+  plan->parts = gang->gangs;
+  plan->pitch = pitch_of(p, launch);
+  if (gang_parts(gang) > 0)
+    FORWARD_IF(ap_layernorm_plan_reduce(p, device, plan));
+  return ATTNPRESS_OK;
+}
+
+/** Takes gangs in place of other kernels, where they are faster. The workspace is enough for either, and
+ * for gangs of rows of both kinds, with dsum and without: its size depends on neither pointers nor
+ * strides. */
+attnpress_status ap_layernorm_prefer_gang(const ap_layernorm_problem *p, const ap_device *device,
+                                          ap_layernorm_plan *plan) {
+  const int32_t matrices = p->tensor[AP_LAYERNORM_DSUM].data != NULL ? 3 : 2;
+  size_t bytes = plan->base.workspace_bytes;
+  for (int split = 0; split < 2; ++split) {
+    const int32_t rows = split ? AP_LAYERNORM_ROWS_SPLIT : AP_LAYERNORM_ROWS_GANG;
+    gang_shape gang;
+    if (!is_gang_faster(p, rows, 3)) /* nor of less matrices */
+      continue;
+    FORWARD_IF(find_gang(p, device, rows, 2, &gang)); /* of more there are no more gangs */
+    if (gang.gangs == 0)
+      continue;
+    const size_t needed =
+        ap_layernorm_told_bytes(device) +
+        ap_layernorm_parts_bytes(p, gang_parts(&gang) * pitch_of(p, &gang.launch));
+    bytes = larger_size(bytes, needed);
+    FORWARD_IF(find_gang(p, device, rows, matrices, &gang));
+    if (gang.gangs > 0 && is_gang_faster(p, rows, matrices) &&
+        (split ? begins_anywhere(p) && has_gradients_cut_alike(p) : !begins_anywhere(p)))
+      FORWARD_IF(plan_gang(p, device, &gang, plan));
+  }
+  plan->base.workspace_bytes = bytes;
+  return ATTNPRESS_OK;
+}
