@@ -285,6 +285,29 @@ static void test_no_tile(void **state) {
     }
 }
 
+/** What is remembered of legality is right, whatever was asked between: of all variants of layer norm, which
+ * are many times what is remembered, legal or not, each twice. */
+static void test_remembered_legality(void **state) {
+  (void)state;
+  const ap_axis *axes = ap_families[AP_FAMILY_LAYERNORM]->axes;
+  ap_variant v = {.family = AP_FAMILY_LAYERNORM};
+  int32_t place[AP_AXES_MAX] = {0}, axis = 0;
+  int legal = 0, all = 0;
+  while (axis < AP_LAYERNORM_AXIS_COUNT) {
+    for (axis = 0; axis < AP_LAYERNORM_AXIS_COUNT; ++axis)
+      v.axis[axis] = axes[axis].domain.values[place[axis]];
+    const int is_legal = ap_variant_check(&v) == ATTNPRESS_OK;
+    assert_int_equal(ap_variant_is_legal(&v), is_legal);
+    assert_int_equal(ap_variant_is_legal(&v), is_legal);
+    legal += is_legal;
+    ++all;
+    for (axis = 0; axis < AP_LAYERNORM_AXIS_COUNT && ++place[axis] == axes[axis].domain.count;
+         ++axis)
+      place[axis] = 0;
+  }
+  assert_true(legal > 1000 && legal < all);
+}
+
 /** Time that this thread has run: a loaded machine does not count. */
 static double spent_ms(void) {
   struct timespec t;
@@ -397,6 +420,7 @@ int main(void) {
       cmocka_unit_test(test_source),
       cmocka_unit_test(test_source_of_target),
       cmocka_unit_test(test_linked_cubins),
+      cmocka_unit_test(test_remembered_legality),
       cmocka_unit_test(test_status),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,15 +9,6 @@
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/** 1 where the key of a variant is no other's. All axes are looked at, that the family has and that
- * it does not have, as the compiler then takes several at once. */
-static int has_key(const ap_family *family, const ap_variant *variant) {
-  uint32_t beyond = 0;
-  for (int32_t i = 0; i < AP_AXES_MAX; ++i)
-    beyond |= (uint32_t)variant->axis[i] & family->no_bits[i];
-  return beyond == 0;
-}
-
 /** The first row for the axes of a key that no row leaves open; NULL where there is none.
  * generator/tables.py fills the slots. */
 static const ap_tile_key *first_row(const ap_tile_table *tiles, uint64_t key) {
@@ -122,7 +113,7 @@ attnpress_status ap_find_tile_by_key(const ap_variant *variant, uint64_t variant
 }
 
 attnpress_status ap_find_tile(const ap_variant *variant, const char *target, ap_tile *tile) {
-  if (!has_key(ap_families[variant->family], variant))
+  if (!ap_has_key(variant))
     return fail_tile(variant);
   return ap_find_tile_by_key(variant, ap_variant_key(variant), target, tile);
 }

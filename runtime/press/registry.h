@@ -238,6 +238,8 @@ int ap_variant_is_legal(const ap_variant *variant);
 attnpress_status ap_axis_check(int32_t family, int32_t axis, int64_t value);
 /** A legal variant as one number; different variants have different ones, never 0. */
 uint64_t ap_variant_key(const ap_variant *variant);
+/** 1 where the key of a variant is no other's, legal or not. */
+int ap_has_key(const ap_variant *variant);
 /** 1 where a value is in a set. */
 static inline int ap_in_set(const ap_set *set, int64_t value) {
   for (int32_t i = 0; i < set->count; ++i)

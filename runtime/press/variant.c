@@ -1,13 +1,14 @@
 /* The grammar of stems, and what is legal: one printer, one parser and one check that read the
  * families' tables. generator/variant.py is this file's twin, and says the same sentences. */
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "press/registry.h"
 
-enum { SENTENCE_BYTES = 512 };
+enum { SENTENCE_BYTES = 512, LEGAL_ENTRIES_BITS = 9, LEGAL_ENTRIES = 1 << LEGAL_ENTRIES_BITS };
 
 static const ap_family *family_of(const ap_variant *variant) {
   return ap_families[variant->family];
@@ -154,13 +155,29 @@ static int family_is_known(const ap_variant *variant) {
   return variant->family >= 0 && (size_t)variant->family < ap_families_count;
 }
 
-int ap_variant_is_legal(const ap_variant *variant) {
-  if (!family_is_known(variant))
-    return 0;
+static int find_legal(const ap_variant *variant) {
   for (int32_t i = 0; i < family_of(variant)->axis_count; ++i)
     if (!ap_in_set(&family_of(variant)->axes[i].domain, variant->axis[i]))
       return 0;
   return find_breach(variant) == NULL;
+}
+
+/** Each call asks this of a few variants, again and again, and a family has up to two hundred rules: answers
+ * are remembered. An entry is one word, so that threads need no lock: the key, which no other variant
+ * has, above the answer. */
+int ap_variant_is_legal(const ap_variant *variant) {
+  static _Atomic(uint64_t) answers[LEGAL_ENTRIES]; /* 0: empty */
+  if (!family_is_known(variant) || !ap_has_key(variant))
+    return 0;
+  const uint64_t key = ap_variant_key(variant);
+  _Atomic(uint64_t) *const entry =
+      &answers[key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - LEGAL_ENTRIES_BITS)];
+  const uint64_t known = atomic_load_explicit(entry, memory_order_relaxed);
+  if (known >> 1 == key)
+    return (int)(known & 1);
+  const int legal = find_legal(variant);
+  atomic_store_explicit(entry, key << 1 | (uint64_t)legal, memory_order_relaxed);
+  return legal;
 }
 
 attnpress_status ap_variant_check(const ap_variant *variant) {
@@ -332,4 +349,12 @@ uint64_t ap_variant_key(const ap_variant *variant) {
   for (int32_t i = 0; i < AP_AXES_MAX; ++i) /* that the family does not have add nothing */
     key += (uint32_t)variant->axis[i] * family->key_unit[i];
   return key;
+}
+
+int ap_has_key(const ap_variant *variant) {
+  const ap_family *family = family_of(variant);
+  uint32_t beyond = 0;
+  for (int32_t i = 0; i < AP_AXES_MAX; ++i) /* all, as the compiler then takes several at once */
+    beyond |= (uint32_t)variant->axis[i] & family->no_bits[i];
+  return beyond == 0;
 }
