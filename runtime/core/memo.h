@@ -46,3 +46,27 @@ static inline void ap_memo_put(ap_memo *memo, uint64_t key, uint16_t answer) {
   const uint64_t entry = (key & ~UINT64_C(0xffff)) | answer;
   atomic_store_explicit(ap_memo_entry(memo, key), entry, memory_order_relaxed);
 }
+
+/* ---- Exact keys ------------------------------------------------------------------------------ */
+
+enum { AP_EXACT_BITS = 9, AP_EXACT_KEY_BITS = 56 };
+
+/** Answers of 8 bits for keys below 2^AP_EXACT_KEY_BITS that are not 0: an answer is its key's own. */
+typedef struct ap_exact_memo {
+  _Atomic(uint64_t) entries[1 << AP_EXACT_BITS]; /* the key, then the answer; 0: empty */
+} ap_exact_memo;
+
+static inline _Atomic(uint64_t) *ap_exact_entry(ap_exact_memo *memo, uint64_t key) {
+  return &memo->entries[key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - AP_EXACT_BITS)];
+}
+
+/** The answer for a key; 0: there is none. */
+static inline uint8_t ap_exact_find(ap_exact_memo *memo, uint64_t key) {
+  const uint64_t entry = atomic_load_explicit(ap_exact_entry(memo, key), memory_order_relaxed);
+  return entry >> 8 == key ? (uint8_t)entry : 0;
+}
+
+/** Remembers an answer, which is not 0. */
+static inline void ap_exact_put(ap_exact_memo *memo, uint64_t key, uint8_t answer) {
+  atomic_store_explicit(ap_exact_entry(memo, key), key << 8 | answer, memory_order_relaxed);
+}

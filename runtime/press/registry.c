@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/memo.h"
 #include "press/target.h"
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
@@ -32,15 +33,25 @@ void ap_tile_row_read(int32_t family, size_t row, ap_tile_row *read) {
   read->target = row_target(entry);
 }
 
-/** By which tiles depend on features. Apart from the search, as most rows do not ask for it. */
-__attribute__((noinline)) static int32_t
-tile_class_of(const ap_family *family, const ap_variant *variant, uint64_t variant_key) {
-  if ((variant_key & family->tiles->class_mask) == 0)
-    return 0;
+static int32_t find_tile_class(const ap_family *family, const ap_variant *variant) {
   for (int32_t i = 0; i < family->tile_class_count; ++i)
     if (ap_sets_hold(family->tile_classes[i].where, family->tile_classes[i].where_count, variant))
       return family->tile_classes[i].number;
   return 0;
+}
+
+/** By which tiles depend on features. Apart from the search, as most rows do not ask for it. */
+__attribute__((noinline)) static int32_t
+tile_class_of(const ap_family *family, const ap_variant *variant, uint64_t variant_key) {
+  static ap_exact_memo known; /* the class, and 1 */
+  if ((variant_key & family->tiles->class_mask) == 0)
+    return 0;
+  uint8_t answer = ap_exact_find(&known, variant_key);
+  if (answer == 0) {
+    answer = (uint8_t)(1 + find_tile_class(family, variant));
+    ap_exact_put(&known, variant_key, answer);
+  }
+  return answer - 1;
 }
 
 /** Most rows are for every class: then it is not worked out, which takes longer than the search. */

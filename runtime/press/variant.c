@@ -1,11 +1,11 @@
 /* The grammar of stems, and what is legal: one printer, one parser and one check that read the
  * families' tables. generator/variant.py is this file's twin, and says the same sentences. */
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
+#include "core/memo.h"
 #include "press/registry.h"
 
 enum { SENTENCE_BYTES = 512, LEGAL_ENTRIES_BITS = 9, LEGAL_ENTRIES = 1 << LEGAL_ENTRIES_BITS };
@@ -162,21 +162,17 @@ static int find_legal(const ap_variant *variant) {
   return find_breach(variant) == NULL;
 }
 
-/** Each call asks this of a few variants, again and again, and a family has up to two hundred rules: answers
- * are remembered. An entry is one word, so that threads need no lock: the key, which no other variant
- * has, above the answer. */
+/** Each call asks this of a few variants, again and again, and a family has up to two hundred rules. */
 int ap_variant_is_legal(const ap_variant *variant) {
-  static _Atomic(uint64_t) answers[LEGAL_ENTRIES]; /* 0: empty */
+  static ap_exact_memo known; /* 1: not legal, 2: legal */
   if (!family_is_known(variant) || !ap_has_key(variant))
     return 0;
   const uint64_t key = ap_variant_key(variant);
-  _Atomic(uint64_t) *const entry =
-      &answers[key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - LEGAL_ENTRIES_BITS)];
-  const uint64_t known = atomic_load_explicit(entry, memory_order_relaxed);
-  if (known >> 1 == key)
-    return (int)(known & 1);
+  const uint8_t answer = ap_exact_find(&known, key);
+  if (answer != 0)
+    return answer - 1;
   const int legal = find_legal(variant);
-  atomic_store_explicit(entry, key << 1 | (uint64_t)legal, memory_order_relaxed);
+  ap_exact_put(&known, key, (uint8_t)(1 + legal));
   return legal;
 }
 
