@@ -1,11 +1,14 @@
-/* What the library costs on the host, on the present GPU:
+/* What the library costs on the host, on the present GPU, or with a driver that does nothing:
  *
  *   load   the time until a kernel that is in the disk cache is ready to launch, in a new handle
- *   call   the time of a warm attnpress_forward() beyond a bare cuLaunchKernelEx() of the same
- * kernel with the same arguments
+ *   call   the time of a warm call, and of it the library's own: that of the same call whose kernels are
+ *          not launched
  *
  *     cmake --build build --target host_overhead
- *     build/host_overhead [--json] */
+ *     build/host_overhead [--json]
+ *     ATTNPRESS_LIBCUDA=build/libfake_cuda.so build/host_overhead    without a GPU: the library's own alone
+ *                                                                    means something
+ */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "handle.h"
 #include "plans.h"
-#include "attention/attention.h"
+#include "attnpress/layernorm.h"
+#include "attnpress/softmax.h"
 #include "../tools/cuda_device.h"
 
-enum { LOADS = 21, ROUNDS = 41, CALLS = 200, LAUNCHES_MAX = 2 };
+enum { LOADS = 21, ROUNDS = 41, CALLS = 200 };
 
 static double now_us(void) {
   struct timespec t;
@@ -40,41 +45,6 @@ static void check(attnpress_status status) {
     return;
   fprintf(stderr, "host_overhead: %s\n", attnpress_last_error());
   exit(1);
-}
-
-/* ---- A launch that is looked at, to be repeated bare ---- */
-
-/* The one parameter of a kernel. */
-typedef union kernel_args {
-  attnpress_fwd_args fwd;
-  attnpress_fwd_sm90_args sm90;
-  attnpress_fwd_combine_args combine;
-} kernel_args;
-
-typedef struct recorded {
-  CUfunction function;
-  CUlaunchConfig config;
-  CUlaunchAttribute attribute;
-  kernel_args args;
-} recorded;
-
-static recorded launches[LAUNCHES_MAX];
-static int launch_count;
-static size_t forward_args_bytes; /* of the kernel that is launched first */
-static CUresult (*real_launch)(const CUlaunchConfig *, CUfunction, void **, void **);
-
-static CUresult record_launch(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                              void **extra) {
-  recorded *r = &launches[launch_count];
-  r->function = function;
-  r->config = *config;
-  if (config->attribute_count > 0)
-    r->attribute = config->attributes[0];
-  r->config.attributes = &r->attribute;
-  memcpy(&r->args, parameters[0],
-         launch_count == 0 ? forward_args_bytes : sizeof(attnpress_fwd_combine_args));
-  ++launch_count;
-  return real_launch(config, function, parameters, extra);
 }
 
 /* ---- Measurements ---- */
@@ -120,46 +90,150 @@ static double measure_load_ms(const char *cache_dir, const attnpress_forward_arg
   return median(ms, LOADS);
 }
 
-/** What the forward kernel of a call takes. */
-static size_t args_bytes_of(attnpress_handle *handle, const attnpress_forward_args *args) {
-  attnpress_info info = ATTNPRESS_INFO_INIT;
-  ap_variant variant;
-  check(describe(handle, args, &info));
-  check(ap_variant_parse(info.stem, &variant));
-  return variant.axis[AP_ATTENTION_ARCH] == 90 ? sizeof(attnpress_fwd_sm90_args)
-                                               : sizeof(attnpress_fwd_args);
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+enum { PIECE_BYTES = 1 << 20, MEMORY_PIECES = 50, BATCH_MAX = 64 };
+
+/** Memory of zeros: sequences are empty where lengths are read. */
+static char *memory_piece(CUdeviceptr memory, int which) {
+  return (char *)(uintptr_t)memory + (size_t)which * PIECE_BYTES;
+}
+
+/** A call of any function, and what it takes. */
+typedef struct bench_call {
+  const char *name;
+  attnpress_status (*run)(attnpress_handle *handle, const void *args, void *stream);
+  const void *args;
+  CUstream stream;
+} bench_call;
+
+static attnpress_status run_forward(attnpress_handle *handle, const void *args, void *stream) {
+  return attnpress_forward(handle, args, stream);
+}
+
+static attnpress_status run_backward(attnpress_handle *handle, const void *args, void *stream) {
+  return attnpress_backward(handle, args, stream);
+}
+
+static attnpress_status run_layernorm(attnpress_handle *handle, const void *args, void *stream) {
+  return attnpress_layernorm(handle, args, stream);
+}
+
+static attnpress_status run_softmax(attnpress_handle *handle, const void *args, void *stream) {
+  return attnpress_softmax(handle, args, stream);
+}
+
+/** One query of each sequence over keys in a cache, with pages of 16 or in one piece. */
+static void make_decode(CUdeviceptr memory, int batch, int in_pages, attnpress_ragged *ragged,
+                        attnpress_forward_args *args) {
+  enum { HEADS = 32, KV_HEADS = 8, HDIM = 128, KEYS = 4096, PAGE = 16 };
+  const int32_t *lengths = (const int32_t *)memory_piece(memory, 8);
+  *ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  *args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
+  ragged->batch = batch;
+  ragged->max_seqlen_q = 1;
+  ragged->max_seqlen_k = KEYS;
+  ragged->seqused_k = lengths;
+  args->ragged = ragged;
+  args->q = attnpress_tensor_bshd(memory_piece(memory, 0), batch, 1, HEADS, HDIM, ATTNPRESS_BF16);
+  args->out = attnpress_tensor_bshd(memory_piece(memory, 1), batch, 1, HEADS, HDIM, ATTNPRESS_BF16);
+  if (in_pages) {
+    ragged->page_table = lengths;
+    ragged->page_table_pages = KEYS / PAGE;
+    args->k =
+        attnpress_tensor_bshd(memory_piece(memory, 2), 16, PAGE, KV_HEADS, HDIM, ATTNPRESS_BF16);
+    args->v =
+        attnpress_tensor_bshd(memory_piece(memory, 3), 16, PAGE, KV_HEADS, HDIM, ATTNPRESS_BF16);
+  } else { /* all sequences have the same rows, of which none is read */
+    args->k =
+        attnpress_tensor_bshd(memory_piece(memory, 2), batch, KEYS, KV_HEADS, HDIM, ATTNPRESS_BF16);
+    args->k.stride[0] = args->k.stride[1] = 0;
+    args->v = args->k;
+    args->v.data = memory_piece(memory, 3);
+  }
+  args->workspace = memory_piece(memory, 9);
+  args->workspace_bytes = 40 * (size_t)PIECE_BYTES;
+}
+
+/** Sequences one after the other, whose bounds are 1,024 each. */
+static void make_prefill(CUdeviceptr memory, int batch, attnpress_ragged *ragged,
+                         attnpress_forward_args *args) {
+  enum { HEADS = 8, HDIM = 128, ROWS = 512 };
+  *ragged = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
+  *args = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
+  ragged->batch = batch;
+  ragged->max_seqlen_q = ragged->max_seqlen_k = ROWS;
+  ragged->cu_seqlens_q = ragged->cu_seqlens_k = (const int32_t *)memory_piece(memory, 8);
+  args->ragged = ragged;
+  args->mask = ATTNPRESS_CAUSAL;
+  attnpress_tensor *const tensors[] = {&args->q, &args->k, &args->v, &args->out};
+  for (int i = 0; i < 4; ++i)
+    *tensors[i] =
+        attnpress_tensor_bshd(memory_piece(memory, i), 1, ROWS, HEADS, HDIM, ATTNPRESS_BF16);
+  args->workspace = memory_piece(memory, 9);
+  args->workspace_bytes = 40 * (size_t)PIECE_BYTES;
+}
+
+static attnpress_backward_args make_backward(CUdeviceptr memory, const attnpress_ragged *ragged) {
+  enum { HEADS = 8, HDIM = 128, ROWS = 512 };
+  attnpress_backward_args args = ATTNPRESS_BACKWARD_ARGS_INIT;
+  attnpress_tensor *const tensors[] = {&args.q,    &args.k,  &args.v,  &args.out,
+                                       &args.dout, &args.dq, &args.dk, &args.dv};
+  for (int i = 0; i < 8; ++i)
+    *tensors[i] =
+        attnpress_tensor_bshd(memory_piece(memory, i), 1, ROWS, HEADS, HDIM, ATTNPRESS_BF16);
+  args.lse = (const float *)memory_piece(memory, 49);
+  args.mask = ATTNPRESS_CAUSAL;
+  args.ragged = ragged;
+  args.workspace = memory_piece(memory, 9);
+  args.workspace_bytes = 40 * (size_t)PIECE_BYTES;
+  return args;
+}
+
+static attnpress_layernorm_args make_layernorm(CUdeviceptr memory, int64_t rows, int64_t columns) {
+  attnpress_layernorm_args args = ATTNPRESS_LAYERNORM_ARGS_INIT;
+  args.x = memory_piece(memory, 0);
+  args.y = memory_piece(memory, 4);
+  args.weight = memory_piece(memory, 8);
+  args.rows = rows;
+  args.columns = columns;
+  args.dtype = ATTNPRESS_BF16;
+  return args;
+}
+
+/* ---- The time of a call ---------------------------------------------------------------------- */
+
+static CUresult launch_nothing(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                               void **extra) {
+  (void)config, (void)function, (void)parameters, (void)extra;
+  return CUDA_SUCCESS;
 }
 
 typedef struct call_times {
-  double forward_us, bare_us;
+  double whole_us, own_us;
 } call_times;
 
-static call_times measure_call(attnpress_handle *handle, const attnpress_forward_args *args,
-                               CUstream stream, const cuda_device *device) {
-  double forward[ROUNDS], bare[ROUNDS];
-  check(attnpress_forward(handle, args, stream)); /* loads */
-  launch_count = 0;
-  forward_args_bytes = args_bytes_of(handle, args);
-  real_launch = handle->driver.launch_kernel;
-  handle->driver.launch_kernel = record_launch;
-  check(attnpress_forward(handle, args, stream));
-  handle->driver.launch_kernel = real_launch;
+static double time_us(attnpress_handle *handle, const bench_call *call) {
+  const double begin = now_us();
+  for (int i = 0; i < CALLS; ++i)
+    check(call->run(handle, call->args, call->stream));
+  return (now_us() - begin) / CALLS;
+}
+
+static call_times measure_call(attnpress_handle *handle, const bench_call *call,
+                               const cuda_device *device) {
+  double whole[ROUNDS], own[ROUNDS];
+  check(call->run(handle, call->args, call->stream)); /* loads */
+  const ap_driver driver = handle->driver;
   for (int round = 0; round < ROUNDS; ++round) {
     device->ctx_synchronize();
-    double begin = now_us();
-    for (int i = 0; i < CALLS; ++i)
-      check(attnpress_forward(handle, args, stream));
-    forward[round] = (now_us() - begin) / CALLS;
+    whole[round] = time_us(handle, call);
     device->ctx_synchronize();
-    begin = now_us();
-    for (int i = 0; i < CALLS; ++i)
-      for (int j = 0; j < launch_count; ++j) {
-        void *parameters[] = {&launches[j].args};
-        real_launch(&launches[j].config, launches[j].function, parameters, NULL);
-      }
-    bare[round] = (now_us() - begin) / CALLS;
+    handle->driver.launch_kernel = launch_nothing;
+    own[round] = time_us(handle, call);
+    handle->driver.launch_kernel = driver.launch_kernel;
   }
-  return (call_times){median(forward, ROUNDS), median(bare, ROUNDS)};
+  return (call_times){median(whole, ROUNDS), median(own, ROUNDS)};
 }
 
 int main(int argc, char **argv) {
@@ -172,7 +246,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "host_overhead: %s\n", why);
     return 77;
   }
-  if (device.mem_alloc(&memory, (size_t)16 << 20) != CUDA_SUCCESS ||
+  if (device.mem_alloc(&memory, (size_t)MEMORY_PIECES << 20) != CUDA_SUCCESS ||
+      device.memset_d8_async(memory, 0, (size_t)MEMORY_PIECES << 20, NULL) != CUDA_SUCCESS ||
       device.stream_create(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
       mkdtemp(cache_dir) == NULL)
     return 1;
@@ -188,33 +263,58 @@ int main(int argc, char **argv) {
   attnpress_options options = ATTNPRESS_OPTIONS_INIT;
   options.cache_dir = cache_dir;
   check(attnpress_create(&handle, &options));
-  const struct {
-    const char *name;
-    const attnpress_forward_args *args;
-    CUstream stream;
-  } rows[] = {{"one kernel, a stream", &one, stream},
-              {"one kernel, default stream", &one, NULL},
-              {"split and combine, a stream", &split, stream},
-              {"splits chosen, a stream", &prebuilt, stream},
-              /* On 9.0 these make tensor maps. */
-              {"64 queries, a stream", &longer, stream},
-              {"64 queries, split and combine", &longer_split, stream},
-              {"64 queries, splits chosen", &longer_prebuilt, stream}};
+  attnpress_ragged ragged[6];
+  attnpress_forward_args decode[4], prefill, invariant;
+  make_decode(memory, 1, 0, &ragged[0], &decode[0]);
+  make_decode(memory, BATCH_MAX, 0, &ragged[1], &decode[1]);
+  make_decode(memory, 1, 1, &ragged[2], &decode[2]);
+  make_decode(memory, BATCH_MAX, 1, &ragged[3], &decode[3]);
+  make_decode(memory, BATCH_MAX, 1, &ragged[4], &invariant);
+  invariant.batch_invariant = 1;
+  make_prefill(memory, BATCH_MAX, &ragged[5], &prefill);
+  const attnpress_backward_args backward = make_backward(memory, NULL),
+                                ragged_backward = make_backward(memory, &ragged[5]);
+  const attnpress_layernorm_args norm = make_layernorm(memory, 1024, 768),
+                                 odd_norm = make_layernorm(memory, 128, 8201);
+  attnpress_softmax_args softmax = ATTNPRESS_SOFTMAX_ARGS_INIT;
+  softmax.x = memory_piece(memory, 0);
+  softmax.y = memory_piece(memory, 4);
+  softmax.rows = 1024;
+  softmax.columns = 768;
+  softmax.dtype = ATTNPRESS_BF16;
+  const bench_call rows[] = {{"one kernel, a stream", run_forward, &one, stream},
+                             {"one kernel, default stream", run_forward, &one, NULL},
+                             {"split and combine, a stream", run_forward, &split, stream},
+                             {"splits chosen, a stream", run_forward, &prebuilt, stream},
+                             /* On 9.0 these make tensor maps. */
+                             {"64 queries, a stream", run_forward, &longer, stream},
+                             {"64 queries, split and combine", run_forward, &longer_split, stream},
+                             {"64 queries, splits chosen", run_forward, &longer_prebuilt, stream},
+                             {"decode, 1 sequence", run_forward, &decode[0], stream},
+                             {"decode, 64 sequences", run_forward, &decode[1], stream},
+                             {"decode, 1 sequence, pages", run_forward, &decode[2], stream},
+                             {"decode, 64 sequences, pages", run_forward, &decode[3], stream},
+                             {"the same, batch-invariant", run_forward, &invariant, stream},
+                             {"prefill, 64 sequences", run_forward, &prefill, stream},
+                             {"backward", run_backward, &backward, stream},
+                             {"backward, 64 sequences", run_backward, &ragged_backward, stream},
+                             {"layer norm, 768 columns", run_layernorm, &norm, stream},
+                             {"layer norm, 8,201 columns", run_layernorm, &odd_norm, stream},
+                             {"softmax, 768 columns", run_softmax, &softmax, stream}};
   if (json)
     printf("{\"device\": \"%s\", \"driver\": %d, \"load_ms\": %.3f, \"calls\": [", device.name,
            device.driver_version, load_ms);
   else
-    printf("%s, driver for CUDA %d.%d\nload of a cached cubin: %.2f ms\n\n%-30s %9s %9s %9s\n",
+    printf("%s, driver for CUDA %d.%d\nload of a cached cubin: %.2f ms\n\n%-30s %9s %9s\n",
            device.name, device.driver_version / 1000, device.driver_version % 1000 / 10, load_ms,
-           "us a call", "forward", "bare", "beyond");
+           "us a call", "whole", "own");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
-    const call_times t = measure_call(handle, rows[i].args, rows[i].stream, &device);
+    const call_times t = measure_call(handle, &rows[i], &device);
     if (json)
-      printf("%s{\"name\": \"%s\", \"forward_us\": %.3f, \"bare_us\": %.3f}", i ? ", " : "",
-             rows[i].name, t.forward_us, t.bare_us);
+      printf("%s{\"name\": \"%s\", \"whole_us\": %.3f, \"own_us\": %.3f}", i ? ", " : "",
+             rows[i].name, t.whole_us, t.own_us);
     else
-      printf("%-30s %9.2f %9.2f %9.2f\n", rows[i].name, t.forward_us, t.bare_us,
-             t.forward_us - t.bare_us);
+      printf("%-30s %9.2f %9.2f\n", rows[i].name, t.whole_us, t.own_us);
   }
   printf(json ? "]}\n" : "");
   attnpress_destroy(handle);
