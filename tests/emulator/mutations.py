@@ -459,13 +459,14 @@ MUTATIONS = [
         RING,
         "masked ? pipe->seqlen_k - n * BLOCK_N : BLOCK_N",
         "BLOCK_N",
-        place=2,  # the first is that of pages, whose keys behind the end are the last one again
+        place=3,  # the others are those of pages, whose keys behind the end are the last one again
     ),
     Mutation(
         "valid keys of a slab of V counted from its block",
         RING,
         "HEAD_DIM_V, keys - key);",
         "HEAD_DIM_V, keys);",
+        place=2,  # the first is that of pages
     ),
     Mutation("last tile of Q without a predicate", ROWS, "row_begin + row < rows ? 16 : 0", "16"),
     Mutation("last tile of O without a predicate", ROWS, "&& work.row_begin + row < rows)", ")"),
