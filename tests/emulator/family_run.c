@@ -119,6 +119,15 @@ static int parse_flag(const run_words *w, const char *word) {
   return w->others != NULL && w->others->flag(w->others->of, word) ? 0 : -1;
 }
 
+void *copy_rows(const void *data, int64_t rows, size_t row_bytes, int64_t stride) {
+  char *copy = malloc((size_t)rows * row_bytes + 1);
+  if (copy == NULL)
+    abort();
+  for (int64_t row = 0; row < rows; ++row)
+    memcpy(copy + (size_t)row * row_bytes, (const char *)data + row * stride, row_bytes);
+  return copy;
+}
+
 int run_refuse(const run_words *words, const char *format, ...) {
   va_list values;
   fprintf(stderr, "attnpress run%s%s: ", words->family != NULL ? " " : "",

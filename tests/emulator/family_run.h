@@ -1,6 +1,7 @@
 /* What the commands `attnpress run FAMILY --device emulated` have in common: their words, the kernel
  * that is named or chosen, and the report. */
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 
 #include "../../tools/options.h"
@@ -78,6 +79,9 @@ enum { RUN_ARCHS = 3 };
 extern const char *const run_arch_names[]; /* "sm80", "sm86", "sm90" */
 extern const ap_device run_devices[RUN_ARCHS];
 #define run_device run_devices[0]
+
+/** A copy of rows, `stride` bytes apart, without what lies between them: the caller frees it. */
+void *copy_rows(const void *data, int64_t rows, size_t row_bytes, int64_t stride);
 
 /** Reads the words: RUN_GOES_ON, or the status to end with. */
 int run_parse(const run_words *words, int argc, char **argv);

@@ -466,13 +466,12 @@ static void put_in_place(call *c, const layernorm_shape *s) {
   const int over = c->c.backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X;
   layernorm_matrix *const input = c->c.backward ? &c->c.dy : &c->c.x;
   layernorm_matrix *const output = c->c.backward ? &c->c.dx : &c->c.y;
-  const int64_t bytes = rows_span_bytes(s->rows, s->columns, c->stride[over], c->c.dtype);
+  const int64_t size = ap_element_bytes(c->c.dtype);
   if (!s->in_place || c->matrix[out] == NULL)
     return;
-  c->before = malloc((size_t)bytes);
-  if (c->before == NULL)
-    abort();
-  input->data = memcpy(c->before, c->matrix[over], (size_t)bytes);
+  c->before =
+      copy_rows(c->matrix[over], s->rows, (size_t)(s->columns * size), c->stride[over] * size);
+  *input = (layernorm_matrix){c->before, s->columns};
   c->matrix[out] = c->matrix[over];
   c->stride[out] = c->stride[over];
   *output = (layernorm_matrix){c->matrix[over], c->stride[over]};

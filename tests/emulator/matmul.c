@@ -239,7 +239,7 @@ static const char help[] =
     "  --stem STEM         this kernel; without it, the one that the library would choose\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
     "  --templates         made by the generator from the templates as they stand now\n"
-    "  --seed N            of the random inputs (1)\n\n";
+    "  --seed N            of the random inputs (1)\n";
 
 static int32_t class_of(int64_t n) {
   const ap_set *classes = &ap_families[AP_FAMILY_MATMUL]->axes[AP_MATMUL_COLS].domain;

@@ -106,10 +106,10 @@ static void call_open(call *c, const kernel *k, const softmax_shape *s, uint64_t
     c->c.input_stride[i] = c->stride[i];
   }
   if (s->in_place) {
-    c->before = malloc((size_t)c->bytes[output - 1]);
-    if (c->before == NULL)
-      abort();
-    c->c.input[output - 1] = memcpy(c->before, c->data[output - 1], (size_t)c->bytes[output - 1]);
+    c->before = copy_rows(c->data[output - 1], s->rows, (size_t)(s->columns * size),
+                          c->stride[output - 1] * size);
+    c->c.input[output - 1] = c->before;
+    c->c.input_stride[output - 1] = s->columns;
   }
   c->c.output = c->data[output];
   c->c.output_stride = c->stride[output];
@@ -294,7 +294,13 @@ int emulate_run_softmax(int argc, char **argv) {
                                 {NULL, NULL, 0, NULL}};
   const run_real reals[] = {{"--scale", &s.scale}, {NULL, NULL}};
   const run_flag flags[] = {{"--backward", &backward}, {"--in-place", &s.in_place}, {NULL, NULL}};
-  const run_words words = {.family = "softmax", .help = help, .numbers = numbers, .choices = choices, .reals = reals, .flags = flags, .kernel = &meant};
+  const run_words words = {.family = "softmax",
+                           .help = help,
+                           .numbers = numbers,
+                           .choices = choices,
+                           .reals = reals,
+                           .flags = flags,
+                           .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;
