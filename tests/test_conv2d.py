@@ -113,6 +113,16 @@ def test_empty():
 X, W = np.zeros((1, 8, 4, 4), np.float32), np.zeros((16, 8, 3, 3), np.float32)
 
 
+def test_whole_numbers():
+    """Of any library, and of no other kind, whatever came before."""
+    assert cv.conv2d(X, W, stride=np.int64(2)).shape == (1, 16, 1, 1)
+    assert cv.conv2d(X, W, stride=np.array([2, 1])).shape == (1, 16, 1, 2)
+    assert cv.conv2d(X, W, stride=2).shape == cv.conv2d(X, W, stride=[2]).shape == (1, 16, 1, 1)
+    for stride in (2.0, (2.0, 2)):
+        with pytest.raises(ValueError, match="it must be a whole number, or two"):
+            cv.conv2d(X, W, stride=stride)
+
+
 @pytest.mark.parametrize(
     "arguments, error, says",
     [
@@ -128,6 +138,7 @@ X, W = np.zeros((1, 8, 4, 4), np.float32), np.zeros((16, 8, 3, 3), np.float32)
         ((X, W, None, 1, "same"), ValueError, "words are not supported"),
         ((X, W, None, (1, 2, 3)), ValueError, "a whole number, or two"),
         ((X, W, None, 1.5), ValueError, "stride is 1.5; it must be a whole number"),
+        ((X, W, None, [[1], [2]]), ValueError, "it must be a whole number, or two"),
         ((X, W, None, 1, 0, 2), ValueError, "there is no output"),
         ((X.astype(int), W.astype(int)), ValueError, "int64"),
     ],

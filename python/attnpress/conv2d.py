@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Sequence
 from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
 from typing import Any, NamedTuple, TypeVar, Union
 
@@ -238,16 +239,26 @@ def _choice(choice: Choice | None) -> Conv2dChoice:
 # ---- Arguments -----------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=256)
+def _whole(value: Any) -> tuple[int, ...]:
+    """A whole number, of any library, or several; TypeError for what is none."""
+    try:
+        return (operator.index(value),)
+    except TypeError:
+        return tuple(operator.index(number) for number in value)
+
+
 def _numbers(name: str, value: Any) -> tuple[int, int]:
     if isinstance(value, str):
         raise ValueError(
             f'{name} is "{value}"; it must be a whole number or two: words are not supported'
         )
-    pair = tuple(value) if isinstance(value, Iterable) else (value,)
+    try:
+        pair = _whole(value)
+    except TypeError:
+        pair = ()
     if len(pair) == 1:
         pair = pair * 2
-    if len(pair) != 2 or not all(isinstance(number, int) for number in pair):
+    if len(pair) != 2:
         raise ValueError(f"{name} is {value!r}; it must be a whole number, or two")
     least = 0 if name == "padding" else 1
     if min(pair) < least or max(pair) > 65535:
@@ -257,7 +268,11 @@ def _numbers(name: str, value: Any) -> tuple[int, int]:
 
 def _pair(name: str, value: Pair) -> tuple[int, int]:
     """The numbers of the height and the width."""
-    return _numbers(name, tuple(value) if isinstance(value, list) else value)
+    kinds = map(type, value if value.__class__ is tuple else (value,))
+    return (_known_numbers if {int}.issuperset(kinds) else _numbers)(name, value)
+
+
+_known_numbers = functools.lru_cache(maxsize=256)(_numbers)  # of ints: 2.0 has the same hash as 2
 
 
 _Known = tuple[Conv2dShape, tuple[int, int, int, int]]
