@@ -127,8 +127,9 @@ def test_empty(shape):
     x = np.zeros(shape, np.float32)
     y, _, mean, rstd = ln.forward(x)
     assert y.shape == shape and mean.shape == rstd.shape == shape[:-1]
-    dx, dweight, dbias = ln.backward(x, x, rstd, mean)
+    dx, dweight, dbias = ln.backward(x, x, rstd, mean, param_dtype=np.float16)
     assert dx.shape == shape and (dweight == 0).all() and (dbias == 0).all()
+    assert dweight.dtype == dbias.dtype == np.float16
 
 
 def test_special_values():
@@ -259,6 +260,25 @@ def test_gradients_of_some():
         assert not ln.rms_norm(x).requires_grad
     with pytest.raises(ValueError, match="out is given"):
         ln.rms_norm(x, out=torch.empty_like(x))
+
+
+@needs_torch
+def test_gradient_of_a_bias_alone():
+    """It has the bias's dtype, and not the roundings of x's."""
+    x, dy = torch.randn(3000, 8).bfloat16(), torch.rand(3000, 8).bfloat16()
+    bias = torch.zeros(8, requires_grad=True)
+    ln.layer_norm(x, None, bias).backward(dy)
+    torch.testing.assert_close(bias.grad, dy.float().sum(0), rtol=1e-5, atol=0)
+
+
+@needs_torch
+def test_in_place_of_what_was_saved():
+    """PyTorch knows that `out` has changed, where another gradient needs what it was."""
+    x, factor = torch.randn(4, 6), torch.randn(4, 6, requires_grad=True)
+    y = factor * x  # saves x
+    ln.layer_norm(x, out=x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
 
 
 @needs_torch

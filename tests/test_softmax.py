@@ -145,3 +145,13 @@ def test_torch_grad():
         s.softmax(torch.zeros(2, 3, requires_grad=True))
     with torch.no_grad():
         s.softmax(torch.zeros(2, 3, requires_grad=True))
+
+
+@needs_torch
+def test_in_place_of_what_was_saved():
+    """PyTorch knows that `out` has changed, where another gradient needs what it was."""
+    x, factor = torch.randn(4, 6), torch.randn(4, 6, requires_grad=True)
+    y = factor * x  # saves x
+    s.softmax(x, out=x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

@@ -260,6 +260,13 @@ class Torch:
     def contiguous_if_not(self, value: Any) -> Any:
         return value.contiguous()
 
+    def written(self, value: Any) -> None:
+        """Tells PyTorch that a tensor of the caller's has changed: what was saved of it for another
+        gradient is not that any longer."""
+        increment = getattr(self.torch.autograd.graph, "increment_version", None)  # newer versions
+        if increment is not None and not value.is_inference():
+            increment(value)
+
     def on_device(self, value: Any) -> contextlib.AbstractContextManager[int]:
         """The backend of a tensor, whose device is the current one meanwhile."""
         if not value.is_cuda:
@@ -336,6 +343,9 @@ class NumPy:
     def contiguous_if_not(self, value: Any) -> Any:
         flags = value.flags
         return value if flags.c_contiguous and flags.aligned else self.contiguous(value)
+
+    def written(self, value: Any) -> None:
+        pass
 
     def on_device(self, value: Any) -> contextlib.AbstractContextManager[int]:
         return _ON_CPU

@@ -218,6 +218,8 @@ def forward(
     args.rstd = library.address(rstd)
     library.run(_forward, args, x)
     del kept
+    if out is not None:
+        library.written(out)
     return y, total, mean, rstd
 
 
@@ -230,11 +232,12 @@ def backward(
     dsum: Any = None,
     needs: Sequence[bool] = (True, True, True),
     rms: bool = False,
+    param_dtype: Any = None,
 ) -> tuple[Any, Any, Any]:
     """The gradients (dx, dweight, dbias) of forward(), whose sum is x here; None for those that
     `needs` says are not wanted, except dx. dy: the gradient by y; dsum: that by the sum, which is
-    added to dx, the gradient by both x and the residual. dweight and dbias have the weight's dtype,
-    or x's where there is none."""
+    added to dx, the gradient by both x and the residual. dweight and dbias have the weight's dtype;
+    where there is none, param_dtype, such as the bias has, or x's."""
     library = library_of("dy", dy)
     _check_parameters(library, x, weight, None)
     _check_kinds(library, x=x, dsum=dsum, mean=mean, rstd=rstd)
@@ -242,10 +245,13 @@ def backward(
     if mean is None and not rms:
         raise ValueError("mean is None; the gradient of layer norm needs what forward() returned")
     rows, columns = _extents(x)
-    kind = x if weight is None else weight
+    if weight is not None:
+        param_dtype = weight.dtype
+    elif param_dtype is None:
+        param_dtype = x.dtype
     dx = library.empty_like(x)
-    dweight = library.empty(x.shape[-1:], kind.dtype, x) if needs[1] else None
-    dbias = library.empty(x.shape[-1:], kind.dtype, x) if needs[2] else None
+    dweight = library.empty(x.shape[-1:], param_dtype, x) if needs[1] else None
+    dbias = library.empty(x.shape[-1:], param_dtype, x) if needs[2] else None
     if columns == 0 or (rows == 0 and dweight is None and dbias is None):
         return dx, dweight, dbias
     args = LayernormBackwardArgs(
@@ -260,7 +266,8 @@ def backward(
         _give_parameters(library, args, weight=weight),
         _give_moments(library, args, mean=None if rms else mean, rstd=rstd),
     ]
-    args.param_dtype = library.dtype("x" if weight is None else "weight", kind)
+    if weight is None and (dweight is not None or dbias is not None):
+        args.param_dtype = library.dtype("param_dtype", dbias if dweight is None else dweight)
     args.dweight = None if dweight is None else library.address(dweight)
     args.dbias = None if dbias is None else library.address(dbias)
     key = None
@@ -387,6 +394,7 @@ def _function() -> Any:
         ) -> Any:
             y, total, mean, rstd = forward(x, weight, bias, eps, residual, None, rms)
             ctx.rms, ctx.has_residual = rms, residual is not None
+            ctx.param_dtype = None if bias is None else bias.dtype
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(total, weight, mean, rstd)
             return y, (total if ctx.has_residual else None)
@@ -398,7 +406,9 @@ def _function() -> Any:
             if dy is None:  # only the sum was used
                 return dsum, None, None, None, dsum if ctx.has_residual else None, None
             needs = (True, ctx.needs_input_grad[1], ctx.needs_input_grad[2])
-            dx, dweight, dbias = backward(dy, total, rstd, mean, weight, dsum, needs, ctx.rms)
+            dx, dweight, dbias = backward(
+                dy, total, rstd, mean, weight, dsum, needs, ctx.rms, ctx.param_dtype
+            )
             return dx, dweight, dbias, None, dx if ctx.has_residual else None, None
 
     return _functions.setdefault("norm", Norm)

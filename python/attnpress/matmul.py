@@ -68,12 +68,7 @@ def matmul_(x: Array, w: Any, transposed: bool = False) -> Array:
             "torch.no_grad()"
         )
     result: Any = _run(library, x, w, transposed)
-    torch = getattr(library, "torch", None)
-    if torch is not None and not result.is_inference():
-        # Others may have saved x for their own gradient: PyTorch then knows that it has changed.
-        increment = getattr(torch.autograd.graph, "increment_version", None)  # newer versions
-        if increment is not None:
-            increment(result)
+    library.written(result)
     written: Array = result
     return written
 

@@ -133,6 +133,8 @@ def _call(
         setattr(args, name, library.address(value))
         setattr(args, f"{name}_row_stride", stride)
     library.run(function, args, inputs[0])
+    if out is not None:
+        library.written(out)
     return result
 
 
