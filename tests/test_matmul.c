@@ -12,6 +12,7 @@
 #include "api_support.h"
 #include "attnpress/args/matmul.h"
 #include "attnpress/matmul.h"
+#include "cpu/element.h"
 #include "matmul/matmul.h"
 
 /* ---- Numbers on the CPU ---------------------------------------------------------------------- */
@@ -98,7 +99,7 @@ static void test_permutation(void **state) {
 
 static attnpress_matmul_args legal(void) {
   attnpress_matmul_args args = ATTNPRESS_MATMUL_ARGS_INIT;
-  args.x = (void *)0x1000000;
+  args.x = (void *)0x100000000;
   args.w = (void *)0x2000000;
   args.rows = 1000;
   args.n = 512;
@@ -121,9 +122,10 @@ SPOIL(transposed_2, a->transposed = 2)
 SPOIL(reserved_1, a->reserved = 1)
 SPOIL(x_null, a->x = NULL)
 SPOIL(w_null, a->w = NULL)
-SPOIL(x_misaligned, a->x = (void *)0x1000008)
+SPOIL(x_misaligned, a->x = (void *)0x100000008)
 SPOIL(w_misaligned, a->w = (void *)0x2000002)
 SPOIL(w_is_x, a->w = a->x)
+SPOIL(w_in_x, a->w = (void *)0x1000f9c00)
 SPOIL(x_overlaps, a->x_stride = 504)
 SPOIL(x_negative, a->x_stride = -512)
 SPOIL(x_stride_odd, a->x_stride = 516)
@@ -147,9 +149,10 @@ static const struct {
     {reserved_1, "reserved is 1"},
     {x_null, "x is NULL"},
     {w_null, "w is NULL"},
-    {x_misaligned, "x is 0x1000008"},
+    {x_misaligned, "x is 0x100000008"},
     {w_misaligned, "w is 0x2000002"},
-    {w_is_x, "w is x"},
+    {w_is_x, "w at 0x100000000 has elements of x at 0x100000000"},
+    {w_in_x, "w at 0x1000f9c00 has elements of x"},
     {x_overlaps, "x_stride is 504"},
     {x_negative, "x_stride is -512"},
     {x_stride_odd, "x_stride is 516"},
@@ -171,6 +174,43 @@ static void test_bad_input(void **state) {
   assert_error_says("a launch has at most");
   assert_int_equal(cuda->launches, 0);
   attnpress_destroy(handle);
+}
+
+/* Exactly those W are refused that have elements of x: rows of one may lie between the other's. */
+static void test_overlaps(void **state) {
+  enum { PLACES = 1024, UNIT = 16 /* bytes */ };
+  uint32_t random = 1;
+  int refused = 0, taken = 0;
+  (void)state;
+  for (int i = 0; i < 20000; ++i) {
+    char is_x[PLACES] = {0};
+    int overlaps = 0;
+    int64_t r[5];
+    for (int k = 0; k < 5; ++k) {
+      random = random * 1664525u + 1013904223u;
+      r[k] = random >> 20;
+    }
+    ap_matmul_problem p = {.rows = 1 + r[0] % 6,
+                           .n = 8 + r[0] % 2 * 8,
+                           .dtype = ATTNPRESS_FP16,
+                           .w_dtype = i % 3 ? ATTNPRESS_FP16 : ATTNPRESS_FP32};
+    p.x_stride = p.n + r[1] % 4 * 8;
+    p.w_stride = p.n + (i % 2 ? r[2] % 4 * 8 : 0);
+    const int64_t x = 300 + r[3] % 64, w = 300 + r[4] % 64, size = ap_element_bytes(p.w_dtype);
+    p.x = (void *)(uintptr_t)(UNIT * x);
+    p.w = (void *)(uintptr_t)(UNIT * w);
+    for (int64_t row = 0; row < p.rows; ++row)
+      memset(is_x + x + row * p.x_stride * 2 / UNIT, 1, (size_t)(p.n * 2 / UNIT));
+    for (int64_t row = 0; row < p.n; ++row)
+      for (int64_t k = 0; k < p.n * size / UNIT; ++k)
+        overlaps |= is_x[w + row * p.w_stride * size / UNIT + k];
+    const ap_check how = {.backend = ATTNPRESS_CPU, .with_data = 1, .range = ATTNPRESS_ONE_CALL};
+    assert_int_equal(ap_matmul_validate(&p, how),
+                     overlaps ? ATTNPRESS_INVALID_ARGUMENT : ATTNPRESS_OK);
+    refused += overlaps;
+    taken += !overlaps;
+  }
+  assert_true(refused > 1000 && taken > 1000);
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */
@@ -345,10 +385,15 @@ static int set_up_matmul(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cpu), cmocka_unit_test(test_permutation),
-      TEST(test_bad_input),       TEST(test_launch),
-      TEST(test_launch_clusters), TEST(test_launch_without_maps),
-      TEST(test_devices),         TEST(test_plans),
+      cmocka_unit_test(test_cpu),
+      cmocka_unit_test(test_permutation),
+      TEST(test_bad_input),
+      cmocka_unit_test(test_overlaps),
+      TEST(test_launch),
+      TEST(test_launch_clusters),
+      TEST(test_launch_without_maps),
+      TEST(test_devices),
+      TEST(test_plans),
   };
   return cmocka_run_group_tests_name("matmul", tests, set_up_matmul, tear_down_group);
 }

@@ -55,6 +55,29 @@ static attnpress_status check_pointer(const char *name, const void *data) {
   return ATTNPRESS_OK;
 }
 
+/** Whether a row of x has some of the bytes from `begin` to `end`, which count from its first. */
+static int touches_x(const ap_matmul_problem *p, int64_t begin, int64_t end) {
+  const int64_t size = ap_element_bytes(p->dtype), row_bytes = p->n * size;
+  const int64_t stride = p->x_stride * size;
+  if (end <= 0 || p->rows == 1)
+    return end > 0 && begin < row_bytes;
+  const int64_t row = begin < row_bytes ? 0 : (begin - row_bytes) / stride + 1; /* ends behind it */
+  return row < p->rows && row * stride < end;
+}
+
+/** Whether W has an element of x. Rows of one may lie between those of the other. */
+static int overlaps_x(const ap_matmul_problem *p) {
+  const int64_t size = ap_element_bytes(p->w_dtype), rows = p->w_stride == p->n ? 1 : p->n;
+  const int64_t row_bytes = p->n * size * (rows == 1 ? p->n : 1), stride = p->w_stride * size;
+  const int64_t begin = (int64_t)((uintptr_t)p->w - (uintptr_t)p->x);
+  if (!touches_x(p, begin, begin + (rows - 1) * stride + row_bytes))
+    return 0;
+  int overlaps = 0;
+  for (int64_t row = 0; row < rows && !overlaps; ++row)
+    overlaps = touches_x(p, begin + row * stride, begin + row * stride + row_bytes);
+  return overlaps;
+}
+
 attnpress_status ap_matmul_validate(ap_matmul_problem *p, ap_check how) {
   if (p->w_dtype == 0)
     p->w_dtype = p->dtype;
@@ -74,7 +97,7 @@ attnpress_status ap_matmul_validate(ap_matmul_problem *p, ap_check how) {
     return ATTNPRESS_OK;
   FORWARD_IF(check_pointer("x", p->x));
   FORWARD_IF(check_pointer("w", p->w));
-  RETURN_IF(p->x == p->w, ATTNPRESS_INVALID_ARGUMENT,
-            "w is x, %p; W must not overlap what is written", p->x);
+  RETURN_IF(overlaps_x(p), ATTNPRESS_INVALID_ARGUMENT,
+            "w at %p has elements of x at %p; W must not overlap what is written", p->w, p->x);
   return ATTNPRESS_OK;
 }
