@@ -151,6 +151,7 @@ SPOIL(c_null, a->c = NULL)
 SPOIL(y_misaligned, a->y = (void *)0x20003)
 SPOIL(c_rows_overlap, a->c_row_stride = 999)
 SPOIL(c_entries_overlap, a->c_batch_stride = 99999)
+SPOIL(c_row_least, a->c_row_stride = INT64_MIN)
 SPOIL(x_spans_much, a->x_stride = INT64_MAX / 4)
 SPOIL(struct_small, a->struct_size = offsetof(attnpress_outer_args, mod) - 8)
 
@@ -166,6 +167,7 @@ static const struct {
     {c_null, "c is NULL"},
     {y_misaligned, "y is 0x20003"},
     {c_rows_overlap, "c_row_stride is 999"},
+    {c_row_least, "c_row_stride -9223372036854775808 times"},
     {c_entries_overlap, "c_batch_stride is"},
     {x_spans_much, "x_stride"},
     {struct_small, "struct_size"},

@@ -34,7 +34,7 @@ typedef struct extent {
 } extent;
 
 static int64_t size_of(int64_t stride) {
-  return stride < 0 ? -stride : stride;
+  return stride == INT64_MIN ? INT64_MAX : stride < 0 ? -stride : stride;
 }
 
 /** The bytes that it spans fit into 63 bits; of an output, entries of the outer dimension lie beyond
