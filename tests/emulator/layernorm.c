@@ -787,6 +787,15 @@ enum {
   SHORT_ROUNDS = 84      /* of 32 rows of each warp: five pieces of sixteen */
 };
 
+/* The least columns of rows that so many blocks of a cluster share. */
+static int64_t least_of_wide(const kernel *k, int cluster) {
+  const int64_t elements = VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]);
+  const int64_t each = k->tile.threads * elements, most = k->variant.axis[AP_LAYERNORM_COLS];
+  return cluster * (most / each <= WIDE_SHORT_VECTORS ? most - each
+                                                      : k->tile.threads / 32 * elements * 4) +
+         1;
+}
+
 static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   const int64_t most = most_columns(k);
   const int64_t columns = most <= AP_LAYERNORM_HELD_COLS_MAX ? most : LONG_COLUMNS;
@@ -894,12 +903,9 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     /* Rows of a class leave no lane without its vectors but the last two; of the longest ones a warp has
      * a few at least. The rings are gone round. */
     const int64_t elements = VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]);
-    const int64_t each = k->tile.threads * elements, columns_of_block = most + cut_edges(k);
-    const int64_t least_of_block = columns_of_block / each <= WIDE_SHORT_VECTORS
-                                       ? columns_of_block - each
-                                       : k->tile.threads / 32 * elements * 4;
     s.cluster = 2 + row->blocks % 2;
-    const int64_t least = s.cluster * least_of_block + 1, end = s.cluster * columns_of_block;
+    const int64_t least = least_of_wide(k, s.cluster);
+    const int64_t end = s.cluster * (most + cut_edges(k));
     s.columns = least + (end - cut_edges(k) - least) * row->sixteenths / 16 + row->more_columns;
     s.columns = s.columns < least ? least : s.columns;
     s.columns = s.columns > end - cut_edges(k) ? end - cut_edges(k) : s.columns;
@@ -1027,7 +1033,13 @@ int emulate_run_layernorm(int argc, char **argv) {
   int failed = -1;
   s.no_bias = has_no_bias(&k);
   s.cluster = is_gang(&k) ? 3 : 2;
-  if (k.variant.family != AP_FAMILY_LAYERNORM || s.columns > most_columns(&k))
+  if (pass_of(&k) == AP_LAYERNORM_PASS_BWD_REDUCE)
+    s.parameters = 1;
+  const int whole =
+      s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES == 0;
+  const int64_t most = is_wide(&k) ? s.cluster * (most_columns(&k) + cut_edges(&k)) - cut_edges(&k)
+                                   : most_columns(&k);
+  if (k.variant.family != AP_FAMILY_LAYERNORM || s.columns > most)
     snprintf(report, sizeof report, "%s takes no %lld columns", k.stem, (long long)s.columns);
   else if (is_without_gaps(&k) && (s.layout != PACKED || (!is_pairs(&k) && (s.in_place || s.more))))
     snprintf(report, sizeof report, "%s takes packed rows%s alone", k.stem,
@@ -1044,6 +1056,15 @@ int emulate_run_layernorm(int argc, char **argv) {
     snprintf(report, sizeof report, "%s takes rows that begin alike in all matrices", k.stem);
   else if ((is_direct(&k) || is_whole(&k) || is_apart(&k)) && !s.parameters)
     snprintf(report, sizeof report, "%s takes rows with parameters alone", k.stem);
+  else if (is_wide(&k) && (s.more || (s.layout != PACKED && s.layout != VECTORS_APART)))
+    snprintf(report, sizeof report, "%s takes packed rows, or vectors apart, without a residual",
+             k.stem);
+  else if (is_wide(&k) && !whole && (s.in_place || s.layout != PACKED || has_double_parameters(&k)))
+    snprintf(report, sizeof report, "%s takes whole vectors alone in place, apart, or with wfp32",
+             k.stem);
+  else if (is_wide(&k) && s.columns > 0 && s.columns < least_of_wide(&k, s.cluster))
+    snprintf(report, sizeof report, "%s takes no less than %lld columns by two blocks", k.stem,
+             (long long)least_of_wide(&k, s.cluster));
   else if (s.columns < least_columns(&k))
     snprintf(report, sizeof report, "%s takes no less than %lld columns", k.stem,
              (long long)least_columns(&k));
