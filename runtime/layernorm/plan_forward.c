@@ -91,7 +91,9 @@ static attnpress_status prefer_kernel_of_rings(const ap_layernorm_problem *p,
   const int32_t replaced = first_class(launch->variant.axis[AP_LAYERNORM_COLS]);
   /* Edges may take another class than rows that would be read by elements. */
   const int32_t by_elements = launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ALIGNED;
-  const int32_t last = by_elements && replaced < class ? class + 1 : replaced;
+  const int32_t last =
+      by_elements && replaced < class ? (int32_t)smaller(class + 1, classes()->count - 1)
+                                      : replaced;
   ap_launch ring;
   int fits = 0;
   do

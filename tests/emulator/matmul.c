@@ -263,7 +263,12 @@ int emulate_run_matmul(int argc, char **argv) {
                                 {NULL, NULL, 0, NULL}};
   const run_flag flags[] = {
       {"--transposed", &transposed}, {"--wfp32", &wide}, {"--gaps", &s.gaps}, {NULL, NULL}};
-  const run_words words = {.family = "matmul", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .kernel = &meant};
+  const run_words words = {.family = "matmul",
+                           .help = help,
+                           .numbers = numbers,
+                           .choices = choices,
+                           .flags = flags,
+                           .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;
