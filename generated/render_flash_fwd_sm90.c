@@ -305,10 +305,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("constexpr int CONSUMERS = BLOCK_M / 64;\n");
   }
-  if (gather_parts > 1) {
-    TEXT("constexpr int NUM_THREADS = 128 * (3 + CONSUMERS); // the last warpgroups gather, too\n");
-  } else if (alibi || !beside) {
-    TEXT("constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);\n");
+  if (alibi || !beside) {
+    if (gather_parts > 1) {
+      TEXT("constexpr int NUM_THREADS = 128 * (3 + CONSUMERS); // the last warpgroups gather, too\n");
+    } else {
+      TEXT("constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);\n");
+    }
   }
   TEXT("constexpr int K_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of Q K^T\n"
        "constexpr int V_STEPS = BLOCK_N / 16; // of 16 keys, of P V\n"
