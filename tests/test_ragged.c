@@ -478,6 +478,34 @@ static void test_bad_page(void **state) {
   assert_true(checked > 100);
 }
 
+/** A cache that has no pages: whatever a table says, its sequences have no keys. */
+static void test_no_pages(void **state) {
+  (void)state;
+  static const int32_t table[4] = {0, 1, 7, -1}, indptr[3] = {0, 2, 3}, used[2] = {5, 1};
+  for (int flat = 0; flat < 2; ++flat)
+    for (int with_used = 0; with_used < 2; ++with_used) {
+      float q[2 * 3 * 8] = {0}, out[2 * 3 * 8], lse[2 * 3];
+      memset(out, 0xff, sizeof out);
+      attnpress_ragged pages = ATTNPRESS_RAGGED_INIT;
+      pages.batch = 2;
+      pages.page_table = table;
+      pages.page_table_pages = flat ? 4 : 2;
+      pages.page_indptr = flat ? indptr : NULL;
+      pages.seqused_k = with_used ? used : NULL;
+      attnpress_forward_args args = ATTNPRESS_FORWARD_ARGS_INIT;
+      args.q = attnpress_tensor_bshd(q, 2, 3, 1, 8, ATTNPRESS_FP32);
+      args.k = args.v = attnpress_tensor_bshd(NULL, 0, 4, 1, 8, ATTNPRESS_FP32);
+      args.out = attnpress_tensor_bshd(out, 2, 3, 1, 8, ATTNPRESS_FP32);
+      args.lse = lse;
+      args.ragged = &pages;
+      assert_ok(ap_cpu_forward_isa(&args, 1, ap_cpu_best_isa()));
+      for (size_t i = 0; i < sizeof out / sizeof *out; ++i)
+        assert_true(out[i] == 0.0f);
+      for (size_t i = 0; i < sizeof lse / sizeof *lse; ++i)
+        assert_true(lse[i] == -INFINITY);
+    }
+}
+
 /* ---- What is refused ------------------------------------------------------------------------- */
 
 static const int32_t some[8] = {0, 20, 40, 60, 80, 100, 120, 140};
@@ -1970,6 +1998,7 @@ int main(void) {
       TEST(test_bounds),
       TEST(test_bound_of_keys),
       TEST(test_bad_page),
+      TEST(test_no_pages),
       TEST(test_refusals),
       TEST(test_launches),
       TEST(test_bias_launches),

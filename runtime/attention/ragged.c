@@ -100,7 +100,7 @@ attnpress_ragged_args ap_fill_ragged_args(const attnpress_forward_args *args) {
       .rows_k = (int32_t)key_capacity(args),
       .kv_batches = (int32_t)(paged ? table_rows(r) : args->k.shape[0]),
       .num_pages = paged ? (int32_t)args->k.shape[0] : 0,
-      .table_pages = (int32_t)r->page_table_pages,
+      .table_pages = args->k.shape[0] > 0 ? (int32_t)r->page_table_pages : 0, /* none to name */
       .page_size = ap_divisor(paged && args->k.shape[1] > 0 ? (int32_t)args->k.shape[1] : 1),
       .lse_packed = packed,
       .lse_log2 = r->lse_log2,
