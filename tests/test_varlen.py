@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -222,6 +223,54 @@ def test_packed() -> None:
     np.testing.assert_array_equal(got.reshape(want.shape), want)
 
 
+def test_packed_options() -> None:
+    """By keyword they take what the function of the parts does, and out and seqused_k."""
+    qkv, sink = normal(2, 30, 3, 4, DIM, seed=1), normal(4, seed=2)
+    q, k, v = (qkv[:, :, i] for i in range(3))
+    used = np.array([30, 11], dtype=np.int32)
+    want = np.stack([
+        attnpress.flash_attn_func(q[b : b + 1], k[b : b + 1, :n], v[b : b + 1, :n], s_aux=sink)[0]
+        for b, n in enumerate(used)
+    ])  # fmt: skip
+    calls = {
+        "flash_attn_qkvpacked_func": (qkv,),
+        "flash_attn_kvpacked_func": (q, qkv[:, :, 1:]),
+        "flash_attn_varlen_qkvpacked_func": (qkv.reshape(60, 3, 4, DIM), sums([30, 30]), 30),
+        "flash_attn_varlen_kvpacked_func": (
+            q.reshape(60, 4, DIM), qkv.reshape(60, 3, 4, DIM)[:, 1:], sums([30, 30]),
+            sums([30, 30]), 30, 30,
+        ),
+    }  # fmt: skip
+    for name, arguments in calls.items():
+        function = getattr(attnpress, name)
+        rows = (60,) if "varlen" in name else (2, 30)
+        room = np.full((*rows, 4, DIM), np.nan, dtype=np.float32)
+        got, lse, _ = function(
+            *arguments, return_attn_probs=True, s_aux=sink, seqused_k=used, out=room
+        )
+        assert got is room
+        np.testing.assert_array_equal(got.reshape(want.shape), want, err_msg=name)
+        assert lse.shape == (*rows[:-1], 4, rows[-1])
+        whole = function(*arguments, s_aux=sink)
+        dense = attnpress.flash_attn_func(q, k, v, s_aux=sink)
+        np.testing.assert_array_equal(whole.reshape(want.shape), dense, err_msg=name)
+        says = f"out has shape {(3, *rows[1:], 4, DIM)}; it must be {(*rows, 4, DIM)}"
+        with pytest.raises(ValueError, match=re.escape(says)):
+            function(*arguments, out=room[:1].repeat(3, axis=0))
+
+
+def test_packed_takes_what_its_parts_do() -> None:
+    def keywords(name: str) -> set[str]:
+        parameters = inspect.signature(getattr(attnpress, name)).parameters.values()
+        return {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+    more = keywords("flash_attn_func") | {"seqused_k", "out"}
+    ragged_more = keywords("flash_attn_varlen_func") - {"block_table_v", "page_indptr"}
+    for kind in ("qkvpacked", "kvpacked"):
+        assert keywords(f"flash_attn_{kind}_func") == more
+        assert keywords(f"flash_attn_varlen_{kind}_func") == ragged_more
+
+
 @pytest.mark.parametrize("place", ["dense", "picked", "pages of 1", "pages of 16"])
 @pytest.mark.parametrize("seqlen_q", [1, 7])
 def test_with_kvcache(place: str, seqlen_q: int) -> None:
@@ -339,7 +388,9 @@ def kvcache(**changes):
         (varlen, {"max_seqlen_q": -1}, ValueError, "max_seqlen_q is -1"),
         (varlen, {"max_seqlen_q": "ten"}, TypeError, "max_seqlen_q is 'ten'"),
         (varlen, {"max_seqlen_q": 4.5}, TypeError, "max_seqlen_q is 4.5; it must be a whole"),
-        (varlen, {"out": Q[:5]}, ValueError, "out is float32 of shape"),
+        (varlen, {"out": Q[:5]}, ValueError, r"out has shape \(5, .*; it must be \(20, 4, 40\)"),
+        (varlen, {"out": Q.astype(np.float16)}, ValueError, "out is float16 of shape"),
+        (varlen, {"s_aux": normal(3)}, ValueError, r"s_aux has shape \(3,\)"),
         (varlen, {"out": Q[None]}, ValueError, "out has 4 dimensions"),
         (varlen, {"out": [1]}, TypeError, "out is list"),
         (varlen, {"out": read_only(Q)}, ValueError, "out is read-only"),
@@ -372,7 +423,14 @@ def kvcache(**changes):
             kvcache,
             {"k": CACHE, "v": CACHE, "cache_seqlens": 0, "rotary_cos": CACHE[0, :, 0]},
             ValueError,
-            "cos is given alone",
+            "rotary_cos is given alone",
+        ),
+        (kvcache, {"rotary_seqlens": CU[:2]}, ValueError, "rotary_seqlens is given and k is None"),
+        (
+            kvcache,
+            {"block_table": TABLE, "block_table_v": np.zeros((2, 3), np.int32)[:, :1]},
+            ValueError,
+            "block_table_v has rows 3 apart and block_table 1",
         ),
         (
             kvcache,

@@ -124,11 +124,14 @@ def check_in_place(*tensors: tuple[str, Any, Any]) -> None:
             )
 
 
-def check_tables_alike(stride: int, stride_v: int) -> None:
-    """ValueError where the rows of the table of V's pages do not lie as those of page_table do."""
+def check_tables_alike(
+    stride: int, stride_v: int, names: tuple[str, str] = ("page_table", "page_table_v")
+) -> None:
+    """ValueError where the rows of the table of V's pages do not lie as those of page_table do;
+    names: what the caller calls the two."""
     if stride != stride_v:
         raise ValueError(
-            f"page_table_v has rows {stride_v} apart and page_table {stride}; they must be equal"
+            f"{names[1]} has rows {stride_v} apart and {names[0]} {stride}; they must be equal"
         )
 
 
@@ -150,7 +153,9 @@ def struct_of(ragged: Ragged, arrays: dict[str, Layout]) -> c.Ragged:
     if "page_table_v" in arrays:
         (_, shape, stride), other = arrays["page_table"], arrays["page_table_v"].stride
         if len(shape) == 2 and shape[0] > 1:
-            check_tables_alike(stride[0], other[0])
+            said = ragged.said.get
+            names = said("page_table", "page_table"), said("page_table_v", "page_table_v")
+            check_tables_alike(stride[0], other[0], names)
     return group
 
 

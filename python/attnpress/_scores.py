@@ -27,6 +27,7 @@ class Request:
     dropout_p: float = 0.0
     seed: Any = None  # an int, a pair, a tensor of two, or None: drawn
     score_mod: ScoreMod | None = None
+    sinks_name: str = "sinks"  # in errors: the caller's
 
     def asks(self) -> bool:
         """False where it is plain attention."""
@@ -243,9 +244,9 @@ def _add_bias(groups: Groups, view: View, extents: Sequence[int], bounds: bool) 
     groups.kept.append(view.value)
 
 
-def _add_sinks(groups: Groups, view: View, heads: int, readable) -> None:
+def _add_sinks(groups: Groups, view: View, heads: int, readable, name: str) -> None:
     if tuple(view.shape) != (heads,):
-        raise ValueError(f"sinks has shape {tuple(view.shape)}; it must be (heads,), ({heads},)")
+        raise ValueError(f"{name} has shape {tuple(view.shape)}; it must be (heads,), ({heads},)")
     if view.stride[0] == 0 and heads > 1:
         view = readable(view)
     _group(
@@ -302,7 +303,8 @@ def groups_of(
         _add_bias(groups, view("bias", request.bias), extents, sequences is not None)
         groups.bias = request.bias
     if request.sinks is not None:
-        _add_sinks(groups, view("sinks", request.sinks), heads, readable)
+        name = request.sinks_name
+        _add_sinks(groups, view(name, request.sinks), heads, readable, name)
         groups.sinks = request.sinks
     if request.dropout_p:
         _add_dropout(groups, adapter, request, q)

@@ -13,6 +13,7 @@ from ._attention import (
     _adapters,
     _check_seed,
     _request_of,
+    _sinks_of,
     _tracing,
     flash_attn_func,
 )
@@ -36,6 +37,14 @@ def _dimensions(name: str, value: Any, count: int, wanted: str) -> None:
         raise ValueError(f"{name} has {value.ndim} dimensions; {wanted} is needed")
 
 
+def _check_out(out: Any, q: Any, v: Any, wanted: str) -> None:
+    """By the caller's own shapes: adapters are given a batch dimension more of packed tensors."""
+    _dimensions("out", out, len(wanted.split(",")), wanted)
+    shape = (*q.shape[:-1], v.shape[-1])
+    if tuple(out.shape) != shape:
+        raise ValueError(f"out has shape {tuple(out.shape)}; it must be {shape}")
+
+
 def _part(name: str, packed: Any, axis: int, parts: int, wanted: str) -> list[Any]:
     """The parts of a packed tensor: views along one of its dimensions."""
     _dimensions(name, packed, len(wanted.split(",")), wanted)
@@ -43,6 +52,34 @@ def _part(name: str, packed: Any, axis: int, parts: int, wanted: str) -> list[An
         raise ValueError(f"{name} has shape {tuple(packed.shape)}; {wanted} is needed")
     index = (slice(None),) * axis
     return [packed[(*index, part)] for part in range(parts)]
+
+
+def _dense_parts(
+    q: Any, k: Any, v: Any, dropout_p: float, softmax_scale: float | None, causal: bool,
+    window_size: Any, softcap: float, alibi_slopes: Any, deterministic: bool,
+    return_attn_probs: bool, s_aux: Any, sinks: Any, bias: Any, score_mod: ScoreMod | None,
+    seed: Any, seqused_k: Any, out: Any,
+) -> Any:  # fmt: skip
+    """flash_attn_func, which has neither seqused_k nor out: with one of these a call of sequences
+    that lie as batches."""
+    if seqused_k is None and out is None:
+        return _dense(
+            q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
+            deterministic, return_attn_probs, s_aux=s_aux, sinks=sinks, bias=bias,
+            score_mod=score_mod, seed=seed,
+        )  # fmt: skip
+    wanted = "(batch, seqlen, heads, head_dim)"
+    _dimensions("q", q, 4, wanted)
+    if out is not None:
+        _check_out(out, q, v, wanted)
+    ragged = Ragged(batch=q.shape[0], arrays={"seqused_k": seqused_k})
+    result, lse, _ = _forward(
+        q, k, v, ragged, causal, window_size, softcap, alibi_slopes, bias, _sinks_of(s_aux, sinks),
+        score_mod, dropout_p, seed, softmax_scale, out, 0,
+        (q.shape[0], q.shape[2], q.shape[1]) if return_attn_probs else None, 0,
+        None if seqused_k is not None else deterministic,
+    )  # fmt: skip
+    return (result, lse, _adapter_of(q).empty_like(q)) if return_attn_probs else result
 
 
 def flash_attn_qkvpacked_func(
@@ -55,14 +92,26 @@ def flash_attn_qkvpacked_func(
     alibi_slopes: Array | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
+    *,
+    s_aux: Array | None = None,
+    sinks: Array | None = None,
+    bias: Array | None = None,
+    score_mod: ScoreMod | None = None,
+    seed: int | tuple[int, int] | Array | None = None,
+    seqused_k: Array | None = None,
+    out: Array | None = None,
 ) -> Any:
     """flash_attn_func of qkv[:, :, 0], qkv[:, :, 1] and qkv[:, :, 2]; qkv: (batch, seqlen, 3,
-    heads, head_dim). Nothing is copied, and gradients are as there."""
+    heads, head_dim). Nothing is copied, and gradients are as there.
+
+    seqused_k: (batch), int32: of each batch's keys only the first ones. out: where the result is
+    written, (batch, seqlen, heads, head_dim). With either S_dmask is empty, and NotImplementedError
+    is raised where a PyTorch tensor requires grad. The others as in flash_attn_func."""
     _adapter_of(qkv)
     q, k, v = _part("qkv", qkv, 2, 3, "(batch, seqlen, 3, heads, head_dim)")
-    return _dense(
+    return _dense_parts(
         q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
-        deterministic, return_attn_probs,
+        deterministic, return_attn_probs, s_aux, sinks, bias, score_mod, seed, seqused_k, out,
     )  # fmt: skip
 
 
@@ -77,14 +126,23 @@ def flash_attn_kvpacked_func(
     alibi_slopes: Array | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
+    *,
+    s_aux: Array | None = None,
+    sinks: Array | None = None,
+    bias: Array | None = None,
+    score_mod: ScoreMod | None = None,
+    seed: int | tuple[int, int] | Array | None = None,
+    seqused_k: Array | None = None,
+    out: Array | None = None,
 ) -> Any:
     """flash_attn_func of q, kv[:, :, 0] and kv[:, :, 1]; kv: (batch, seqlen_k, 2, heads_kv,
-    head_dim). Nothing is copied, and gradients are as there."""
+    head_dim). Nothing is copied, and gradients are as there. seqused_k and out as in
+    flash_attn_qkvpacked_func."""
     _adapter_of(q)
     k, v = _part("kv", kv, 2, 2, "(batch, seqlen_k, 2, heads_kv, head_dim)")
-    return _dense(
+    return _dense_parts(
         q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes,
-        deterministic, return_attn_probs,
+        deterministic, return_attn_probs, s_aux, sinks, bias, score_mod, seed, seqused_k, out,
     )  # fmt: skip
 
 
@@ -142,6 +200,8 @@ def _forward(
         score_mod=score_mod,
     )  # fmt: skip
     if request is not None:
+        if s_aux is not None:
+            request = dataclasses.replace(request, sinks_name="s_aux")
         adapter.check_no_grad(request)
     extents = extents_of(ragged, q.shape, k.shape)
     groups = None if request is None else groups_of(adapter, request, q, k, extents)
@@ -278,7 +338,7 @@ def flash_attn_varlen_func(
     for name, value in (("k", k), ("v", v)):
         _dimensions(name, value, 4 if paged else 3, wanted)
     if out is not None:
-        _dimensions("out", out, 3, "(total_q, heads_q, head_dim_v)")
+        _check_out(out, q, v, "(total_q, heads_q, head_dim_v)")
     if cu_seqlens_q is None:
         raise ValueError("cu_seqlens_q is None; it says where the sequences of q begin and end")
     if cu_seqlens_k is None and (seqused_k is None or not paged):
@@ -414,6 +474,19 @@ def flash_attn_varlen_qkvpacked_func(
     alibi_slopes: Array | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
+    *,
+    bias: Array | None = None,
+    score_mod: ScoreMod | None = None,
+    s_aux: Array | None = None,
+    seqused_q: Array | None = None,
+    seqused_k: Array | None = None,
+    leftpad_k: Array | None = None,
+    chunk: int = 0,
+    out: Array | None = None,
+    num_splits: int = 0,
+    seed: int | tuple[int, int] | Array | None = None,
+    batch_invariant: bool = False,
+    schedule: Array | None = None,
 ) -> Any:
     """flash_attn_varlen_func of qkv[:, 0], qkv[:, 1] and qkv[:, 2]; qkv: (total, 3, heads,
     head_dim). Nothing is copied."""
@@ -421,7 +494,10 @@ def flash_attn_varlen_qkvpacked_func(
     q, k, v = _part("qkv", qkv, 1, 3, "(total, 3, heads, head_dim)")
     return flash_attn_varlen_func(
         q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, dropout_p, softmax_scale, causal,
-        window_size, softcap, alibi_slopes, deterministic, return_attn_probs,
+        window_size, softcap, alibi_slopes, deterministic, return_attn_probs, bias=bias,
+        score_mod=score_mod, s_aux=s_aux, seqused_q=seqused_q, seqused_k=seqused_k,
+        leftpad_k=leftpad_k, chunk=chunk, out=out, num_splits=num_splits, seed=seed,
+        batch_invariant=batch_invariant, schedule=schedule,
     )  # fmt: skip
 
 
@@ -440,6 +516,19 @@ def flash_attn_varlen_kvpacked_func(
     alibi_slopes: Array | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
+    *,
+    bias: Array | None = None,
+    score_mod: ScoreMod | None = None,
+    s_aux: Array | None = None,
+    seqused_q: Array | None = None,
+    seqused_k: Array | None = None,
+    leftpad_k: Array | None = None,
+    chunk: int = 0,
+    out: Array | None = None,
+    num_splits: int = 0,
+    seed: int | tuple[int, int] | Array | None = None,
+    batch_invariant: bool = False,
+    schedule: Array | None = None,
 ) -> Any:
     """flash_attn_varlen_func of q, kv[:, 0] and kv[:, 1]; kv: (total_k, 2, heads_kv, head_dim).
     Nothing is copied."""
@@ -447,7 +536,10 @@ def flash_attn_varlen_kvpacked_func(
     k, v = _part("kv", kv, 1, 2, "(total_k, 2, heads_kv, head_dim)")
     return flash_attn_varlen_func(
         q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale,
-        causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs,
+        causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs, bias=bias,
+        score_mod=score_mod, s_aux=s_aux, seqused_q=seqused_q, seqused_k=seqused_k,
+        leftpad_k=leftpad_k, chunk=chunk, out=out, num_splits=num_splits, seed=seed,
+        batch_invariant=batch_invariant, schedule=schedule,
     )  # fmt: skip
 
 
@@ -551,7 +643,7 @@ def flash_attn_with_kvcache(
     for name, value in (("k_cache", k_cache), ("v_cache", v_cache)):
         _dimensions(name, value, 4, "(batch, seqlen, heads, head_dim)")
     if out is not None:
-        _dimensions("out", out, 3 if packed else 4, wanted)
+        _check_out(out, q, v_cache, wanted)
     if packed:
         _dimensions("cu_seqlens_q", cu_seqlens_q, 1, "(batch + 1)")
     batch = q.shape[0] if cu_seqlens_q is None else max(cu_seqlens_q.shape[0] - 1, 0)
@@ -580,6 +672,7 @@ def flash_attn_with_kvcache(
     if k is None:
         alone: tuple[tuple[str, Any], ...] = (
             ("v", v), ("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin),
+            ("rotary_seqlens", rotary_seqlens),
         )  # fmt: skip
         for name, given in alone:
             if given is not None:
@@ -644,6 +737,11 @@ def _append_before(
         ragged.before = functools.partial(append, k, v, k_cache, v_cache, **places)
         ragged.appended = functools.partial(before_forward, k, v, k_cache, v_cache, **places)
         return q
+    if cos is None or sin is None:
+        raise ValueError(
+            f"rotary_{'sin' if cos is None else 'cos'} is given alone; rotary_cos and rotary_sin "
+            "are both needed"
+        )
     rotary = {
         "cos": cos,
         "sin": sin,

@@ -285,7 +285,7 @@ def flash_attn_with_kvcache(
 ):
     """attnpress.flash_attn_with_kvcache, which says what the arguments are: attention on a cache of
     keys and values, to which k and v, rotated, are appended in place first. page_table: its
-    block_table. cu_seqlens_k_new is ignored without k."""
+    block_table. cu_seqlens_k_new and rotary_seqlens are ignored without k."""
     batch = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
     schedule = schedule_in(scheduler_metadata, batch, q)
     _check(
@@ -298,7 +298,7 @@ def flash_attn_with_kvcache(
             "cu_seqlens_q": cu_seqlens_q,
             "cu_seqlens_k_new": cu_seqlens_k_new if k is not None else None,
             "max_seqlen_q": max_seqlen_q if cu_seqlens_q is not None else None,
-            "rotary_seqlens": rotary_seqlens,
+            "rotary_seqlens": rotary_seqlens if k is not None else None,
             "chunk": _chunk_of(attention_chunk) or None,
             "schedule": schedule,
         },
