@@ -1105,6 +1105,26 @@ static void test_narrow_heads(void **state) {
   assert_int_equal(plan.tile.field[AP_ATTENTION_TILE_BLOCK_M], 192);
 }
 
+/** Where V has fewer columns than K there is no kernel of three consumers: that of four runs, whatever the
+ * lengths. */
+static void test_narrow_values(void **state) {
+  (void)state;
+  static const int lengths[] = {64, 1024, 4096};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i)
+    for (int hdim_v = 8; hdim_v < 64; hdim_v += 8)
+      for (int mask = ATTNPRESS_FULL; mask <= ATTNPRESS_CAUSAL; ++mask) {
+        ap_problem problem = make_problem(16, 64, 8, lengths[i], lengths[i], 64);
+        ap_plan plan;
+        problem.hdim_v = hdim_v;
+        problem.mask = mask;
+        assert_ok(ap_choose(&problem, &h200, &plan));
+        assert_true(ap_variant_is_legal(&plan.variant));
+        assert_int_equal(plan.variant_key, ap_variant_key(&plan.variant));
+        assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 90);
+        assert_int_equal(plan.tile.field[AP_ATTENTION_TILE_BLOCK_M], 256);
+      }
+}
+
 /** Long queries over few keys: parts would take longer than what splits even out. */
 static void test_splits_that_do_not_pay(void **state) {
   (void)state;
@@ -1916,6 +1936,7 @@ static void test_ranges(void **state) {
       if (ap_choose(&problem, device, &plan) == ATTNPRESS_NOT_SUPPORTED)
         continue; /* more rows than can be split */
       assert_true(plan.variant_key == ap_variant_key(&plan.variant));
+      assert_true(ap_variant_is_legal(&plan.variant));
       if (plan.variant.axis[AP_ATTENTION_SPLIT])
         assert_true(plan.combine_key == ap_variant_key(&plan.combine));
       if (!range_has(&range, &plan.variant, plan.target) ||
@@ -2021,6 +2042,7 @@ int main(void) {
       cmocka_unit_test(test_long_rows_of_sequences),
       cmocka_unit_test(test_mean_rows_of_sequences),
       cmocka_unit_test(test_narrow_heads),
+      cmocka_unit_test(test_narrow_values),
       cmocka_unit_test(test_splits_that_do_not_pay),
       cmocka_unit_test(test_split_plan),
       cmocka_unit_test(test_combine_rows),

@@ -514,11 +514,13 @@ static void choose_long(const ap_problem *problem, const ap_device *device, ap_p
  * of both are off by a few percent. */
 #define NARROW_GAIN 0.96
 
-/** 1 where a plan's kernel is the one of four consumers, beside which there is always one for long
- * sequences, of three. */
-static int has_four_consumers(const ap_plan *plan) {
+/** 1 where a plan's kernel is the one of four consumers, and there is one for long sequences beside it, of
+ * three, as there is where V has as many columns; then the tile of that. */
+static int find_three_consumers(const ap_plan *plan, ap_tile *three) {
+  uint64_t long_key;
   return plan->variant.axis[AP_ATTENTION_HDIM] == AP_ATTENTION_LONG_KEYS_HDIM &&
-         plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] == AP_FOUR_CONSUMERS_ROWS;
+         plan->tile.field[AP_ATTENTION_TILE_BLOCK_M] == AP_FOUR_CONSUMERS_ROWS &&
+         ap_find_long(plan, &long_key, three);
 }
 
 /** 1 where a plan whose tile is that of three consumers takes less time with that of four. */
@@ -917,10 +919,11 @@ static attnpress_status choose_splits(const ap_problem *problem, const ap_device
     FORWARD_IF(ap_take_runs(device, problem->heads_q, shares_keys, plan));
     return problem->appends ? ap_take_appending(problem, plan) : ATTNPRESS_OK;
   }
+  ap_tile three;
   const ap_tile four = plan->tile;
-  const int narrow = has_four_consumers(plan);
+  const int narrow = find_three_consumers(plan, &three);
   if (narrow) { /* until the number of splits is known */
-    FORWARD_IF(find_counterpart(plan, &plan->tile));
+    plan->tile = three;
     plan->heads_per_tile = ap_choose_packing(problem, &plan->tile);
   }
   if (count != 1) {
