@@ -1125,6 +1125,25 @@ static void test_narrow_values(void **state) {
       }
 }
 
+/** Without queries nothing is launched, whatever would run with some. */
+static void test_no_queries(void **state) {
+  (void)state;
+  static const ap_device *const devices[] = {&h200, &a100, &a10};
+  static const int groups[] = {1, 4, 8, 9, 52, 64, 71}, hdims[] = {64, 128, 256};
+  for (int number = 0; number < 3 * 7 * 3 * 3 * 2 * 2; ++number) {
+    int rest = number;
+    const ap_device *device = devices[rest % 3];
+    const int group = groups[(rest /= 3) % 7], hdim = hdims[(rest /= 7) % 3];
+    ap_problem problem = make_problem(16, 2 * group, 2, 0, 9000, hdim);
+    ap_plan plan;
+    problem.sequences = (rest /= 3) % 3;
+    problem.batch_invariant = (rest /= 3) % 2;
+    problem.mask = rest / 2 % 2;
+    assert_ok(ap_choose(&problem, device, &plan));
+    assert_int_equal(plan.grid, 0);
+  }
+}
+
 /** Long queries over few keys: parts would take longer than what splits even out. */
 static void test_splits_that_do_not_pay(void **state) {
   (void)state;
@@ -2043,6 +2062,7 @@ int main(void) {
       cmocka_unit_test(test_mean_rows_of_sequences),
       cmocka_unit_test(test_narrow_heads),
       cmocka_unit_test(test_narrow_values),
+      cmocka_unit_test(test_no_queries),
       cmocka_unit_test(test_splits_that_do_not_pay),
       cmocka_unit_test(test_split_plan),
       cmocka_unit_test(test_combine_rows),

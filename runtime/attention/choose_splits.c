@@ -766,7 +766,7 @@ static int32_t count_splits(const ap_problem *problem, const ap_device *device, 
     const int decodes = plan->variant.axis[AP_ATTENTION_DECODE];
     return count > 1 && !decodes && !pays(problem, device, plan, tile, count) ? 1 : count;
   }
-  if (!plan->variant.axis[AP_ATTENTION_DECODE])
+  if (!plan->variant.axis[AP_ATTENTION_DECODE] || blocks == 0) /* or without queries */
     return count;
   if (stays_whole(problem, tile, blocks, key_blocks, slots))
     return 1;
@@ -963,9 +963,10 @@ static int64_t scheduled_split_keys(const ap_problem *problem) {
                                                             : SCHEDULED_SPLIT_KEYS;
 }
 
-/** Rows of a batch-invariant call that a key head has. */
+/** Rows of a batch-invariant call that a key head has; of an empty one, of a query, as a tile has to hold
+ * its heads. */
 static int64_t rows_of_a_head(const ap_problem *problem) {
-  return (int64_t)problem->seqlen_q * ap_group_of(problem);
+  return (int64_t)(problem->seqlen_q > 0 ? problem->seqlen_q : 1) * ap_group_of(problem);
 }
 
 /** Whether they are so few that sm80's kernels have a row block for them. */
