@@ -1977,6 +1977,44 @@ static void test_ranges(void **state) {
   assert_true(split > 2000 && bounded > 1000);
 }
 
+/** With one key a window of some keys to the right hides it from queries far before it, as no causal mask
+ * does: the range has that kernel, too. */
+static void test_range_of_one_key(void **state) {
+  (void)state;
+  for (int chunk = 0; chunk <= 5; chunk += 5)
+    for (int seqlen_q = 1; seqlen_q < 300; seqlen_q = 2 * seqlen_q + 1) {
+      ap_problem problem = make_problem(2, 8, 2, seqlen_q, 1, 64);
+      ap_launches range;
+      ap_plan plan;
+      problem.mask = ATTNPRESS_WINDOW;
+      problem.window_left = 50;
+      problem.window_right = 1;
+      problem.window_chunk = chunk;
+      assert_ok(ap_choose_range(&problem, &h200, &range));
+      assert_ok(ap_choose(&problem, &h200, &plan));
+      if (!range_has(&range, &plan.variant, plan.target))
+        fail_msg("%d queries, chunks of %d: a kernel is missing", seqlen_q, chunk);
+    }
+}
+
+/** Batch-invariant calls have no runs over all sequences, whose parts follow from the batch; of a part of a
+ * device, too, which has fewer SMs than they have heads. */
+static void test_range_without_runs(void **state) {
+  (void)state;
+  for (int sms = 1; sms <= 132; ++sms)
+    for (int heads_kv = 1; heads_kv <= 32; heads_kv *= 2) {
+      ap_device part = h200;
+      ap_problem problem = make_problem(6, 8 * heads_kv, heads_kv, 3, 5000, 64);
+      ap_launches range;
+      part.sm_count = sms;
+      problem.sequences = AP_ATTENTION_SEQUENCES_RAGGED;
+      problem.batch_invariant = 1;
+      assert_ok(ap_choose_range(&problem, &part, &range));
+      for (int i = 0; i < range.count; ++i)
+        assert_int_equal(range.launch[i].variant.axis[AP_ATTENTION_RUNS], 0);
+    }
+}
+
 /** The bound never falls as an extent grows, and there is none where the number of splits is given
  * and the batch or the queries are any. */
 static void test_range_bounds(void **state) {
@@ -2070,6 +2108,8 @@ int main(void) {
       cmocka_unit_test(test_bytes_of_a_split),
       cmocka_unit_test(test_too_large),
       cmocka_unit_test(test_ranges),
+      cmocka_unit_test(test_range_of_one_key),
+      cmocka_unit_test(test_range_without_runs),
       cmocka_unit_test(test_range_bounds),
       cmocka_unit_test(test_deterministic),
   };

@@ -128,7 +128,7 @@ static attnpress_status add_runs_of(const ap_plan *plan, const ap_problem *maxim
 /** Adds those beside a kernel that decodes splits, where there are any. */
 static attnpress_status add_runs(const ap_plan *plan, const ap_problem *maxima,
                                  const ap_device *device, ap_launches *range) {
-  if (maxima->num_splits != 0 || !ap_may_have_runs(&plan->variant))
+  if (maxima->num_splits != 0 || maxima->batch_invariant || !ap_may_have_runs(&plan->variant))
     return ATTNPRESS_OK;
   FORWARD_IF(add_runs_of(plan, maxima, 0, device, range));
   ap_problem least = *maxima; /* of all that a call may have */
@@ -199,8 +199,11 @@ static attnpress_status add_mask(const ap_problem *maxima, const ap_device *devi
   probe.batch = 1;
   probe.seqlen_q = seqlen_q;
   probe.seqlen_k = maxima->seqlen_k > 0 ? maxima->seqlen_k : AP_SEQLEN_PROBED;
-  probe.mask = kind; /* a window of one key, which hides others whatever the lengths */
-  probe.window_left = probe.window_right = probe.window_chunk = 0;
+  /* A window of one key, which hides others whatever the lengths, and where there is but one key is still
+   * no causal mask: that has nothing to the right. */
+  probe.mask = kind;
+  probe.window_left = 0;
+  probe.window_right = probe.window_chunk = 1;
   const int any = maxima->num_splits == 0;
   for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma)
     for (int32_t splits = 1; splits <= (any ? 2 : 1); ++splits) {
