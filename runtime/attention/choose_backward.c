@@ -780,13 +780,16 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
 }
 
 /** Adds a kernel to those of a range, unless it is there. */
-static void add_to_range(const ap_launch *launch, ap_launches *range) {
+static attnpress_status add_to_range(const ap_launch *launch, ap_launches *range) {
   for (int i = 0; i < range->count; ++i)
     if (range->launch[i].variant_key == launch->variant_key)
-      return;
+      return ATTNPRESS_OK;
+  RETURN_IF(range->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
+            "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
   range->launch[range->count] = *launch;
   range->launch[range->count].grid = 0;
   range->launch[range->count++].num_splits = 0;
+  return ATTNPRESS_OK;
 }
 
 /** The kernels that may run in place of a launch's: of wide heads, and of short sequences. */
@@ -798,7 +801,7 @@ static attnpress_status add_other_kernels(const ap_launch *launch, ap_launches *
     if (!ap_variant_is_legal(&other.variant))
       continue;
     FORWARD_IF(ap_find_launch_tile(&other));
-    add_to_range(&other, range);
+    FORWARD_IF(add_to_range(&other, range));
   }
   return ATTNPRESS_OK;
 }
@@ -824,7 +827,7 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
     for (int paired = deterministic && !passes_on; paired <= last; ++paired) {
       FORWARD_IF(choose(&probe, paired, 1, device, &plan, &found));
       for (int i = 0; i < found.count; ++i) {
-        add_to_range(&found.launch[i], range);
+        FORWARD_IF(add_to_range(&found.launch[i], range));
         const int has_others = probe.sequences == AP_ATTENTION_SEQUENCES_RAGGED
                                    ? probe.seqlen_k > plan.direct_keys
                                    : has_wide_kernels(&probe, device);
