@@ -982,11 +982,10 @@ BACKWARD_SHAPES = {
 # (stages, v_stages), deepest first.
 BACKWARD_RINGS = ((2, 0), (2, 1), (1, 0))
 # Of sm90: block_m, block_n, stages, dq_warps. Where bwd and bwd_dkv hand P and dS on through shared
-# memory, their thread blocks own 64 keys above head dim 128.
+# memory, which is so above head dim 128, their thread blocks own 64 keys.
 BACKWARD_PRODUCER_SHAPES = ((64, 128, 2, 8), (64, 128, 2, 4), (64, 128, 2, 0))
 EXCHANGE_SHAPES = ((64, 64, 3, 4), (64, 64, 2, 4), (64, 64, 3, 0), (64, 64, 2, 0))
 FEW_ROWS_SHAPES = ((64, 64, 2, 0),)  # stages: tiles of rows, one for each consumer
-EXCHANGE_SHAPES_TO_128 = ((64, 128, 3, 0),)
 BACKWARD_DQ_PRODUCER_SHAPES = ((128, 64, 2, 0), (128, 32, 2, 0))
 # Tiles whose three consumers have 64 columns of dK and dV each; legal, nowhere the rule's.
 COLUMN_KEYS = (80, 96)
@@ -1078,7 +1077,7 @@ def _backward_producer_shapes(variant: Variant) -> tuple[tuple[int, int, int, in
         return (LONG_SHAPE,)
     if not exchanges(variant):
         return BACKWARD_PRODUCER_SHAPES
-    return EXCHANGE_SHAPES if variant.hdim > 128 else EXCHANGE_SHAPES_TO_128
+    return EXCHANGE_SHAPES
 
 
 def _backward_fill(variant: Variant) -> Tile:

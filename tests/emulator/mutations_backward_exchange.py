@@ -68,8 +68,8 @@ MUTATIONS = [
     Mutation(
         "bwd exchange: the other consumer's P and dS are not waited for",
         EXCHANGE,
-        "  named_barrier_sync(3, CONSUMER_THREADS);\n//% else",
-        "//% else",
+        "  named_barrier_sync(3, CONSUMER_THREADS);\n",
+        "",
     ),
     Mutation(
         "bwd exchange: dS of the step before last is overwritten",
@@ -132,11 +132,11 @@ MUTATIONS = [
         "min(DQ_COLUMNS / 8, HEAD_DIM / 8 - part * (DQ_COLUMNS / 8))",
         "DQ_COLUMNS / 8",
     ),
-    Mutation("bwd exchange: chunks are not swizzled", EXCHANGE, "(lane / 4 * 16<%", "(0<%"),
+    Mutation("bwd exchange: chunks are not swizzled", EXCHANGE, "(lane / 4 * 16 ^", "(0 ^"),
     Mutation(
         "bwd exchange: both consumers store their rows in the same chunks",
         EXCHANGE,
-        "<% if wide %> ^ consumer * S_TILES * 16<% endif %>",
+        " ^ consumer * S_TILES * 16",
         "",
     ),
     Mutation("bwd exchange: dS in the place of P", EXCHANGE, "+ 2 * P_BYTES + i % 2", "+ i % 2"),
@@ -200,8 +200,8 @@ MUTATIONS = [
     Mutation(
         "bwd exchange: lse of the first consumer's rows",
         EXCHANGE,
-        '"consumer * S_ROWS + " if wide else ""',
-        '"" if wide else ""',
+        "ROWS_BYTES) + consumer * S_ROWS + ",
+        "ROWS_BYTES) + ",
     ),
     Mutation(
         "bwd exchange: delta is lse", EXCHANGE, "true, lse_log2 + BLOCK_M);", "true, lse_log2);"
@@ -227,7 +227,7 @@ MUTATIONS = [
     Mutation(
         "bwd exchange: dropped for the first consumer's rows",
         EXCHANGE,
-        "step.row<% if wide %> + consumer * S_ROWS<% endif %>,",
+        "step.row + consumer * S_ROWS,",
         "step.row,",
     ),
     # ---- The walk ----

@@ -60,8 +60,8 @@ MUTATIONS = [
     without("bwd, by columns", ATTENTION + "parts/bwd_columns_sm90.cu.j2"),
     without("bwd, of few rows", ATTENTION + "flash_bwd_few_sm90.cu.j2"),
     without("bwd, exchange, that takes key blocks", ATTENTION + "flash_bwd_exchange_sm90.cu.j2", 1),
-    without("bwd, exchange", ATTENTION + "flash_bwd_exchange_sm90.cu.j2", 3),
-    without("bwd_dkv, at its end", ATTENTION + "flash_bwd_exchange_sm90.cu.j2", 4),
+    without("bwd, exchange", ATTENTION + "flash_bwd_exchange_sm90.cu.j2", 2),
+    without("bwd_dkv, at its end", ATTENTION + "flash_bwd_exchange_sm90.cu.j2", 3),
     without("bwd_dq", ATTENTION + "flash_bwd_dq_sm90.cu.j2"),
     without("bwd_convert", ATTENTION + "flash_bwd_convert.cu.j2"),
 ]
