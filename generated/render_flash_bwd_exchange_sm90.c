@@ -35,20 +35,17 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t chains = 0;
   int32_t keys_ahead = 0;
   int32_t prepares = 0;
-  int32_t wide = (hdim > 128) ? 1 : 0;
-  int32_t s_rows = wide ? 32 : 64;
-  int32_t k_columns = !wide ? hdim : ((hdim <= 192) ? 192 : 256);
-  int32_t v_columns = (!wide || (hdim_v == 128)) ? hdim_v : ((hdim_v <= 192) ? 192 : 256);
-  int32_t k_width = !wide ? k_columns : ((k_columns == 192) ? 64 : (k_columns / 2));
-  int32_t v_width = !wide ? v_columns : ((v_columns == 192) ? 64 : (v_columns / 2));
-  int32_t merged = (sums && !wide) ? 1 : 0;
-  int32_t dq_width = wide ? 64 : 32;
+  int32_t k_columns = (hdim <= 192) ? 192 : 256;
+  int32_t v_columns = (hdim_v == 128) ? 128 : ((hdim_v <= 192) ? 192 : 256);
+  int32_t k_width = (k_columns == 192) ? 64 : (k_columns / 2);
+  int32_t v_width = (v_columns == 192) ? 64 : (v_columns / 2);
+  int32_t dq_width = 64;
   int32_t slabs = ((hdim + 63) / 64) + ((hdim_v + 63) / 64);
-  int32_t bulk = ((sums && wide) && ((slabs * (stages + 1)) <= 20)) ? 1 : 0;
+  int32_t bulk = (sums && ((slabs * (stages + 1)) <= 20)) ? 1 : 0;
   int32_t through = (bulk && (hdim == hdim_v)) ? 1 : 0;
   int32_t parts = (sums && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
-  int32_t k_half = (wide && (k_columns == 192)) ? 1 : 0;
-  int32_t v_half = (wide && (v_columns == 192)) ? 1 : 0;
+  int32_t k_half = (k_columns == 192) ? 1 : 0;
+  int32_t v_half = (v_columns == 192) ? 1 : 0;
   if ((block_n == 80) || (block_n == 96)) {
     {
       int32_t apart = (hdim > 192) ? 1 : 0;
@@ -1822,17 +1819,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT(", so\n"
            "// that S and dP of the next step can be computed before dV and dK of this one");
     }
-    TEXT(".\n");
-    if (wide) {
-      TEXT("// The two consumers have half of a step's rows each for S and dP, and half of the columns of dK and\n"
-           "// dV.\n");
-    } else {
-      TEXT("// The consumers have 64 keys each.\n");
-    }
+    TEXT(".\n"
+         "// The two consumers have half of a step's rows each for S and dP, and half of the columns of dK and\n"
+         "// dV.\n");
     if (sums) {
-      TEXT("// ");
-      STRING(merged ? "The producer's warpgroup" : "A warpgroup of its own");
-      TEXT(" computes dQ, and adds it to its sum, while the consumers go on");
+      TEXT("// A warpgroup of its own computes dQ, and adds it to its sum, while the consumers go on");
       if (bulk) {
         TEXT(";\n"
              "// the copy engine does the adding");
@@ -1917,20 +1908,16 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "#include \"attnpress/device/ptx_tma.cuh\"\n"
          "#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
          "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
+         "#include \"attnpress/device/wgmma/ptx_wgmma_n32.cuh\"\n"
          "#include \"attnpress/device/wgmma/ptx_wgmma_n");
-    INTEGER(s_rows);
+    INTEGER(k_width);
     TEXT(".cuh\"\n");
-    if (k_width != s_rows) {
-      TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
-      INTEGER(k_width);
-      TEXT(".cuh\"\n");
-    }
-    if ((v_width != s_rows) && (v_width != k_width)) {
+    if (v_width != k_width) {
       TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
       INTEGER(v_width);
       TEXT(".cuh\"\n");
     }
-    if (((sums && (s_rows != dq_width)) && (k_width != dq_width)) && (v_width != dq_width)) {
+    if ((sums && (k_width != dq_width)) && (v_width != dq_width)) {
       TEXT("#include \"attnpress/device/wgmma/ptx_wgmma_n");
       INTEGER(dq_width);
       TEXT(".cuh\"\n");
@@ -1965,21 +1952,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "constexpr int BLOCK_N = ");
     INTEGER(block_n);
     TEXT("; // keys of a thread block\n"
-         "constexpr int S_ROWS = ");
-    INTEGER(s_rows);
-    TEXT("; // query rows of a consumer's S\n"
+         "constexpr int S_ROWS = 32; // query rows of a consumer's S\n"
          "constexpr int STAGES = ");
     INTEGER(stages);
     TEXT("; // steps of Q, dO, lse and delta in shared memory\n"
          "constexpr int SMEM_BYTES = ");
     INTEGER(smem_bytes);
     TEXT(";\n"
-         "constexpr int PRODUCER_REGISTERS = ");
-    INTEGER(merged ? 56 : 24);
-    TEXT("; // of a thread\n");
-    if (merged) {
-      TEXT("constexpr int CONSUMER_REGISTERS = 224;\n");
-    } else if (sums) {
+         "constexpr int PRODUCER_REGISTERS = 24; // of a thread\n");
+    if (sums) {
       TEXT("constexpr int DQ_REGISTERS = 72;\n"
            "constexpr int CONSUMER_REGISTERS = 208;\n");
     } else {
@@ -1989,7 +1970,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "constexpr int CONSUMERS = 2;\n"
          "constexpr int CONSUMER_THREADS = 128 * CONSUMERS;\n"
          "constexpr int NUM_THREADS = 128 + CONSUMER_THREADS");
-    STRING((sums && !merged) ? " + 128" : "");
+    STRING(sums ? " + 128" : "");
     TEXT(";\n"
          "constexpr int S_TILES = S_ROWS / 8; // of 8 queries\n"
          "constexpr int S_STEPS = ceil_div(HEAD_DIM, 16); // of 16 columns, of K Q^T\n"
@@ -2002,18 +1983,16 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("; // of dQ in registers at a time\n"
            "constexpr int DQ_PARTS = ceil_div(HEAD_DIM, DQ_COLUMNS);\n");
     }
-    if (wide) {
-      TEXT("// A consumer's columns: a slab, or two");
-      if (k_half || v_half) {
-        TEXT("; of three slabs, one and half of the second");
-      }
-      TEXT(".\n");
+    TEXT("// A consumer's columns: a slab, or two");
+    if (k_half || v_half) {
+      TEXT("; of three slabs, one and half of the second");
     }
-    TEXT("constexpr int K_COLUMNS = ");
-    INTEGER(wide ? (k_columns / 2) : k_columns);
+    TEXT(".\n"
+         "constexpr int K_COLUMNS = ");
+    INTEGER(k_columns / 2);
     TEXT("; // of a consumer, of dK\n"
          "constexpr int V_COLUMNS = ");
-    INTEGER(wide ? (v_columns / 2) : v_columns);
+    INTEGER(v_columns / 2);
     TEXT(";\n"
          "\n");
     if (bulk) {
@@ -2048,9 +2027,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("constexpr int ROWS_BYTES = BLOCK_M * 8; // lse, then delta, of one step\n"
          "constexpr int BARRIER_OFFSET = ROWS_OFFSET + STAGES * ROWS_BYTES;\n"
          "static_assert(SMEM_BYTES >= BARRIER_OFFSET + 8 * (6 + 3 * STAGES), \"shared memory\");\n"
-         "static_assert(BLOCK_M == 64 && BLOCK_N == ");
-    INTEGER(wide ? 64 : 128);
-    TEXT(", \"P and dS are slabs\");\n"
+         "static_assert(BLOCK_M == 64 && BLOCK_N == 64, \"P and dS are slabs\");\n"
          "\n");
     if (dropout) {
       TEXT("__shared__ DropoutKept dropout_kept[4 * CONSUMERS]; // of each consumer warp\n"
@@ -2767,24 +2744,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "\n"
          "// Starts S^T = K Q^T, (64, S_ROWS), as a group of its own.\n"
          "__device__ __forceinline__ void start_scores(float score[S_TILES * 4], uint32_t shared,\n"
-         "                                             int consumer, int stage) {\n");
-    if (wide) {
-      TEXT("  const uint64_t k = wgmma_descriptor(shared, 1024, 0);\n"
-           "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET + consumer * S_ROWS * 128, 1024, 0) +\n"
-           "                     stage * (Q_BYTES / 16);\n");
-    } else {
-      TEXT("  const uint64_t k = wgmma_descriptor(shared + consumer * 64 * 128, 1024, 0);\n"
-           "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET, 1024, 0) + stage * (Q_BYTES / 16);\n");
-    }
-    TEXT("  wgmma_order_n");
-    INTEGER(s_rows);
-    TEXT("(score);\n"
+         "                                             int consumer, int stage) {\n"
+         "  const uint64_t k = wgmma_descriptor(shared, 1024, 0);\n"
+         "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET + consumer * S_ROWS * 128, 1024, 0) +\n"
+         "                     stage * (Q_BYTES / 16);\n"
+         "  wgmma_order_n32(score);\n"
          "  wgmma_fence();\n"
          "#pragma unroll\n"
          "  for (int step = 0; step < S_STEPS; ++step)\n"
-         "    wgmma_m64n");
-    INTEGER(s_rows);
-    TEXT("k16_");
+         "    wgmma_m64n32k16_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("_ss(score, k + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
          "                             q + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
@@ -2793,24 +2761,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "\n"
          "// Starts dP^T = V dO^T, (64, S_ROWS), as a group of its own.\n"
          "__device__ __forceinline__ void start_dp(float dp[S_TILES * 4], uint32_t shared, int consumer,\n"
-         "                                         int stage) {\n");
-    if (wide) {
-      TEXT("  const uint64_t v = wgmma_descriptor(shared + V_OFFSET, 1024, 0);\n"
-           "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET + consumer * S_ROWS * 128, 1024, 0) +\n"
-           "                        stage * (DO_BYTES / 16);\n");
-    } else {
-      TEXT("  const uint64_t v = wgmma_descriptor(shared + V_OFFSET + consumer * 64 * 128, 1024, 0);\n"
-           "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET, 1024, 0) + stage * (DO_BYTES / 16);\n");
-    }
-    TEXT("  wgmma_order_n");
-    INTEGER(s_rows);
-    TEXT("(dp);\n"
+         "                                         int stage) {\n"
+         "  const uint64_t v = wgmma_descriptor(shared + V_OFFSET, 1024, 0);\n"
+         "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET + consumer * S_ROWS * 128, 1024, 0) +\n"
+         "                        stage * (DO_BYTES / 16);\n"
+         "  wgmma_order_n32(dp);\n"
          "  wgmma_fence();\n"
          "#pragma unroll\n"
          "  for (int step = 0; step < DP_STEPS; ++step)\n"
-         "    wgmma_m64n");
-    INTEGER(s_rows);
-    TEXT("k16_");
+         "    wgmma_m64n32k16_");
     STRING(in->word[AP_ATTENTION_DTYPE]);
     TEXT("_ss(dp, v + (step / 4 * KEY_SLAB_BYTES + step % 4 * 32) / 16,\n"
          "                             dout + (step / 4 * ROW_SLAB_BYTES + step % 4 * 32) / 16, step > 0);\n"
@@ -2819,19 +2778,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "\n"
          "// Starts dV += P^T dO, (64, V_COLUMNS), as a group of its own. `turn`: which P of two.\n"
          "__device__ __forceinline__ void start_dv(float dv[V_COLUMNS / 2], uint32_t shared, int consumer,\n"
-         "                                         int turn, int stage) {\n");
-    if (wide) {
-      TEXT("  const uint64_t p = wgmma_descriptor(shared + P_OFFSET, 1024, 0) + turn * (P_BYTES / 16);\n"
-           "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET + consumer * ");
-      INTEGER((v_half || (v_width == 128)) ? 2 : 1);
-      TEXT(" * ROW_SLAB_BYTES,\n"
-           "                                         1024, ROW_SLAB_BYTES) + stage * (DO_BYTES / 16);\n");
-    } else {
-      TEXT("  const uint64_t p =\n"
-           "      wgmma_descriptor(shared + P_OFFSET + consumer * 64 * 128, 1024, 0) + turn * (P_BYTES / 16);\n"
-           "  const uint64_t dout =\n"
-           "      wgmma_descriptor(shared + DO_OFFSET, 1024, ROW_SLAB_BYTES) + stage * (DO_BYTES / 16);\n");
-    }
+         "                                         int turn, int stage) {\n"
+         "  const uint64_t p = wgmma_descriptor(shared + P_OFFSET, 1024, 0) + turn * (P_BYTES / 16);\n"
+         "  const uint64_t dout = wgmma_descriptor(shared + DO_OFFSET + consumer * ");
+    INTEGER((v_half || (v_width == 128)) ? 2 : 1);
+    TEXT(" * ROW_SLAB_BYTES,\n"
+         "                                         1024, ROW_SLAB_BYTES) + stage * (DO_BYTES / 16);\n");
     if (v_half) {
       TEXT("  const uint64_t dout_half =\n"
            "      wgmma_descriptor(shared + DO_OFFSET + ROW_SLAB_BYTES + consumer * 64, 1024, ROW_SLAB_BYTES) +\n"
@@ -2862,19 +2814,12 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "\n"
          "// Starts dK += dS^T Q, (64, K_COLUMNS), as a group of its own. `turn`: which dS of two.\n"
          "__device__ __forceinline__ void start_dk(float dk[K_COLUMNS / 2], uint32_t shared, int consumer,\n"
-         "                                         int turn, int stage) {\n");
-    if (wide) {
-      TEXT("  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, 0) + turn * (P_BYTES / 16);\n"
-           "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET + consumer * ");
-      INTEGER((k_half || (k_width == 128)) ? 2 : 1);
-      TEXT(" * ROW_SLAB_BYTES,\n"
-           "                                         1024, ROW_SLAB_BYTES) + stage * (Q_BYTES / 16);\n");
-    } else {
-      TEXT("  const uint64_t ds =\n"
-           "      wgmma_descriptor(shared + DS_OFFSET + consumer * 64 * 128, 1024, 0) + turn * (P_BYTES / 16);\n"
-           "  const uint64_t q =\n"
-           "      wgmma_descriptor(shared + Q_OFFSET, 1024, ROW_SLAB_BYTES) + stage * (Q_BYTES / 16);\n");
-    }
+         "                                         int turn, int stage) {\n"
+         "  const uint64_t ds = wgmma_descriptor(shared + DS_OFFSET, 1024, 0) + turn * (P_BYTES / 16);\n"
+         "  const uint64_t q = wgmma_descriptor(shared + Q_OFFSET + consumer * ");
+    INTEGER((k_half || (k_width == 128)) ? 2 : 1);
+    TEXT(" * ROW_SLAB_BYTES,\n"
+         "                                         1024, ROW_SLAB_BYTES) + stage * (Q_BYTES / 16);\n");
     if (k_half) {
       TEXT("  const uint64_t q_half =\n"
            "      wgmma_descriptor(shared + Q_OFFSET + ROW_SLAB_BYTES + consumer * 64, 1024, ROW_SLAB_BYTES) +\n"
@@ -3044,122 +2989,57 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       }
       TEXT("  }\n"
            "}\n"
-           "\n");
-      if (merged) {
-        TEXT("// All that the consumers read, and dQ of each step.\n"
-             "__device__ __forceinline__ void produce_and_sum(const attnpress_bwd_sm90_args *maps,\n"
-             "                                                const attnpress_bwd_args *args,\n"
-             "                                                unsigned char *smem, uint32_t shared,\n"
-             "                                                const Work *work) {\n"
-             "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
-             "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n"
-             "  if (work->steps > 0 && threadIdx.x == 0)\n"
-             "    load_keys(maps, shared, work);\n"
-             "  Step step = {work->first_head, work->");
-        STRING(parts ? "walk_begin" : "row_begin");
-        TEXT("}, ahead = step;\n"
-             "  Stage stage = {0, 0}; // of step `ahead`\n"
-             "  float4 rows = {};\n");
-        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-          TEXT("  uint32_t parities = 0;\n"
-               "  if (warp == 1)\n"
-               "    clear_keys(smem, shared, work);\n");
-        }
-        TEXT("  if (warp == 1 && work->steps > 0)\n"
-             "    rows = fetch_rows(args, work, ahead);\n"
-             "  // Before step n, step n + STAGES - 1 is brought, to where step n - 1 was.\n"
-             "#pragma unroll 1\n"
-             "  for (int n = 1 - STAGES; n < work->steps; ++n) {\n"
-             "    if (n > 0)\n"
-             "      // All consumers' warps arrived: hands over their dS.\n"
-             "      wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n"
-             "    if (n + STAGES - 1 < work->steps) {\n"
-             "      if (threadIdx.x == 0)\n"
-             "        load_step(maps, shared, work, n + STAGES - 1, ahead, stage);\n"
-             "      const Step place = ahead;\n"
-             "      ahead = step_after(ahead, work);\n"
-             "      if (warp == 1) {\n");
-        if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-          TEXT("        store_rows(smem, shared, work, rows, place, stage, &parities);\n");
-        } else {
-          TEXT("        store_rows(smem, shared, rows, stage);\n");
-        }
-        TEXT("        if (n + STAGES < work->steps)\n"
-             "          rows = fetch_rows(args, work, ahead);\n"
-             "      }\n"
-             "      stage = next_stage(stage, STAGES);\n"
-             "    }\n"
-             "    __syncwarp();\n"
-             "    if (n < 0)\n"
-             "      continue;\n"
-             "    if (n == 0) {\n"
-             "      // The copy engine hands over K, and all consumers' warps their dS.\n"
-             "      wait_for_phase(k_full(shared), 0);\n"
-             "      wait_for_phase(ds_full(shared, 0), 0);\n"
-             "    }\n");
-        if (parts) {
-          TEXT("    if (n == 0) {\n"
-               "      if (threadIdx.x % 32 == 0)\n"
-               "        wait_for_zeros(args, unit_of(args, work), 2);\n"
-               "      __syncwarp();\n"
-               "    }\n");
-        }
-        TEXT("    add_dq(args, shared, work, n, step);\n"
-             "    step = step_after(step, work);\n"
-             "  }\n"
-             "}\n");
+           "\n"
+           "// dQ of each step.\n");
+      if (bulk) {
+        TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
+             "                                       uint32_t shared, const Work *work) {\n"
+             "  static_assert(DQ_OFFSET % (2 * DQ_WARP_BYTES) == 0, \"the two places differ in a bit\");\n"
+             "  int place = DQ_OFFSET + threadIdx.x / 32 % 4 * 2 * DQ_WARP_BYTES;\n");
       } else {
-        TEXT("// dQ of each step.\n");
-        if (bulk) {
-          TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, unsigned char *smem,\n"
-               "                                       uint32_t shared, const Work *work) {\n"
-               "  static_assert(DQ_OFFSET % (2 * DQ_WARP_BYTES) == 0, \"the two places differ in a bit\");\n"
-               "  int place = DQ_OFFSET + threadIdx.x / 32 % 4 * 2 * DQ_WARP_BYTES;\n");
-        } else {
-          TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
-               "                                       const Work *work) {\n");
-        }
-        if (parts) {
-          TEXT("  if (threadIdx.x % 32 == 0)\n"
-               "    wait_for_zeros(args, unit_of(args, work), 2);\n"
-               "  __syncwarp();\n");
-        }
-        TEXT("  Step step = {work->first_head, work->");
-        STRING(parts ? "walk_begin" : "row_begin");
-        TEXT("};\n");
-        if (takes) {
-          TEXT("  // Read from lane 0, so that the compiler knows them to be the same in the whole warp.\n"
-               "  const int first = __shfl_sync(0xffffffff, work->before.steps, 0);\n"
-               "  const int end = first + __shfl_sync(0xffffffff, work->steps, 0);\n");
-        }
-        TEXT("  if (");
-        STRING(takes ? "end > first" : "work->steps > 0");
-        TEXT(") // the copy engine hands over K\n"
-             "    wait_for_phase(k_full(shared), ");
-        STRING(takes ? "work->before.keys % 2" : "0");
-        TEXT(");\n"
-             "  for (int n = ");
-        STRING(takes ? "first" : "0");
-        TEXT("; n < ");
-        STRING(takes ? "end" : "work->steps");
-        TEXT("; ++n, step = step_after(step, work)) {\n"
-             "    // All consumers' warps arrived: hands over their dS.\n"
-             "    wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n");
-        if (bulk) {
-          TEXT("    add_dq(args, smem, shared, work, n, step, &place);\n");
-        } else {
-          TEXT("    add_dq(args, shared, work, n, step);\n");
-        }
-        TEXT("  }\n");
-        if (takes) {
-          TEXT("  if (end > first) // hands over the place of K, which the consumers have read before\n"
-               "    arrive_once(k_empty());\n");
-        }
-        if (bulk) {
-          TEXT("  wait_for_additions(0);\n");
-        }
-        TEXT("}\n");
+        TEXT("__device__ __forceinline__ void sum_dq(const attnpress_bwd_args *args, uint32_t shared,\n"
+             "                                       const Work *work) {\n");
       }
+      if (parts) {
+        TEXT("  if (threadIdx.x % 32 == 0)\n"
+             "    wait_for_zeros(args, unit_of(args, work), 2);\n"
+             "  __syncwarp();\n");
+      }
+      TEXT("  Step step = {work->first_head, work->");
+      STRING(parts ? "walk_begin" : "row_begin");
+      TEXT("};\n");
+      if (takes) {
+        TEXT("  // Read from lane 0, so that the compiler knows them to be the same in the whole warp.\n"
+             "  const int first = __shfl_sync(0xffffffff, work->before.steps, 0);\n"
+             "  const int end = first + __shfl_sync(0xffffffff, work->steps, 0);\n");
+      }
+      TEXT("  if (");
+      STRING(takes ? "end > first" : "work->steps > 0");
+      TEXT(") // the copy engine hands over K\n"
+           "    wait_for_phase(k_full(shared), ");
+      STRING(takes ? "work->before.keys % 2" : "0");
+      TEXT(");\n"
+           "  for (int n = ");
+      STRING(takes ? "first" : "0");
+      TEXT("; n < ");
+      STRING(takes ? "end" : "work->steps");
+      TEXT("; ++n, step = step_after(step, work)) {\n"
+           "    // All consumers' warps arrived: hands over their dS.\n"
+           "    wait_for_phase(ds_full(shared, n % 2), n / 2 % 2);\n");
+      if (bulk) {
+        TEXT("    add_dq(args, smem, shared, work, n, step, &place);\n");
+      } else {
+        TEXT("    add_dq(args, shared, work, n, step);\n");
+      }
+      TEXT("  }\n");
+      if (takes) {
+        TEXT("  if (end > first) // hands over the place of K, which the consumers have read before\n"
+             "    arrive_once(k_empty());\n");
+      }
+      if (bulk) {
+        TEXT("  wait_for_additions(0);\n");
+      }
+      TEXT("}\n");
     }
     TEXT("// Scores that do not count become -inf.\n"
          "__device__ __forceinline__ void mask_block(float score[S_TILES * 4],\n"
@@ -3196,27 +3076,15 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "                                                int stage, int n, int after) {\n");
     }
     TEXT("  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
-         "  const int turn = n % 2;\n");
-    if (wide) {
-      TEXT("  const int first_key = work->key_begin, row = step.row + consumer * S_ROWS;\n");
-    } else {
-      TEXT("  const int first_key = work->key_begin + consumer * 64, row = step.row;\n");
-    }
-    TEXT("  // This thread's first place in P^T, of whose rows the chunks of 8 queries are swizzled: another\n"
+         "  const int turn = n % 2;\n"
+         "  const int first_key = work->key_begin, row = step.row + consumer * S_ROWS;\n"
+         "  // This thread's first place in P^T, of whose rows the chunks of 8 queries are swizzled: another\n"
          "  // chunk's differs by ^. dS^T has the same behind P^T.\n"
          "  const int place = P_OFFSET + turn * P_BYTES +\n"
-         "                    (");
-    STRING(wide ? "" : "consumer * 64 + ");
-    TEXT("warp * 16 + lane / 4) * 128 +\n"
-         "                    (lane / 4 * 16");
-    if (wide) {
-      TEXT(" ^ consumer * S_TILES * 16");
-    }
-    TEXT(") + lane % 4 * 4;\n"
+         "                    (warp * 16 + lane / 4) * 128 +\n"
+         "                    (lane / 4 * 16 ^ consumer * S_TILES * 16) + lane % 4 * 4;\n"
          "  wgmma_wait(after + 1);\n"
-         "  wgmma_order_n");
-    INTEGER(s_rows);
-    TEXT("(score);\n");
+         "  wgmma_order_n32(score);\n");
     if (softcap) {
       TEXT("  cap_scores(score, S_TILES, &args->score);\n");
     }
@@ -3252,9 +3120,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "  if (masked)\n"
          "    mask_block(score, args, first_key + warp * 16, row);\n"
          "  const float *const lse_log2 =\n"
-         "      (const float *)(smem + ROWS_OFFSET + stage * ROWS_BYTES) + ");
-    STRING(wide ? "consumer * S_ROWS + " : "");
-    TEXT("lane % 4 * 2;\n"
+         "      (const float *)(smem + ROWS_OFFSET + stage * ROWS_BYTES) + consumer * S_ROWS + lane % 4 * 2;\n"
          "  uint32_t rounded[S_TILES * 2];\n");
     if (softcap) {
       TEXT("  recompute_capped(score, rounded, S_TILES, lse_log2, args->scale_log2, DTYPE);\n");
@@ -3271,9 +3137,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "  for (int i = 0; i < S_TILES * 2; ++i)\n"
          "    *(uint32_t *)(smem + (place ^ i / 2 * 16) + i % 2 * 8 * 128) = rounded[i];\n"
          "  wgmma_wait(after);\n"
-         "  wgmma_order_n");
-    INTEGER(s_rows);
-    TEXT("(dp);\n");
+         "  wgmma_order_n32(dp);\n");
     if (dropout) {
       TEXT("  differentiate_kept(dp, score, S_TILES, true, lse_log2 + BLOCK_M, args->score.dropout_scale);\n");
     } else {
@@ -3290,18 +3154,10 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "}\n"
          "\n"
          "// What products read after ordinary stores: hands over P and dS of a step.\n"
-         "__device__ __forceinline__ void hand_over(uint32_t shared, int consumer, int n) {\n");
-    if (wide) {
-      TEXT("  // Both consumers arrive and wait: hands over P and dS to each other's products.\n"
-           "  named_barrier_sync(3, CONSUMER_THREADS);\n");
-    } else {
-      TEXT("  // The consumer's threads arrive and wait: hands over P and dS to its products.\n"
-           "  if (consumer == 0)\n"
-           "    named_barrier_sync(3, 128);\n"
-           "  else\n"
-           "    named_barrier_sync(4, 128);\n");
-    }
-    TEXT("  fence_proxy_async(); // behind the wait, as it waits for stores itself\n");
+         "__device__ __forceinline__ void hand_over(uint32_t shared, int consumer, int n) {\n"
+         "  // Both consumers arrive and wait: hands over P and dS to each other's products.\n"
+         "  named_barrier_sync(3, CONSUMER_THREADS);\n"
+         "  fence_proxy_async(); // behind the wait, as it waits for stores itself\n");
     if (sums) {
       TEXT("  __syncwarp(); // so that one arrival stands for the warp\n"
            "  arrive_once(ds_full(shared, n % 2));\n");
@@ -3354,11 +3210,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "                                           Step step) {\n"
            "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;\n"
            "  return decide_tiles(S_TILES, &dropout_kept[consumer * 4 + warp],\n"
-           "                      step.row");
-      if (wide) {
-        TEXT(" + consumer * S_ROWS");
-      }
-      TEXT(", lane,\n"
+           "                      step.row + consumer * S_ROWS, lane,\n"
            "                      args->score.dropout_threshold);\n"
            "}\n"
            "\n"
@@ -3368,11 +3220,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  const int warp = threadIdx.x / 32 % 4;\n"
            "  keep_words(&dropout_kept[consumer * 4 + warp], &args->score,\n"
            "             (int64_t)work->batch * args->heads_q, step.head,\n"
-           "             work->key_begin");
-      if (!wide) {
-        TEXT(" + consumer * 64");
-      }
-      TEXT(" + warp * 16,\n"
+           "             work->key_begin + warp * 16,\n"
            "             threadIdx.x % 32);\n"
            "}\n"
            "\n");
@@ -3505,11 +3353,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "\n");
     if (parts) {
       TEXT("  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
-           "    const int tile = (work->key_begin");
-      if (!wide) {
-        TEXT(" + consumer * 64");
-      }
-      TEXT(") / 16 + warp;\n"
+           "    const int tile = (work->key_begin) / 16 + warp;\n"
            "    float *const dk_sum =\n"
            "        args->dk_sum +\n"
            "        key_sum_offset(args, work->part, work->batch, work->kv_head, tile, HEAD_DIM);\n"
@@ -3522,9 +3366,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       } else {
         TEXT("    store_columns(dk_sum, dk, ");
         INTEGER(k_width / 8);
-        TEXT(", ");
-        STRING(wide ? "consumer * K_COLUMNS" : "0");
-        TEXT(", HEAD_DIM, lane);\n");
+        TEXT(", consumer * K_COLUMNS, HEAD_DIM, lane);\n");
       }
       if (v_half) {
         TEXT("    store_columns(dv_sum, dv, 8, consumer * 128, HEAD_DIM_V, lane);\n"
@@ -3532,19 +3374,13 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       } else {
         TEXT("    store_columns(dv_sum, dv, ");
         INTEGER(v_width / 8);
-        TEXT(", ");
-        STRING(wide ? "consumer * V_COLUMNS" : "0");
-        TEXT(", HEAD_DIM_V, lane);\n");
+        TEXT(", consumer * V_COLUMNS, HEAD_DIM_V, lane);\n");
       }
       TEXT("    return;\n"
            "  }\n");
     }
     TEXT("  // From registers: the warps of dQ may still read K.\n"
-         "  const int row = ");
-    if (!wide) {
-      TEXT("consumer * 64 + ");
-    }
-    TEXT("warp * 16;\n"
+         "  const int row = warp * 16;\n"
          "  const int valid = args->seqlen_k - work->key_begin - row;\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
       TEXT("  const int key_batch = work->at->k_batch, key_row = work->at->k_row + work->key_begin + row;\n");
@@ -3569,9 +3405,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("  store_gradient_columns(dk_rows, args->dk_row_stride, dk, ");
       INTEGER(k_width / 8);
       TEXT(",\n"
-           "                         ");
-      STRING(wide ? "consumer * K_COLUMNS" : "0");
-      TEXT(", HEAD_DIM, valid, args->scale,\n"
+           "                         consumer * K_COLUMNS, HEAD_DIM, valid, args->scale,\n"
            "                         args->accumulate, lane);\n");
     }
     if (v_half) {
@@ -3583,9 +3417,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("  store_gradient_columns(dv_rows, args->dv_row_stride, dv, ");
       INTEGER(v_width / 8);
       TEXT(",\n"
-           "                         ");
-      STRING(wide ? "consumer * V_COLUMNS" : "0");
-      TEXT(", HEAD_DIM_V, valid, dv_scale,\n"
+           "                         consumer * V_COLUMNS, HEAD_DIM_V, valid, dv_scale,\n"
            "                         args->accumulate, lane);\n");
     }
     if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
@@ -3739,10 +3571,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       }
       TEXT("  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
            "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n");
-      if (merged) {
-        TEXT("  // bwd_delta has ended: the producer's warpgroup needs it, too.\n"
-             "  griddepcontrol_wait();\n");
-      } else if (sums) {
+      if (sums) {
         TEXT("  // bwd_delta may still run: all but what brings Q, K, V and dO wait for its end.\n"
              "  if (warp != 0)\n"
              "    griddepcontrol_wait();\n");
@@ -3756,15 +3585,11 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
         TEXT("    if (warp >= 2)\n"
              "      zero_ahead(&bwd, unit_of(&bwd, &work), work.key_begin / BLOCK_N, HEAD_DIM, warp - 2, 2);\n");
       }
-      if (merged) {
-        TEXT("    produce_and_sum(maps, &bwd, smem, shared, &work);\n");
-      } else {
-        TEXT("    if (threadIdx.x == 0 && work.steps > 0)\n"
-             "      produce(maps, shared, &work);\n"
-             "    if (warp == 1)\n"
-             "      produce_rows(&bwd, smem, shared, &work);\n");
-      }
-      if (sums && !merged) {
+      TEXT("    if (threadIdx.x == 0 && work.steps > 0)\n"
+           "      produce(maps, shared, &work);\n"
+           "    if (warp == 1)\n"
+           "      produce_rows(&bwd, smem, shared, &work);\n");
+      if (sums) {
         TEXT("  } else if (warp >= 4 + 4 * CONSUMERS) {\n"
              "    decrease_registers(DQ_REGISTERS);\n"
              "    sum_dq(&bwd, ");
