@@ -1,5 +1,5 @@
 """What a call from PyTorch costs on the host: the time from Python's call to the library's entry
-and back, for attention forward, and forward with backward.
+and back, for attention forward, forward with backward, over a cache and of sequences.
 
     python bench/torch_host.py [--device cpu|cuda] [--calls 10000] [--json]
 
@@ -28,7 +28,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
-from attnpress import _backward, _torch
+from attnpress import _append, _backward, _torch
 from attnpress import _library as c
 
 try:
@@ -45,10 +45,11 @@ def without_library() -> None:
     absolute.argtypes = [ctypes.c_int]
     absolute.restype = ctypes.c_int32
 
-    def entry(handle: int, args: object, stream: object) -> int:
+    def entry(*arguments: object) -> int:
         return absolute(0)
 
-    _torch._forward = entry
+    _torch._forward = c.library.attnpress_forward = entry
+    _append._function_with_forward = lambda: entry
 
     class Library:
         def __getattr__(self, name: str) -> object:
@@ -75,6 +76,37 @@ def timed(call: Callable[[], object], count: int, synchronize: Callable[[], obje
     return found
 
 
+def sequences(device: str) -> dict[str, Callable[[], object]]:
+    """Calls over a cache, of four sequences with 32 query and 8 key heads, and of sequences that
+    lie one after the other."""
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, dtype=torch.bfloat16, device=device)
+
+    def int32(values: list[int]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.int32, device=device)
+
+    q, new = normal(4, 1, 32, 128), normal(4, 1, 8, 128)
+    rows, pages = normal(4, 256, 8, 128), normal(64, 16, 8, 128)
+    table = torch.arange(64, dtype=torch.int32, device=device).reshape(4, 16)
+    used = int32([100, 50, 20, 200])
+    cos = torch.randn(256, 64, device=device)
+    bounds = int32([0, 1, 3, 4])
+    one, other = q[:, 0], new[:, 0]
+    cache = attnpress.flash_attn_with_kvcache
+    return {
+        "flash_attn_with_kvcache": lambda: cache(q, rows, rows, cache_seqlens=used),
+        "the same, pages": lambda: cache(q, pages, pages, cache_seqlens=used, block_table=table),
+        "the same, new keys": lambda: cache(q, rows, rows, new, new, cache_seqlens=used),
+        "the same, new keys, rotary, pages": lambda: cache(
+            q, pages, pages, new, new, cos, cos, used, block_table=table, causal=True
+        ),
+        "flash_attn_varlen_func": lambda: attnpress.flash_attn_varlen_func(
+            one, other, other, bounds, bounds, 2, 2, causal=True
+        ),
+    }
+
+
 def rows(device: str, whole: bool) -> dict[str, Callable[[], object]]:
     """What is timed, by name."""
     shape = (1, 1, 1, 8) if whole else (BATCH, SEQLEN, HEADS, HDIM)
@@ -91,6 +123,7 @@ def rows(device: str, whole: bool) -> dict[str, Callable[[], object]]:
             attnpress.flash_attn_func(*with_grad, causal=True), with_grad, dout
         ),
     }
+    found |= sequences(device)
     try:
         from attnpress import flash_attn_interface as interface
     except ImportError:

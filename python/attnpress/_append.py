@@ -192,15 +192,16 @@ def prepared(
     return given, args
 
 
-def before_forward(*tensors: Any, **rest: Any) -> Callable[[int, bytes, int | None], int]:
-    """What makes such a call and then one of attention, as one: given a handle, the latter's struct
-    and a stream, it returns the status."""
-    given, args = prepared(*tensors, **rest)
+class BeforeForward:
+    """Such a call and then one of attention, as one."""
 
-    def run(handle: int, forward: bytes, stream: int | None, _kept: Arguments = given) -> int:
-        return _function_with_forward()(handle, byref(args), forward, stream)
+    def __init__(self, *tensors: Any, **rest: Any) -> None:
+        self.given, self.args = prepared(*tensors, **rest)
+        self.function = _function_with_forward()
 
-    return run
+    def run(self, handle: int, forward: bytes, stream: int | None) -> int:
+        """The status. forward: attention's struct."""
+        return self.function(handle, byref(self.args), forward, stream)
 
 
 def _give_q(given: Arguments, args: AppendArgs, q: Any, q_out: Any, ragged: bool) -> None:

@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from ctypes import addressof, c_size_t, sizeof
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _library as c
 from ._backward import Layout
 from ._scores import Groups
+
+if TYPE_CHECKING:
+    from ._append import BeforeForward
 
 
 @dataclass
@@ -26,10 +29,14 @@ class Ragged:
     """What the caller calls the arrays, where that is another name."""
     before: Callable[[], Any] | None = None
     """What is done when the call has been checked, and before it: it writes to k and v."""
-    appended: Callable[[], Callable[[int, bytes, int | None], int]] | None = None
+    appended: Callable[[], BeforeForward] | None = None
     """Where that is one call of append(): what makes it and the call's own as one."""
+    rotated: Any = None
+    """What is read for q, where `before` writes it."""
     key: tuple[Any, ...] | None = None
-    """All that a call depends on but addresses, where its adapter is to know it again."""
+    """All that a call depends on but addresses, where its adapter is to know it again (_replay.py),
+    and its tensors."""
+    tensors: tuple[Any, ...] = ()
     is_plain: bool = False
     """Of a call over a cache: it has neither new keys nor features, and no room for its output."""
 
@@ -195,7 +202,7 @@ class Call:
             tensor.stride[:] = stride
         self.ragged = struct_of(ragged, arrays)
         args.ragged = addressof(self.ragged)
-        self.appended: Callable[[int, bytes, int | None], int] | None = None
+        self.appended: BeforeForward | None = None
         """What runs it, where it appends as well."""
 
     def workspace_bytes(self) -> int:
@@ -209,6 +216,6 @@ class Call:
         self.struct.workspace = workspace or None
         self.struct.workspace_bytes = workspace_bytes
         if self.appended is not None:
-            return self.appended(self.handle, bytes(self.struct), stream)
+            return self.appended.run(self.handle, bytes(self.struct), stream)
         status: int = c.library.attnpress_forward(self.handle, bytes(self.struct), stream)
         return status

@@ -4,13 +4,13 @@ has PyTorch."""
 from __future__ import annotations
 
 import threading
-from ctypes import addressof, c_char, sizeof
+from ctypes import addressof
 from typing import Any, NoReturn
 
 import torch
 from torch.autograd import forward_ad as _forward_mode
 
-from . import _exchange
+from . import _exchange, _replay
 from . import _library as c
 from ._backward import Call, Layout, Request, check_shapes, dbias_shape
 from ._backward import Plan as BackwardPlan
@@ -22,7 +22,6 @@ from ._plan import (
     handle_with_nvrtc,
     is_allowed,
     new_plans,
-    packer,
     strides_read,
 )
 from ._ragged import Call as RaggedCall
@@ -33,7 +32,6 @@ from ._scores import Request as ScoreRequest
 _DTYPES = {torch.float16: c.FP16, torch.bfloat16: c.BF16, torch.float32: c.FP32}
 _plans = new_plans()
 _backward_plans = new_plans()
-_cache_plans = new_plans()
 _forward = c.library.attnpress_forward
 _quick: Any = _exchange.functions or (None, None, None)  # where no template leads
 _quick_forward, _quick_backward, _quick_cache = _quick
@@ -49,7 +47,6 @@ _Parameter = torch.nn.Parameter
 IS_TRACED = False  # calls are run, and do not become operators in a graph
 _transformed = torch._C._are_functorch_transforms_active
 _FLOAT32 = torch.float32
-_UINT8 = torch.uint8
 _get_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 _raw_stream = getattr(
     torch._C,
@@ -741,7 +738,7 @@ def ragged(
     size = 0
     if request.before is not None or on_gpu:
         size = call.workspace_bytes()
-    if request.appended is not None and on_gpu:
+    if request.appended is not None:
         call.appended = request.appended()
     elif request.before is not None:
         request.before()
@@ -754,53 +751,11 @@ def ragged(
         status = call.run(workspace.data_ptr(), size, stream)
     c.check(status)
     kept = all(a is b for a, b in zip((q, k, v), given))
-    if groups is None and kept:
-        if request.is_plain:
-            _exchange.add_cache(softmax_scale, causal, num_splits)
-        if on_gpu and request.key is not None:
-            _cache_plans.add(request.key, _CachePlan(call, size, out))
+    if groups is None and kept and request.is_plain:
+        _exchange.add_cache(softmax_scale, causal, num_splits)
+    if request.key is not None and kept and _exchange.is_plain(groups):
+        _replay.keep(request.key, request.tensors, call, request, size, out, lse, workspace)
     return out, lse
-
-
-_split_cache, _pack_cache = packer(c.ForwardArgs, "q", "k", "v", "out", "workspace", "ragged")
-_split_lengths, _pack_lengths = packer(c.Ragged, "seqused_k", "page_table")
-
-
-class _CachePlan:
-    """A call over a cache, as ragged() made it, without its addresses."""
-
-    __slots__ = ("handle", "lengths", "out_shape", "out_stride", "parts", "workspace_bytes")
-
-    def __init__(self, call: RaggedCall, workspace_bytes: int, out) -> None:
-        self.handle = call.handle
-        self.parts = _split_cache(bytes(call.struct))
-        self.lengths = _split_lengths(bytes(call.ragged))
-        self.workspace_bytes = workspace_bytes
-        self.out_shape, self.out_stride = out.shape, out.stride()
-
-
-_LengthsBytes = c_char * sizeof(c.Ragged)
-
-
-def cache_key(q, k, v, used, table, softmax_scale, causal, num_splits) -> tuple | None:
-    """All that flash_attn_with_kvcache() depends on without new keys and features, but addresses;
-    None where not all are plain tensors of one GPU, or lengths or pages would be copied. used,
-    table: cache_seqlens and block_table."""
-    tensors = (q, k, v, used) if table is None else (q, k, v, used, table)
-    for x in tensors:
-        if x.__class__ is not _Tensor:
-            return None
-    for x in tensors[3:]:  # int32_array() copies others
-        if x.dim() < 1 or x.stride(-1) != 1:
-            return None
-    device = q.device
-    if device.type != "cuda" or any(x.device != device for x in tensors):
-        return None
-    return (
-        q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), used.shape, used.stride(),
-        None if table is None else (table.shape, table.stride(), table.dtype),
-        q.dtype, k.dtype, v.dtype, used.dtype, device, softmax_scale, causal, num_splits,
-    )  # fmt: skip
 
 
 def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
@@ -816,35 +771,14 @@ def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
     return None if records else _quick_cache(template, q, k, v, used, table)
 
 
-def cached(key: tuple, q, k, v, used, table):
-    """The output of a call that ragged() has run before with this key; None where it has not, or
-    where something is to be said of it that the key does not know."""
-    plan = _cache_plans.by_key.get(key)
-    if plan is None or _transformed() or _get_device() != q.device.index:
-        return None
-    if _is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        return None
-    addresses = q.data_ptr(), k.data_ptr(), v.data_ptr()
-    if (addresses[0] | addresses[1] | addresses[2]) % 16:
-        return None
-    device, size = q.device, plan.workspace_bytes
-    out = _empty_strided(plan.out_shape, plan.out_stride, dtype=q.dtype, device=device)
-    # Freed when this function returns; the allocator gives it to later work of this stream.
-    workspace = _empty(size, dtype=_UINT8, device=device)
-    head, after_used, tail = plan.lengths
-    pages = 0 if table is None else table.data_ptr()
-    lengths = _LengthsBytes.from_buffer_copy(
-        _pack_lengths(head, used.data_ptr(), after_used, pages, tail)
-    )
-    head, of_q, of_k, of_v, of_out, of_workspace, tail = plan.parts
-    args = _pack_cache(
-        head, addresses[0], of_q, addresses[1], of_k, addresses[2], of_v, out.data_ptr(), of_out,
-        workspace.data_ptr(), of_workspace, addressof(lengths), tail,
-    )  # fmt: skip
-    status = _forward(plan.handle, args, _raw_stream(device.index))
-    if status != c.OK:
-        c.check(status)
-    return out
+def call_key(tensors: tuple, options: tuple) -> tuple | None:
+    """All that a call of sequences depends on but addresses; None of one that is not kept."""
+    return _replay.key_of(tensors, options)
+
+
+def replayed(key: tuple, tensors: tuple):
+    """(out, lse) of a call that ran before with this key; None of others."""
+    return _replay.run(key, tensors, _raw_stream)
 
 
 def empty_like(q):

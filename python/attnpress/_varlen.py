@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from typing import Any, TypeVar
 
-from ._append import append, before_forward
+from ._append import BeforeForward, append
 from ._attention import (
     _adapter_of,
     _adapters,
@@ -154,6 +154,18 @@ CACHE = {
     "kv_batch_idx": "cache_batch_idx",
     "leftpad_k": "cache_leftpad",
 }
+
+
+def _known(
+    q: Any, tensors: tuple[Any, ...], options: tuple[Any, ...]
+) -> tuple[tuple[Any, ...] | None, tuple[Any, Any] | None]:
+    """The key by which its adapter may know a call again, and what it returns then, (out, lse).
+    tensors: in the order of _replay.PLACES."""
+    adapter = None if _tracing() else _adapters.get(type(q))
+    if adapter is None or not hasattr(adapter, "call_key"):
+        return None, None
+    key = adapter.call_key(tensors, options)
+    return key, None if key is None else adapter.replayed(key, tensors)
 
 
 def _packed(cu_seqlens_q: Any, max_seqlen_q: Any, max_seqlen_k: Any, **arrays: Any) -> Ragged:
@@ -330,8 +342,21 @@ def flash_attn_varlen_func(
     v, bias, s_aux and the tensors of score_mod, which are 0 in rows that belong to no sequence, and
     in what of a bias is past the ends; with block_table or out, NotImplementedError is raised then.
     """
-    adapter = _tracing() or _adapter_of(q)
     num_splits = splits_of(num_splits, batch_invariant)
+    tensors = (
+        q, k, v, out, None, None, None, None, None, cu_seqlens_q, cu_seqlens_k, None, seqused_q,
+        seqused_k, leftpad_k, None, block_table, block_table_v, page_indptr, schedule,
+    )  # fmt: skip
+    key, again = None, None
+    if alibi_slopes is bias is score_mod is s_aux is None and not dropout_p:
+        options = (
+            softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
+            max_seqlen_k, return_attn_probs,
+        )  # fmt: skip
+        key, again = _known(q, tensors, options)
+    if again is not None:
+        return (*again, _adapter_of(q).empty_like(q)) if return_attn_probs else again[0]
+    adapter = _tracing() or _adapter_of(q)
     _dimensions("q", q, 3, "(total_q, heads_q, head_dim)")
     paged = block_table is not None
     wanted = "(pages, page_size, heads_kv, head_dim)" if paged else "(total_k, heads_kv, head_dim)"
@@ -368,6 +393,7 @@ def flash_attn_varlen_func(
         seqused_k=seqused_k, leftpad_k=leftpad_k, page_table=block_table,
         page_table_v=block_table_v, page_indptr=page_indptr, schedule=schedule,
     )  # fmt: skip
+    ragged.key, ragged.tensors = key, tensors
     _check_tables(block_table, block_table_v, page_indptr)
     lse_shape = (q.shape[1], q.shape[0]) if return_attn_probs else None
     result, lse, call = _forward(
@@ -616,7 +642,6 @@ def flash_attn_with_kvcache(
     """
     if batch_invariant or num_splits:
         num_splits = splits_of(num_splits, batch_invariant)
-    key = None
     is_plain = (
         k is v is rotary_cos is rotary_sin is rotary_seqlens is cu_seqlens_q is max_seqlen_q is None
         and cache_batch_idx is cache_leftpad is block_table_v is page_indptr is schedule is None
@@ -626,16 +651,30 @@ def flash_attn_with_kvcache(
     )
     if is_plain:
         quick = _adapters.get(type(q))
-        if quick is not None and hasattr(quick, "cache_key"):
+        if quick is not None and hasattr(quick, "cache_quickly"):
             causal = bool(causal)
             places = q, k_cache, v_cache, cache_seqlens, block_table
             result = quick.cache_quickly(*places, softmax_scale, causal, num_splits)
             if result is not None:
                 return result
-            key = quick.cache_key(*places, softmax_scale, causal, num_splits)
-            result = None if key is None else quick.cached(key, *places)
-            if result is not None:
-                return result
+    if type(cache_seqlens) is int and cache_seqlens >= 0 and cu_seqlens_q is None:
+        adapter = _adapter_of(q)
+        if adapter is not None and q.ndim == 4:
+            cache_seqlens = adapter.int32_full(q.shape[0], cache_seqlens, q)
+    tensors = (
+        q, k_cache, v_cache, out, k, v, rotary_cos, rotary_sin, rotary_seqlens, cu_seqlens_q, None,
+        cu_seqlens_k_new, None, cache_seqlens, cache_leftpad, cache_batch_idx, block_table,
+        block_table_v, page_indptr, schedule,
+    )  # fmt: skip
+    key, again = None, None
+    if alibi_slopes is bias is score_mod is s_aux is None:
+        options = (
+            softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
+            rotary_interleaved, return_softmax_lse,
+        )  # fmt: skip
+        key, again = _known(q, tensors, options)
+    if again is not None:
+        return again if return_softmax_lse else again[0]
     adapter = _adapter_of(q)
     packed = cu_seqlens_q is not None
     wanted = "(total_q, heads_q, head_dim)" if packed else "(batch, seqlen, heads, head_dim)"
@@ -666,7 +705,9 @@ def flash_attn_with_kvcache(
         "page_indptr": page_indptr,
         "schedule": schedule,
     }
-    ragged = Ragged(batch=batch, arrays=arrays, said=CACHE, key=key, is_plain=is_plain)
+    ragged = Ragged(
+        batch=batch, arrays=arrays, said=CACHE, key=key, tensors=tensors, is_plain=is_plain
+    )
     if packed and max_seqlen_q is not None:
         ragged.max_seqlen_q = checked_length("max_seqlen_q", max_seqlen_q)
     if k is None:
@@ -735,7 +776,7 @@ def _append_before(
         if first_positions is not None:
             raise ValueError("rotary_seqlens is given and rotary_cos is None; it goes with rotary")
         ragged.before = functools.partial(append, k, v, k_cache, v_cache, **places)
-        ragged.appended = functools.partial(before_forward, k, v, k_cache, v_cache, **places)
+        ragged.appended = functools.partial(BeforeForward, k, v, k_cache, v_cache, **places)
         return q
     if cos is None or sin is None:
         raise ValueError(
@@ -750,7 +791,7 @@ def _append_before(
         "interleaved": interleaved,
     }
     library = library_of("q", q)
-    rotated = library.empty(tuple(q.shape), q.dtype, q)
+    rotated = ragged.rotated = library.empty(tuple(q.shape), q.dtype, q)
     same_tokens = cu_seqlens is cu_seqlens_q and tuple(q.shape[:-2]) == tuple(k.shape[:-2])
 
     def before() -> None:
@@ -764,6 +805,6 @@ def _append_before(
     ragged.before = before
     if same_tokens:
         ragged.appended = functools.partial(
-            before_forward, k, v, k_cache, v_cache, q=q, q_out=rotated, **places, **rotary
+            BeforeForward, k, v, k_cache, v_cache, q=q, q_out=rotated, **places, **rotary
         )
     return rotated

@@ -1,0 +1,217 @@
+"""Calls of sequences that are known again (attnpress._replay): each is held, with other tensors, to
+what the whole way gives. On a GPU where there is one."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import attnpress
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from attnpress import _replay  # noqa: E402
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BATCH, HEADS, KV_HEADS, DIM, ROWS = 3, 4, 2, 64, 48
+
+
+def normal(*shape: int, seed: int) -> torch.Tensor:
+    made = torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return made.to(torch.bfloat16).to(DEVICE)
+
+
+def int32(values) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32, device=DEVICE)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known():
+    call = varlen(0)  # a process's first call finds out what tensors are
+    call()
+    _replay._plans.by_key.clear()
+    yield
+    _replay._plans.by_key.clear()
+
+
+def whole_way(call):
+    """What the call gives where nothing is known, and everything that it wrote."""
+    known = dict(_replay._plans.by_key)
+    _replay._plans.by_key.clear()
+    result = call()
+    _replay._plans.by_key.clear()
+    _replay._plans.by_key.update(known)
+    return result
+
+
+def decode(seed: int, **options):
+    """A call over a cache, and its caches."""
+    pages = options.pop("pages", None)
+    shape = (12, pages, KV_HEADS, DIM) if pages else (BATCH, ROWS, KV_HEADS, DIM)
+    k_cache, v_cache = normal(*shape, seed=seed), normal(*shape, seed=seed + 1)
+    q = normal(BATCH, options.pop("rows", 1), HEADS, DIM, seed=seed + 2)
+    used = int32([5 + seed % 7, 17, 0])
+    if pages:
+        options["block_table"] = int32([[2, 7, 1], [0, 3, 9], [4 + seed % 2, 10, 11]])
+    new = options.pop("new", 0)
+    if new:
+        options["k"] = normal(BATCH, new, KV_HEADS, DIM, seed=seed + 3)
+        options["v"] = normal(BATCH, new, KV_HEADS, DIM, seed=seed + 4)
+    if options.pop("rotary", False):
+        angle = torch.arange(ROWS + 8)[:, None] * 20.0 ** -torch.linspace(0, 1, DIM // 2)
+        options["rotary_cos"] = (angle + seed).cos().to(DEVICE)
+        options["rotary_sin"] = (angle + seed).sin().to(DEVICE)
+
+    def call():
+        k, v = k_cache.clone(), v_cache.clone()
+        found = attnpress.flash_attn_with_kvcache(q, k, v, cache_seqlens=used, **options)
+        found = found if isinstance(found, tuple) else (found,)
+        return (*found, k, v)
+
+    return call
+
+
+def varlen(seed: int, **options):
+    q = normal(20, HEADS, DIM, seed=seed)
+    k, v = (normal(31, KV_HEADS, DIM, seed=seed + i) for i in (1, 2))
+    cu_q = int32([0, 3 + seed % 4, 11, 20])
+    cu_k = int32([0, 9, 20 - seed % 3, 31])
+
+    def call():
+        found = attnpress.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 20, 31, **options)
+        return found if isinstance(found, tuple) else (found,)
+
+    return call
+
+
+CALLS = {
+    "decode with an lse": (decode, {"return_softmax_lse": True}),
+    "appended": (decode, {"new": 1, "causal": True}),
+    "appended, pages": (decode, {"new": 2, "rows": 2, "pages": 16, "causal": True}),
+    "appended, rotary": (decode, {"new": 1, "rotary": True, "causal": True}),
+    "appended, rotary, pages, lse": (
+        decode,
+        {"new": 2, "rows": 2, "rotary": True, "pages": 16, "causal": True,
+         "rotary_interleaved": False, "return_softmax_lse": True},
+    ),
+    "window": (decode, {"new": 1, "window_size": (4, 0)}),
+    "softcap": (decode, {"softcap": 5.0, "rows": 2}),
+    "batch-invariant": (decode, {"new": 1, "batch_invariant": True}),
+    "ragged": (varlen, {"causal": True}),
+    "ragged, lse, window": (varlen, {"window_size": (7, 3), "return_attn_probs": True}),
+    "ragged, scale": (varlen, {"softmax_scale": 0.3, "num_splits": 2}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_known_again(name: str) -> None:
+    make, options = CALLS[name]
+    assert not _replay._plans.by_key
+    make(10, **options)()
+    assert len(_replay._plans.by_key) == 1
+    (plan,) = _replay._plans.by_key.values()
+    ran = []
+    function = plan.function
+    plan.function = lambda *args: ran.append(1) or function(*args)
+    for seed in (23, 34, 45):
+        call = make(seed, **options)
+        expected = whole_way(call)
+        found = call()
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected):
+            assert one.dtype == other.dtype and one.shape == other.shape
+            assert one.stride() == other.stride()
+            assert torch.equal(one.nan_to_num(), other.nan_to_num())
+    assert len(ran) == 3 and len(_replay._plans.by_key) == 1
+
+
+def test_given_out() -> None:
+    call = varlen(1)
+    outs = [torch.empty(20, HEADS, DIM, dtype=torch.bfloat16, device=DEVICE) for _ in range(3)]
+    expected = call()[0]
+    _replay._plans.by_key.clear()
+    for out in outs:
+        assert varlen(1, out=out)()[0] is out
+        assert torch.equal(out, expected)
+    assert len(_replay._plans.by_key) == 1
+
+
+def test_what_differs_has_its_own_plan() -> None:
+    varlen(1)()
+    varlen(1, causal=True)()
+    varlen(1, num_splits=1)()
+    varlen(1, window_size=(3, 3))()
+    assert len(_replay._plans.by_key) == 4
+    with pytest.raises(TypeError, match=r"num_splits is 1\.0"):
+        varlen(1, num_splits=1.0)()
+    q, k = normal(20, HEADS, DIM, seed=1), normal(31, KV_HEADS, DIM, seed=2)
+    bounds = int32([0, 20]), int32([0, 31])
+    for longest in (20, torch.tensor(20)):  # a tensor may hold another number the next time
+        attnpress.flash_attn_varlen_func(q, k, k, *bounds, longest, 31)
+    assert len(_replay._plans.by_key) == 5
+
+
+def test_gradients_go_the_whole_way() -> None:
+    q, k = normal(20, HEADS, DIM, seed=1), normal(31, KV_HEADS, DIM, seed=2)
+    bounds = int32([0, 20]), int32([0, 31])
+    attnpress.flash_attn_varlen_func(q, k, k, *bounds, 20, 31)
+    q.requires_grad_()
+    out = attnpress.flash_attn_varlen_func(q, k, k, *bounds, 20, 31)
+    assert out.requires_grad
+    with torch.no_grad():
+        again = attnpress.flash_attn_varlen_func(q, k, k, *bounds, 20, 31)
+    assert not again.requires_grad and torch.equal(out, again)
+
+
+def test_what_is_copied_is_not_kept() -> None:
+    q, k = normal(21, HEADS, DIM, seed=1), normal(31, KV_HEADS, DIM, seed=2)
+    bounds = int32([0, 20]), int32([0, 31])
+    expected = attnpress.flash_attn_varlen_func(q[1:], k, k, *bounds, 20, 31)
+    assert len(_replay._plans.by_key) == 1
+    room = torch.empty(20 * HEADS * DIM + 4, dtype=torch.bfloat16, device=DEVICE)
+    moved = room[4:].view(20, HEADS, DIM)  # at 8 bytes
+    moved.copy_(q[1:])
+    assert torch.equal(attnpress.flash_attn_varlen_func(moved, k, k, *bounds, 20, 31), expected)
+    spread = int32([0, 0, 20, 0])[::2][:2]
+    found = attnpress.flash_attn_varlen_func(q[1:], k, k, spread, bounds[1], 20, 31)
+    assert torch.equal(found, expected)
+    assert len(_replay._plans.by_key) == 1
+
+
+def test_lengths_as_an_int() -> None:
+    q = normal(BATCH, 1, HEADS, DIM, seed=1)
+    cache = normal(BATCH, ROWS, KV_HEADS, DIM, seed=2)
+    for used in (5, 5, 9):
+        found = attnpress.flash_attn_with_kvcache(
+            q, cache, cache, cache_seqlens=used, return_softmax_lse=True
+        )
+        expected = attnpress.flash_attn_func(q, cache[:, :used], cache[:, :used])
+        assert torch.allclose(found[0].float(), expected.float(), atol=2e-2)
+    assert len(_replay._plans.by_key) == 1
+
+
+def test_threads_keep_their_own() -> None:
+    call = varlen(1)
+    expected = call()[0]
+    found = []
+
+    def run() -> None:
+        assert not _replay._plans.by_key
+        found.extend(call()[0] for _ in range(2))
+        assert len(_replay._plans.by_key) == 1
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert len(found) == 2 and all(torch.equal(one, expected) for one in found)
+
+
+def test_errors_are_those_of_the_whole_way() -> None:
+    """What only the library finds out: a bad shape has another key, and is not kept."""
+    varlen(1)()
+    q, k = normal(20, HEADS, DIM, seed=1), normal(31, KV_HEADS, DIM, seed=2)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="cu_seqlens_k has shape"):
+            attnpress.flash_attn_varlen_func(q, k, k, int32([0, 20]), int32([0, 3, 31]), 20, 31)
+    assert len(_replay._plans.by_key) == 1
