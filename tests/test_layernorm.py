@@ -292,3 +292,45 @@ def test_repeats():
     for _ in range(50):
         again = ln.backward(dy, total, rstd, mean, weight)
         assert all(torch.equal(a, b) for a, b in zip(first, again))
+
+
+@needs_torch
+@pytest.mark.parametrize("rms", [False, True])
+@pytest.mark.parametrize("given", ["", "w", "wb", "r", "wr", "wbr", "wo", "wbro", "m"])
+def test_known_again(given: str, rms: bool) -> None:
+    """A call whose signature was seen has its own tensors, and what the first one would give."""
+    known = ln._signatures._known
+    known.clear()
+
+    def tensors(seed: int) -> dict[str, object]:
+        generator = torch.Generator().manual_seed(seed)
+
+        def drawn(*shape: int) -> object:
+            return torch.randn(*shape, generator=generator)
+
+        return {
+            "x": drawn(3, 5, 40),
+            "weight": drawn(40).half() if "w" in given else None,
+            "bias": drawn(40).half() if "b" in given and not rms else None,
+            "residual": drawn(3, 5, 40) if "r" in given else None,
+            "out": torch.empty(3, 5, 40) if "o" in given else None,
+            "moments": "m" in given,
+        }
+
+    ln.forward(**tensors(1), rms=rms)
+    assert len(known) == 1
+    for seed in (2, 3):
+        with_known = ln.forward(**tensors(seed), rms=rms)
+        assert len(known) == 1
+        kept = dict(known)
+        known.clear()
+        expected = ln.forward(**tensors(seed), rms=rms)
+        known.clear()
+        known.update(kept)
+        for one, other in zip(with_known, expected):
+            assert (one is None) == (other is None)
+            assert one is None or torch.equal(one, other)
+    ln.forward(**tensors(4), rms=rms, eps=0.5)
+    assert len(known) == 2
+    with pytest.raises(TypeError, match="eps"):
+        ln.forward(**tensors(4), rms=rms, eps="0.5")
