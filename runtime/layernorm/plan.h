@@ -1,6 +1,6 @@
 /* What the parts of the planner share: find.c finds a class's kernel, grid.c deals rows to thread
- * blocks; plan_forward.c, plan_backward.c and plan_gang.c choose for a call, plan_range.c lists what calls
- * up to a size may take. */
+ * blocks, reduce.c adds up parts of sums; plan_forward.c, plan_backward.c and plan_gang.c choose for a
+ * call, plan_range.c lists what calls up to a size may take. */
 #pragma once
 #include "core/numbers.h"
 #include "cuda/device.h"
@@ -149,17 +149,20 @@ int64_t ap_layernorm_walkers_at_once(const ap_device *device, const ap_launch *l
 int64_t ap_layernorm_walkers_of(const ap_layernorm_problem *p, const ap_device *device,
                                 const ap_launch *launch);
 
+/* ---- reduce.c -------------------------------------------------------------------------------- */
+
+/** bwd_reduce, behind what makes the parts. */
+attnpress_status ap_layernorm_plan_reduce(const ap_layernorm_problem *p, const ap_device *device,
+                                          ap_layernorm_plan *plan);
+/** Bytes of the parts of one or two sums. */
+size_t ap_layernorm_parts_bytes(const ap_layernorm_problem *p, int64_t parts_columns);
+
 /* ---- plan_forward.c, plan_backward.c --------------------------------------------------------- */
 
 attnpress_status ap_layernorm_plan_forward(const ap_layernorm_problem *p, const ap_device *device,
                                            ap_layernorm_plan *plan);
 attnpress_status ap_layernorm_plan_backward(const ap_layernorm_problem *p, const ap_device *device,
                                             ap_layernorm_plan *plan);
-/** bwd_reduce, behind what makes the parts. */
-attnpress_status ap_layernorm_plan_reduce(const ap_layernorm_problem *p, const ap_device *device,
-                                          ap_layernorm_plan *plan);
-/** Bytes of the parts of one or two sums. */
-size_t ap_layernorm_parts_bytes(const ap_layernorm_problem *p, int64_t parts_columns);
 
 /* ---- plan_gang.c ----------------------------------------------------------------------------- */
 
