@@ -401,11 +401,22 @@ def test_refused_by_the_third() -> None:
         ({"scheduler_metadata": q}, ValueError, r"scheduler_metadata is torch.float16"),
         ({"scheduler_metadata": 3}, ValueError, r"scheduler_metadata is 3"),
         ({"attention_chunk": -2}, ValueError, "attention_chunk is -2"),
+        ({"max_seqlen_q": -1}, ValueError, "max_seqlen_q is -1"),
         ({"rotary_cos": q[0, 0]}, ValueError, "rotary_cos is given and k is None"),
     ):
         with pytest.raises(error, match=says) as caught:
             third.flash_attn_with_kvcache(q, cache, cache, **changes)
         assert isinstance(caught.value, RuntimeError)
+
+
+def test_a_bound_of_queries_that_have_a_batch() -> None:
+    q, cache = (normal(2, n, 2, 64, dtype=torch.float16, seed=n) for n in (3, 8))
+    for function in (attnpress.flash_attn_with_kvcache, third.flash_attn_with_kvcache):
+        expected = function(q, cache, cache)
+        for bound in (0, 1, 3, 4096):
+            assert torch.equal(function(q, cache, cache, max_seqlen_q=bound), expected)
+        with pytest.raises(ValueError, match="max_seqlen_q is -2"):
+            function(q, cache, cache, max_seqlen_q=-2)
 
 
 # ---- vLLM's --------------------------------------------------------------------------------------
@@ -562,6 +573,7 @@ def test_vllm_refuses_by_name() -> None:
         ({"seqused_k": None, "cu_seqlens_k": cu}, ValueError, "block_table is given and seqused_k"),
         ({"block_table": None}, ValueError, "without pages cu_seqlens_k is needed"),
         ({"window_size": [3]}, ValueError, r"window_size is \[3\]"),
+        ({"cu_seqlens_q": None}, ValueError, "cu_seqlens_q is None"),
         ({"scheduler_metadata": 0.5}, ValueError, "scheduler_metadata is 0.5"),
     ):
         with pytest.raises(error, match=says) as caught:

@@ -403,6 +403,8 @@ def kvcache(**changes):
         (varlen, {"score_mod": "k <= q"}, TypeError, "score_mod is str"),
         (varlen, {"page_indptr": CU}, ValueError, "page_indptr is given and block_table is None"),
         (varlen, {"seqused_q": CU}, ValueError, "seqused_q has shape"),
+        (kvcache, {"max_seqlen_q": -1}, ValueError, "max_seqlen_q is -1"),
+        (kvcache, {"max_seqlen_q": 1.5}, TypeError, "max_seqlen_q is 1.5"),
         (kvcache, {"k": CACHE}, ValueError, "k is given and v is None"),
         (kvcache, {"v": CACHE}, ValueError, "v is given and k is None"),
         (kvcache, {"rotary_cos": CACHE}, ValueError, "rotary_cos is given and k is None"),

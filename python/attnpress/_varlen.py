@@ -627,7 +627,8 @@ def flash_attn_with_kvcache(
     batch_invariant: as in flash_attn_varlen_func, whose rows over the same keys have the same bits.
     schedule: as in flash_attn_varlen_func.
     cu_seqlens_q: (batch + 1), int32: q is (total_q, heads_q, head_dim), as in
-        flash_attn_varlen_func, and max_seqlen_q a bound of the lengths.
+        flash_attn_varlen_func, and max_seqlen_q a bound of the lengths, which is not needed, and
+        not read further than to be 0 or more, where q has a batch.
     cu_seqlens_k_new: the same of k and v, (total_new, heads_kv, head_dim); ignored without k.
     rotary_seqlens: (batch), int32: positions that count instead of cache_seqlens.
     bias, score_mod: as in flash_attn_varlen_func; a bias has as many columns as a sequence may have
@@ -642,6 +643,10 @@ def flash_attn_with_kvcache(
     """
     if batch_invariant or num_splits:
         num_splits = splits_of(num_splits, batch_invariant)
+    if max_seqlen_q is not None:
+        max_seqlen_q = checked_length("max_seqlen_q", max_seqlen_q)
+        if cu_seqlens_q is None:
+            max_seqlen_q = None
     is_plain = (
         k is v is rotary_cos is rotary_sin is rotary_seqlens is cu_seqlens_q is max_seqlen_q is None
         and cache_batch_idx is cache_leftpad is block_table_v is page_indptr is schedule is None
@@ -709,7 +714,7 @@ def flash_attn_with_kvcache(
         batch=batch, arrays=arrays, said=CACHE, key=key, tensors=tensors, is_plain=is_plain
     )
     if packed and max_seqlen_q is not None:
-        ragged.max_seqlen_q = checked_length("max_seqlen_q", max_seqlen_q)
+        ragged.max_seqlen_q = max_seqlen_q
     if k is None:
         alone: tuple[tuple[str, Any], ...] = (
             ("v", v), ("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin),

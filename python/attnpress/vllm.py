@@ -129,6 +129,8 @@ def flash_attn_varlen_func(
         refuse(f"fa_version is {fa_version}; it must be 2 or 3")
     if cp_world_size != 1:
         not_here("context parallelism", f"cp_world_size is {cp_world_size}; only 1 is allowed")
+    if cu_seqlens_q is None:
+        refuse("cu_seqlens_q is None; it says where the sequences of q begin and end")
     if (cu_seqlens_k is None) == (seqused_k is None):
         refuse(
             f"cu_seqlens_k and seqused_k are {'both' if seqused_k is not None else 'not'} given; "

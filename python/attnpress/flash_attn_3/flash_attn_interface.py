@@ -297,7 +297,7 @@ def flash_attn_with_kvcache(
         {
             "cu_seqlens_q": cu_seqlens_q,
             "cu_seqlens_k_new": cu_seqlens_k_new if k is not None else None,
-            "max_seqlen_q": max_seqlen_q if cu_seqlens_q is not None else None,
+            "max_seqlen_q": max_seqlen_q,
             "rotary_seqlens": rotary_seqlens if k is not None else None,
             "chunk": _chunk_of(attention_chunk) or None,
             "schedule": schedule,
