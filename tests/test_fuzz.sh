@@ -6,7 +6,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/sanitized.sh"
 seconds=${ATTNPRESS_FUZZ_SECONDS:-15}
-fuzzers="fuzz_entry fuzz_forward fuzz_stem"
+fuzzers="fuzz_entry fuzz_forward fuzz_sequences fuzz_stem"
 compiler=${CC:-cc}
 
 # What clang takes minutes to compile is left to test_sanitizers.sh.

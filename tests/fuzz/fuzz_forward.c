@@ -165,7 +165,7 @@ static void make_groups(fuzz_input *input, attnpress_forward_args *args, tailed_
 }
 
 /** Pointers that the library follows: what was written over is NULL, or there. Arrays of lengths are
- * read where the call runs: on the CPU there are none. */
+ * read where the call runs: on the CPU there are none here, but in fuzz_sequences.c. */
 static void mend_pointers(attnpress_forward_args *args, tailed_groups *groups, int on_cpu) {
   args->ragged = args->ragged && !on_cpu ? &groups->ragged : NULL;
   args->window = args->window ? &groups->window : NULL;
