@@ -167,6 +167,10 @@ emulated() {
 if [ -x "$tool-emulate" ]; then # it needs clang
   emulated '"sm99"; it must be sm80, sm86 or sm90' --device emulated --arch sm99
   emulated 'heads is 3 and --kv-heads 2; the first' --device emulated --heads 3 --kv-heads 2
+  emulated 'batch-invariant is of --lengths' --device emulated --batch-invariant
+  emulated 'batch-invariant does not go with --stem' --device emulated --lengths 5 --batch-invariant --stem x
+  emulated 'batch-invariant does not go with --bias' --device emulated --lengths 5 --batch-invariant --bias bf16
+  emulated 'ready-schedule is of the forward' --device emulated --lengths 5 --ready-schedule --backward
   emulated '"--frobnicate" is not an option of' --device emulated --frobnicate 3
   emulated '"5"; it must be two whole numbers' --device emulated --window 5
   emulated '"fp64"; it must be fp16, bf16 or fp32' softmax --device emulated --dtype fp64

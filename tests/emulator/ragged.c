@@ -1826,7 +1826,10 @@ void run_ragged_batch(const kernel *k, const companions *others, const ragged_ru
                          .group = r->group,
                          .packed = r->packed,
                          .splits = r->splits,
-                         .fixed_blocks = has_fixed_splits_alone(k)};
+                         .fixed_blocks =
+                             r->fixed_blocks > 0 ? r->fixed_blocks : has_fixed_splits_alone(k),
+                         .contents = r->finds_sequences ? READY_NONE : READY_MADE,
+                         .no_tickets = r->finds_sequences};
   for (int i = 0; i < r->count; ++i)
     queries[i] = r->seqlen_q > 0 ? r->seqlen_q : r->keys[i];
   run_batch(k, others, &row, queries, r->keys, NULL, NULL, scores, seed, v);

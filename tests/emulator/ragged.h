@@ -27,6 +27,8 @@ typedef struct ragged_run {
   int page_size;  /* 0: the keys lie one after the other */
   int flat_pages; /* 1: flat tables, one of V's own */
   int heads_kv, group, packed, splits;
+  int fixed_blocks; /* key blocks of a split at a fixed place; 0: of a batch that is not invariant */
+  int finds_sequences; /* 1: a kernel that may have a schedule has none */
 } ragged_run;
 /** Runs one batch. */
 void run_ragged_batch(const kernel *k, const companions *others, const ragged_run *r,

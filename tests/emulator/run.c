@@ -28,10 +28,11 @@ static const char help[] =
     "  --batch N, --seqlen-q N, --seqlen-k N (256), --heads N, --kv-heads N (1), --hdim N, "
     "--hdim-v N\n"
     "  (128), --lengths LIST, --page-size N and --page-tables rows|flat of sequences of their own\n"
-    "  lengths (at most 64), --dtype TYPE (bf16), --causal, --splits N, --layout LAYOUT (bshd), "
-    "--seed N,\n"
-    "  --check full (as is always done), and what is\n"
-    "  done to scores:\n\n";
+    "  lengths (at most 64), of these --batch-invariant and --ready-schedule, --dtype TYPE (bf16), "
+    "--causal,\n"
+    "  --splits N, --layout LAYOUT (bshd), --seed N, --check full (as is always done), and what is "
+    "done to\n"
+    "  scores:\n\n";
 
 /* ---- What a call is -------------------------------------------------------------------------- */
 
@@ -87,6 +88,8 @@ void run_describe(const run_options *o, ap_problem *problem) {
                           .bias = o->scores.bias,
                           .dropout = o->scores.dropout > 0.0f,
                           .num_splits = o->splits,
+                          .batch_invariant = o->invariant,
+                          .ready = o->ready,
                           .tma = 1,
                           .tma_min = 1,
                           .tma_max = 1};
@@ -134,6 +137,31 @@ static const char *parse_value(void *of, const char *name, const char *value) {
   return "";
 }
 
+/* --batch-invariant and --ready-schedule, whose kernels the library chooses: a name does not say how
+ * long splits are, nor whether there is a schedule. */
+static int check_sequences(const run_options *o, const run_words *words) {
+  const char *name = o->invariant ? "--batch-invariant" : "--ready-schedule";
+  if (!o->invariant && !o->ready)
+    return RUN_GOES_ON;
+  if (o->lengths == NULL)
+    return run_refuse(words, "%s is of --lengths where it is emulated", name);
+  if (o->backward)
+    return run_refuse(words, "%s is of the forward pass: leave it or --backward out", name);
+  if (o->meant.stem != NULL || o->meant.source != NULL || o->packed)
+    return run_refuse(words, "%s does not go with %s: the library chooses the kernel", name,
+                      o->meant.stem != NULL     ? "--stem"
+                      : o->meant.source != NULL ? "--source"
+                                                : "--packed");
+  if (o->invariant && o->splits > 0)
+    return run_refuse(words, "%s does not go with --splits: its splits lie at fixed keys", name);
+  if (o->invariant && (o->scores.bias || o->scores.dropout > 0.0f || o->scores.mod != NULL))
+    return run_refuse(words, "%s does not go with %s", name,
+                      o->scores.bias             ? "--bias"
+                      : o->scores.dropout > 0.0f ? "--dropout"
+                                                 : "--mod");
+  return RUN_GOES_ON;
+}
+
 /* What was not given, and what does not go together. */
 static int complete(run_options *o, const run_words *words) {
   if (o->seqlen_q == RUN_NOT_GIVEN && o->lengths == NULL)
@@ -161,7 +189,7 @@ static int complete(run_options *o, const run_words *words) {
     return run_refuse(words,
                       "--heads is %d and --kv-heads %d; the first must be a multiple of the second",
                       o->heads, o->kv_heads);
-  return RUN_GOES_ON;
+  return check_sequences(o, words);
 }
 
 int emulate_run_attention(int argc, char **argv) {
@@ -201,6 +229,8 @@ int emulate_run_attention(int argc, char **argv) {
                             {"--packed", &o.packed},
                             {"--backward", &o.backward},
                             {"--deterministic", &o.deterministic},
+                            {"--batch-invariant", &o.invariant},
+                            {"--ready-schedule", &o.ready},
                             {NULL, NULL}};
   const run_others others = {is_flag, parse_value, score_options_table, &o};
   const run_words words = {.help = help,

@@ -10,6 +10,7 @@ typedef struct run_options {
   int batch, seqlen_q, seqlen_k, heads, kv_heads, hdim, hdim_v, splits, seed;
   int dtype, layout, arch; /* arch: of run_devices */
   int causal, packed, backward, deterministic;
+  int invariant, ready; /* of --lengths, and of what the library chooses */
   int32_t *lengths;
   int64_t length_count;
   int page_size, flat_pages;

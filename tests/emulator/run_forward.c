@@ -19,7 +19,7 @@ static int choose(const run_options *o, ap_plan *plan, char stem[AP_STEM_MAX], c
 
 /* The kernel, what adds up its splits, and what the library would say about both. */
 static int open_kernels(const run_options *o, kernel *k, companions *others, shape *s,
-                        char *report) {
+                        ragged_run *ragged, char *report) {
   char stem[AP_STEM_MAX];
   ap_plan plan;
   int status;
@@ -34,6 +34,8 @@ static int open_kernels(const run_options *o, kernel *k, companions *others, sha
       return -1;
     s->packed = plan.heads_per_tile;
     s->splits = plan.variant.axis[AP_ATTENTION_SPLIT] ? plan.num_splits : 0;
+    ragged->fixed_blocks = plan.fixed_split_blocks;
+    ragged->finds_sequences = plan.ready && !o->ready;
     if (plan.tile.field[AP_ATTENTION_TILE_PRODUCER] && plan.grid > 0) {
       s->blocks = (int)plan.grid;
       s->section_heads = plan.section_heads;
@@ -104,21 +106,21 @@ int run_forward_call(const run_options *o) {
   kernel k = {0};
   companions others = {0};
   shape s = run_shape(o);
-  const double begin = run_seconds();
-  if (open_kernels(o, &k, &others, &s, v.report) != 0) {
-    fprintf(stderr, "attnpress run: %s\n", v.report);
-    kernel_close(&k);
-    return 1;
-  }
-  const double compiled = run_seconds();
   ragged_run ragged = {.count = (int)o->length_count,
                        .seqlen_q = o->seqlen_q == RUN_NOT_GIVEN ? 0 : o->seqlen_q,
                        .page_size = o->page_size,
                        .flat_pages = o->flat_pages,
                        .heads_kv = s.heads_kv,
-                       .group = s.group,
-                       .packed = s.packed > 1,
-                       .splits = s.splits};
+                       .group = s.group};
+  const double begin = run_seconds();
+  if (open_kernels(o, &k, &others, &s, &ragged, v.report) != 0) {
+    fprintf(stderr, "attnpress run: %s\n", v.report);
+    kernel_close(&k);
+    return 1;
+  }
+  const double compiled = run_seconds();
+  ragged.packed = s.packed > 1;
+  ragged.splits = s.splits;
   for (int i = 0; i < ragged.count; ++i)
     ragged.keys[i] = o->lengths[i];
   const int pass = k.variant.axis[AP_ATTENTION_PASS];
