@@ -35,6 +35,7 @@ _PLAIN = frozenset({int, float, bool, type(None)})
 _Tensor = torch.Tensor
 _is_grad_enabled = torch.is_grad_enabled
 _empty = torch.empty
+_empty_like = torch.empty_like
 _empty_strided = torch.empty_strided
 _transformed = torch._C._are_functorch_transforms_active
 _get_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
@@ -130,6 +131,8 @@ class _Plan:
     out: tuple[Any, Any] | None  # shape and stride, where it is made
     lse: Any  # shape, or None
     rotated: Any  # likewise
+    out_as_q: bool  # these two are laid out as q is, and made more quickly for it
+    rotated_as_q: bool
     workspace_bytes: int
     groups: Groups | None  # structs of features, which the image points to
 
@@ -168,7 +171,12 @@ def keep(
     elif request.before is not None:
         return
     image = bytes(structs.image)
-    shown = out if given["q"].ndim == out.ndim else out[0]
+    q = given["q"]
+    shown = out if q.ndim == out.ndim else out[0]
+
+    def lies_as_q(x: Any) -> bool:
+        return bool(q.is_contiguous() and x.shape == q.shape and x.stride() == q.stride())
+
     plan = _Plan(
         handle=call.handle,
         function=function,
@@ -180,6 +188,8 @@ def keep(
         out=None if given["out"] is not None else (shown.shape, shown.stride()),
         lse=None if lse is None else lse.shape,
         rotated=None if rotated is None else rotated.shape,
+        out_as_q=lies_as_q(shown),
+        rotated_as_q=rotated is not None and lies_as_q(rotated),
         workspace_bytes=size,
         groups=call.groups,
     )
@@ -197,7 +207,10 @@ def run(key: tuple[Any, ...], tensors: tuple[Any, ...], stream_of: Any) -> Any:
     q, _, _, out = tensors[:4]
     device, dtype = q.device, q.dtype
     if plan.out is not None:
-        out = _empty_strided(*plan.out, dtype=dtype, device=device)
+        if plan.out_as_q:
+            out = _empty_like(q)
+        else:
+            out = _empty_strided(*plan.out, dtype=dtype, device=device)
         addresses[3] = out.data_ptr()
     lse = workspace = rotated = None
     if plan.lse is not None:
@@ -205,7 +218,9 @@ def run(key: tuple[Any, ...], tensors: tuple[Any, ...], stream_of: Any) -> Any:
     if plan.workspace_bytes:
         # Freed when this function returns; the allocator gives it to later work of this stream.
         workspace = _empty(plan.workspace_bytes, dtype=torch.uint8, device=device)
-    if plan.rotated is not None:
+    if plan.rotated_as_q:
+        rotated = _empty_like(q)
+    elif plan.rotated is not None:
         rotated = _empty(plan.rotated, dtype=dtype, device=device)
     addresses += [0 if x is None else x.data_ptr() for x in (lse, workspace, rotated)]
     words = plan.words(plan.image)
