@@ -191,6 +191,27 @@ def test_lengths_as_an_int() -> None:
     assert len(_replay._plans.by_key) == 1
 
 
+def test_queries_with_bounds_of_their_own() -> None:
+    """One launch rotates new keys and queries where both have the same bounds; with others of the
+    same shape queries stand elsewhere."""
+    q, new = normal(4, HEADS, DIM, seed=1), normal(4, KV_HEADS, DIM, seed=2)
+    cache = normal(2, ROWS, KV_HEADS, DIM, seed=3)
+    angle = torch.arange(ROWS)[:, None] * 20.0 ** -torch.linspace(0, 1, DIM // 2)
+    bounds, others = int32([0, 3, 4]), int32([0, 1, 4])
+
+    def call(cu_seqlens_q):
+        caches = cache.clone(), cache.clone()
+        return attnpress.flash_attn_with_kvcache(
+            q, *caches, new, new, angle.cos().to(DEVICE), angle.sin().to(DEVICE), int32([9, 5]),
+            causal=True, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k_new=bounds, max_seqlen_q=3,
+        )  # fmt: skip
+
+    expected = whole_way(lambda: call(others))
+    call(bounds)
+    assert len(_replay._plans.by_key) == 1
+    assert torch.equal(call(others), expected)
+
+
 def test_threads_keep_their_own() -> None:
     call = varlen(1)
     expected = call()[0]

@@ -662,24 +662,6 @@ def flash_attn_with_kvcache(
             result = quick.cache_quickly(*places, softmax_scale, causal, num_splits)
             if result is not None:
                 return result
-    if type(cache_seqlens) is int and cache_seqlens >= 0 and cu_seqlens_q is None:
-        adapter = _adapter_of(q)
-        if adapter is not None and q.ndim == 4:
-            cache_seqlens = adapter.int32_full(q.shape[0], cache_seqlens, q)
-    tensors = (
-        q, k_cache, v_cache, out, k, v, rotary_cos, rotary_sin, rotary_seqlens, cu_seqlens_q, None,
-        cu_seqlens_k_new, None, cache_seqlens, cache_leftpad, cache_batch_idx, block_table,
-        block_table_v, page_indptr, schedule,
-    )  # fmt: skip
-    key, again = None, None
-    if alibi_slopes is bias is score_mod is s_aux is None:
-        options = (
-            softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
-            rotary_interleaved, return_softmax_lse,
-        )  # fmt: skip
-        key, again = _known(q, tensors, options)
-    if again is not None:
-        return again if return_softmax_lse else again[0]
     adapter = _adapter_of(q)
     packed = cu_seqlens_q is not None
     wanted = "(total_q, heads_q, head_dim)" if packed else "(batch, seqlen, heads, head_dim)"
@@ -700,6 +682,20 @@ def flash_attn_with_kvcache(
         )
     if cache_seqlens is not None and not hasattr(cache_seqlens, "shape"):
         cache_seqlens = adapter.int32_full(batch, checked_length("cache_seqlens", cache_seqlens), q)
+    tensors = (
+        q, k_cache, v_cache, out, k, v, rotary_cos, rotary_sin, rotary_seqlens, cu_seqlens_q, None,
+        cu_seqlens_k_new, None, cache_seqlens, cache_leftpad, cache_batch_idx, block_table,
+        block_table_v, page_indptr, schedule,
+    )  # fmt: skip
+    key, again = None, None
+    if alibi_slopes is bias is score_mod is s_aux is None:
+        options = (
+            softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
+            rotary_interleaved, return_softmax_lse, cu_seqlens_k_new is cu_seqlens_q,
+        )  # fmt: skip
+        key, again = _known(q, tensors, options)
+    if again is not None:
+        return again if return_softmax_lse else again[0]
     arrays = {
         "cu_seqlens_q": cu_seqlens_q,
         "seqused_k": cache_seqlens,
