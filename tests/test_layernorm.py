@@ -332,5 +332,6 @@ def test_known_again(given: str, rms: bool) -> None:
             assert one is None or torch.equal(one, other)
     ln.forward(**tensors(4), rms=rms, eps=0.5)
     assert len(known) == 2
-    with pytest.raises(TypeError, match="eps"):
-        ln.forward(**tensors(4), rms=rms, eps="0.5")
+    for wrong in ("0.5", [0.5]):
+        with pytest.raises(TypeError, match="eps is"):
+            ln.forward(**tensors(4), rms=rms, eps=wrong)
