@@ -155,7 +155,7 @@ static void make_decode(CUdeviceptr memory, int batch, int in_pages, attnpress_r
   args->workspace_bytes = 40 * (size_t)PIECE_BYTES;
 }
 
-/** Sequences one after the other, whose bounds are 1,024 each. */
+/** Sequences one after the other, of up to 512 tokens. */
 static void make_prefill(CUdeviceptr memory, int batch, attnpress_ragged *ragged,
                          attnpress_forward_args *args) {
   enum { HEADS = 8, HDIM = 128, ROWS = 512 };

@@ -49,9 +49,9 @@ static inline void ap_memo_put(ap_memo *memo, uint64_t key, uint16_t answer) {
 
 /* ---- Exact keys ------------------------------------------------------------------------------ */
 
-enum { AP_EXACT_BITS = 9, AP_EXACT_KEY_BITS = 56 };
+enum { AP_EXACT_BITS = 9 };
 
-/** Answers of 8 bits for keys below 2^AP_EXACT_KEY_BITS that are not 0: an answer is its key's own. */
+/** Answers of 8 bits for keys below 2^56 that are not 0: an answer is its key's own. */
 typedef struct ap_exact_memo {
   _Atomic(uint64_t) entries[1 << AP_EXACT_BITS]; /* the key, then the answer; 0: empty */
 } ap_exact_memo;

@@ -8,7 +8,7 @@
 #include "core/memo.h"
 #include "press/registry.h"
 
-enum { SENTENCE_BYTES = 512, LEGAL_ENTRIES_BITS = 9, LEGAL_ENTRIES = 1 << LEGAL_ENTRIES_BITS };
+enum { SENTENCE_BYTES = 512 };
 
 static const ap_family *family_of(const ap_variant *variant) {
   return ap_families[variant->family];
