@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import _library as c
-from ._plan import dense_stride, handle_of, handle_with_nvrtc, packer
+from ._plan import dense_stride, handle_of, packer, recover
 from ._scores import Groups
 
 _NAMES = ("q", "k", "v", "out", "dout")
@@ -115,11 +115,8 @@ class Call:
             dbuffer.data = data or None
         args.workspace = workspace
         handle = handle_of(self._backend)
-        status = c.library.attnpress_backward(handle, byref(args), stream)
-        if status == c.NO_NVRTC:
-            handle = handle_with_nvrtc(self._backend, handle, c.error_of(status))
-            status = c.library.attnpress_backward(handle, byref(args), stream)
-        c.check(status)
+        function, rest = c.library.attnpress_backward, (byref(args), stream)
+        recover(function(handle, *rest), self._backend, handle, function, *rest)
 
 
 _split, _pack = packer(
@@ -155,13 +152,10 @@ class Plan:
         )
         if groups is not None:
             args = groups.point_from(args, c.BackwardArgs)
-        status = c.library.attnpress_backward(self.handle, args, stream)
-        if status == c.NO_NVRTC:
-            error = c.error_of(status)
-            self.handle = handle_with_nvrtc(self._backend, self.handle, error)
-            status = c.library.attnpress_backward(self.handle, args, stream)
+        handle, function = self.handle, c.library.attnpress_backward
+        status = function(handle, args, stream)
         if status != c.OK:
-            c.check(status)
+            self.handle = recover(status, self._backend, handle, function, args, stream)
 
 
 def dbias_shape(bias_shape: Sequence[int], keys: int) -> tuple[int, ...]:

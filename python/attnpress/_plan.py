@@ -68,6 +68,18 @@ def handle_with_nvrtc(backend: int, failed: int, error: c.Error) -> int:
         return handle_of(backend)
 
 
+def recover(
+    status: int, backend: int, handle: int, function: Callable[..., int], *rest: object
+) -> int:
+    """After function(handle, *rest) returned `status`: calls it again with pip's NVRTC where none
+    was found. The handle to go on with. Raises what failed."""
+    if status == c.NO_NVRTC:
+        handle = handle_with_nvrtc(backend, handle, c.error_of(status))
+        status = function(handle, *rest)
+    c.check(status)
+    return handle
+
+
 def is_allowed(shape: Sequence[int], stride: Sequence[int]) -> bool:
     """Whether the library reads such a tensor as it lies; strides in elements. One whose head dim
     is not a multiple of 8 is left to the library's error, since no copy would help."""
@@ -203,17 +215,7 @@ class Plan:
         handle = self.handle
         status = function(handle, args, *rest)
         if status != c.OK:
-            self.recover(status, handle, backend, args, function, *rest)
-
-    def recover(
-        self, status: int, failed: int, backend: int, args: bytes, function, *rest: object
-    ) -> None:
-        """After `function` returned `status` on the handle `failed`: calls it again with pip's
-        NVRTC where none was found, else raises."""
-        if status == c.NO_NVRTC:
-            self.handle = handle = handle_with_nvrtc(backend, failed, c.error_of(status))
-            status = function(handle, args, *rest)
-        c.check(status)
+            self.handle = recover(status, backend, handle, function, args, *rest)
 
 
 class Plans(threading.local):

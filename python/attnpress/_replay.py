@@ -16,7 +16,7 @@ import torch
 
 from . import _library as c
 from ._append import AppendArgs
-from ._plan import handle_with_nvrtc, new_plans
+from ._plan import new_plans, recover
 
 if TYPE_CHECKING:
     from ._ragged import Call, Ragged
@@ -37,17 +37,11 @@ _is_grad_enabled = torch.is_grad_enabled
 _empty = torch.empty
 _empty_like = torch.empty_like
 _empty_strided = torch.empty_strided
-_transformed = torch._C._are_functorch_transforms_active
-_get_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 _plans = new_plans()
 _WORD = sizeof(c_void_p)
 
 _FORWARD = {"q": "q", "k": "k", "v": "v", "out": "out", "lse": "lse", "workspace": "workspace"}
-_LENGTHS = {
-    name: name
-    for name in PLACES[PLACES.index("cu_seqlens_q") :]
-    if name in {field[0] for field in c.Ragged._fields_}
-}
+_LENGTHS = {name: name for name in PLACES[PLACES.index("cu_seqlens_q") :]}
 _APPEND = {
     "k_new": "k_new", "v_new": "v_new", "k_cache": "k", "v_cache": "v", "q": "q",
     "q_out": "q_rotated", "cu_seqlens_new": "cu_seqlens_k_new", "seqused_k": "seqused_k",
@@ -83,10 +77,6 @@ def key_of(tensors: tuple[Any, ...], options: tuple[Any, ...]) -> tuple[Any, ...
         elif x.device != device:
             return None
         parts.append((x.shape, x.stride(), x.dtype))
-    if device is None or _transformed():
-        return None
-    if device.type == "cuda" and _get_device() != device.index:
-        return None
     return (device, *parts)
 
 
@@ -234,10 +224,7 @@ def run(key: tuple[Any, ...], tensors: tuple[Any, ...], stream_of: Any) -> Any:
     stream = stream_of(device.index) if on_gpu else None
     handle = plan.handle
     status = plan.function(handle, *structs, stream)
-    if status == c.NO_NVRTC:
-        backend = c.CUDA if on_gpu else c.CPU
-        plan.handle = handle_with_nvrtc(backend, handle, c.error_of(status))
-        status = plan.function(plan.handle, *structs, stream)
     if status != c.OK:
-        c.check(status)
+        backend = c.CUDA if on_gpu else c.CPU
+        plan.handle = recover(status, backend, handle, plan.function, *structs, stream)
     return out, lse

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, Union
 
 from . import _library as c
-from ._plan import handle_of, handle_with_nvrtc
+from ._plan import handle_of, recover
 
 PLAN_ARGUMENTS = (POINTER(c.PlanOptions), POINTER(c_void_p))
 """Of functions that make a plan, behind the handle and the struct of the call."""
@@ -61,10 +61,8 @@ def call(backend: int, function: Callable[..., int], args: Structure, stream: in
     """function(handle, args, stream) of the library. Raises what failed."""
     handle = handle_of(backend)
     status = function(handle, byref(args), stream)
-    if status == c.NO_NVRTC:
-        handle = handle_with_nvrtc(backend, handle, c.error_of(status))
-        status = function(handle, byref(args), stream)
-    c.check(status)
+    if status != c.OK:
+        recover(status, backend, handle, function, byref(args), stream)
 
 
 _workspaces: dict[tuple[Any, ...], int] = {}  # bytes, by what they depend on

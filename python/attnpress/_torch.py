@@ -22,6 +22,7 @@ from ._plan import (
     handle_with_nvrtc,
     is_allowed,
     new_plans,
+    recover,
     strides_read,
 )
 from ._ragged import Call as RaggedCall
@@ -638,7 +639,8 @@ def _launched(key, q, k, v, softmax_scale, causal, with_lse, groups):
     handle = plan.handle
     status = _forward(handle, args, stream)
     if status != 0:  # ATTNPRESS_OK
-        plan.recover(status, handle, c.CUDA if on_gpu else c.CPU, args, _forward, stream)
+        backend = c.CUDA if on_gpu else c.CPU
+        plan.handle = recover(status, backend, handle, _forward, args, stream)
     return out, lse
 
 
@@ -773,7 +775,11 @@ def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
 
 def call_key(tensors: tuple, options: tuple) -> tuple | None:
     """All that a call of sequences depends on but addresses; None of one that is not kept."""
-    return _replay.key_of(tensors, options)
+    key = None if _transformed() else _replay.key_of(tensors, options)
+    if key is None:
+        return None
+    device = key[0]
+    return key if device.type != "cuda" or _get_device() == device.index else None
 
 
 def replayed(key: tuple, tensors: tuple):
@@ -860,12 +866,9 @@ def dropout_mask(q, seqlen_k: int, groups: Groups):
     backend = c.CUDA if q.is_cuda else c.CPU
     with torch.cuda.device(q.device) if q.is_cuda else torch.no_grad():
         stream = torch.cuda.current_stream().cuda_stream if q.is_cuda else None
-        handle = handle_of(backend)
-        status = c.library.attnpress_dropout_mask(handle, addressof(args), stream)
-        if status == c.NO_NVRTC:
-            handle = handle_with_nvrtc(backend, handle, c.error_of(status))
-            status = c.library.attnpress_dropout_mask(handle, addressof(args), stream)
-        c.check(status)
+        handle, function = handle_of(backend), c.library.attnpress_dropout_mask
+        rest = addressof(args), stream
+        recover(function(handle, *rest), backend, handle, function, *rest)
     return keep.view(torch.bool)
 
 
