@@ -44,6 +44,24 @@ attnpress_status ap_find_launch_tile(ap_launch *launch) {
   return ap_find_tile_by_key(&launch->variant, launch->variant_key, launch->target, &launch->tile);
 }
 
+attnpress_status ap_find_room(const ap_launches *range) {
+  RETURN_IF(range->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
+            "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
+  return ATTNPRESS_OK;
+}
+
+attnpress_status ap_add_to_range(const ap_launch *launch, ap_launches *range) {
+  for (int i = 0; i < range->count; ++i)
+    if (range->launch[i].variant_key == launch->variant_key)
+      return ATTNPRESS_OK;
+  FORWARD_IF(ap_find_room(range));
+  ap_launch *const added = &range->launch[range->count++];
+  *added = *launch;
+  added->grid = 0;
+  added->num_splits = 0;
+  return ATTNPRESS_OK;
+}
+
 /* ---- Snippets -------------------------------------------------------------------------------- */
 
 /** The snippet of a call, kept from now on; NULL: it has none. */

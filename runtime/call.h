@@ -99,6 +99,12 @@ void ap_choose_arch(const ap_device *device, ap_launch *launch);
 /** The key and the tile of a launch whose variant and target stand; as ap_find_tile(). */
 attnpress_status ap_find_launch_tile(ap_launch *launch);
 
+/** Whether a range has room for another launch, which is then its next; else NOT_SUPPORTED. */
+attnpress_status ap_find_room(const ap_launches *range);
+
+/** Adds a kernel to those of a range, unless it is there. Its grid depends on the call. */
+attnpress_status ap_add_to_range(const ap_launch *launch, ap_launches *range);
+
 /* ---- What `serves` functions call ------------------------------------------------------------- */
 
 /** Whether a field of a call is that of the plan, or, in a range (ATTNPRESS_UP_TO), at most as

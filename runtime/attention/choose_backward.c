@@ -779,19 +779,6 @@ attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, cons
   return choose(p, deterministic, 0, device, plan, launches);
 }
 
-/** Adds a kernel to those of a range, unless it is there. */
-static attnpress_status add_to_range(const ap_launch *launch, ap_launches *range) {
-  for (int i = 0; i < range->count; ++i)
-    if (range->launch[i].variant_key == launch->variant_key)
-      return ATTNPRESS_OK;
-  RETURN_IF(range->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
-            "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
-  range->launch[range->count] = *launch;
-  range->launch[range->count].grid = 0;
-  range->launch[range->count++].num_splits = 0;
-  return ATTNPRESS_OK;
-}
-
 /** The kernels that may run in place of a launch's: of wide heads, and of short sequences. */
 static attnpress_status add_other_kernels(const ap_launch *launch, ap_launches *range) {
   static const int axes[] = {AP_ATTENTION_FEW, AP_ATTENTION_RUNS, AP_ATTENTION_LONG_ROWS};
@@ -801,7 +788,7 @@ static attnpress_status add_other_kernels(const ap_launch *launch, ap_launches *
     if (!ap_variant_is_legal(&other.variant))
       continue;
     FORWARD_IF(ap_find_launch_tile(&other));
-    FORWARD_IF(add_to_range(&other, range));
+    FORWARD_IF(ap_add_to_range(&other, range));
   }
   return ATTNPRESS_OK;
 }
@@ -827,7 +814,7 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
     for (int paired = deterministic && !passes_on; paired <= last; ++paired) {
       FORWARD_IF(choose(&probe, paired, 1, device, &plan, &found));
       for (int i = 0; i < found.count; ++i) {
-        FORWARD_IF(add_to_range(&found.launch[i], range));
+        FORWARD_IF(ap_add_to_range(&found.launch[i], range));
         const int has_others = probe.sequences == AP_ATTENTION_SEQUENCES_RAGGED
                                    ? probe.seqlen_k > plan.direct_keys
                                    : has_wide_kernels(&probe, device);

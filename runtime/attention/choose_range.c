@@ -8,17 +8,12 @@
 static attnpress_status add_launch(const ap_variant *variant, uint64_t variant_key,
                                    const ap_tile *tile, const char *target, int snippet,
                                    ap_launches *range) {
-  for (int i = 0; i < range->count; ++i)
-    if (range->launch[i].variant_key == variant_key)
-      return ATTNPRESS_OK;
-  RETURN_IF(range->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
-            "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
-  range->launch[range->count++] = (ap_launch){.variant = *variant,
-                                              .variant_key = variant_key,
-                                              .tile = *tile,
-                                              .target = target,
-                                              .snippet = snippet};
-  return ATTNPRESS_OK;
+  const ap_launch launch = {.variant = *variant,
+                            .variant_key = variant_key,
+                            .tile = *tile,
+                            .target = target,
+                            .snippet = snippet};
+  return ap_add_to_range(&launch, range);
 }
 
 /** Bytes of the map, at most, of problems that a tile serves: those of small row blocks have few

@@ -1,13 +1,6 @@
 /* The kernels that calls of up to a size may take, and the workspace that is enough for each. */
 #include "layernorm/plan.h"
 
-/** Whether a range has room for another launch, which is then its next. */
-static attnpress_status find_room(const ap_launches *plan) {
-  RETURN_IF(plan->count == AP_LAUNCHES_MAX, ATTNPRESS_NOT_SUPPORTED,
-            "more than %d kernels serve one range of shapes", AP_LAUNCHES_MAX);
-  return ATTNPRESS_OK;
-}
-
 /** Kernels of the classes up to `last_class`, and of the next ones, up to `room`, to the first that there
  * is, if there is none of that. */
 static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_device *device,
@@ -19,7 +12,7 @@ static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_de
   int fits = 0;
   for (int32_t class = 0; class < end && (class <= last_class || (class <= room && !fits));
        ++class) {
-    FORWARD_IF(find_room(plan));
+    FORWARD_IF(ap_find_room(plan));
     FORWARD_IF(
         ap_layernorm_find_kernel(p, device, pass, rows, class, &plan->launch[plan->count], &fits));
     plan->count += fits;
@@ -96,7 +89,7 @@ static attnpress_status range_of_gangs(const ap_layernorm_problem *p, const ap_d
                                        ap_launches *plan) {
   for (int i = 0; i < (p->backward ? 2 : 4); ++i) {
     int fits;
-    FORWARD_IF(find_room(plan));
+    FORWARD_IF(ap_find_room(plan));
     FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(i % 2, i / 2),
                                              &plan->launch[plan->count], &fits));
     plan->count += fits;
@@ -119,7 +112,7 @@ attnpress_status ap_layernorm_plan_range(const ap_layernorm_problem *p, const ap
   if (ap_layernorm_has_sums(p) && most > GANG_WHOLE_DSUM_COLS_MIN)
     FORWARD_IF(range_of_gangs(p, device, plan));
   for (int i = 0; i < (ap_layernorm_has_sums(p) ? 3 : 1); ++i) {
-    FORWARD_IF(find_room(plan));
+    FORWARD_IF(ap_find_room(plan));
     FORWARD_IF(ap_layernorm_find_long_kernel(p, device, in_turn[i], &plan->launch[plan->count++]));
   }
   if (ap_layernorm_has_sums(p))
