@@ -57,8 +57,14 @@ def without_library() -> None:
 
     _backward.c = type("c", (), {**vars(c), "library": Library()})
     if _exchange is not None:  # memcmp(handle, args, stream), where stream, a size there, is 0
-        nothing = ctypes.cast(ctypes.CDLL(None).memcmp, ctypes.c_void_p).value
+        libc = ctypes.CDLL(None)
+        nothing = ctypes.cast(libc.memcmp, ctypes.c_void_p).value
         _exchange._exchange.run[:] = [nothing] * len(_exchange._exchange.run)
+        if hasattr(_exchange._exchange, "append_forward"):
+            _exchange._exchange.forward = nothing
+            # Another address than the handle's, so that the answer is 0, whatever follows.
+            unequal = ctypes.cast(libc.pthread_equal, ctypes.c_void_p).value
+            _exchange._exchange.append_forward = unequal
 
 
 def timed(call: Callable[[], object], count: int, synchronize: Callable[[], object]) -> list[float]:

@@ -443,15 +443,187 @@ static void test_cache_refused(void **state) {
   assert_ptr_equal(run_cache(&args, &pages), &made[0]);
 }
 
+/* ---- Calls that ran before ------------------------------------------------------------------- */
+
+static object replays_object, replay_object, device_object;
+static attnpress_replays replays;
+
+/** A call of q, k, v and a new or a given out, and its struct. */
+typedef struct kept_call {
+  attnpress_forward_args args;
+  attnpress_replay_word words[5];
+  attnpress_replay replay;
+} kept_call;
+
+static void *run_replay(void *(*entry)(void *, void *const *, ptrdiff_t), kept_call *call,
+                        object *with_out) {
+  void *given[2 + ATTNPRESS_REPLAY_TENSORS] = {&replays_object, &device_object, &q, &k, &v,
+                                               with_out};
+  for (int i = 2; i < 2 + ATTNPRESS_REPLAY_TENSORS; ++i)
+    if (given[i] == NULL)
+      given[i] = &none;
+  replay_object.tensor.data = &call->replay;
+  if (entry == attnpress_exchange_keep)
+    given[1] = &replay_object;
+  none.references = 0;
+  return entry(&exchange, given, 2 + ATTNPRESS_REPLAY_TENSORS);
+}
+
+/** The call without addresses: q, k, v, out and the workspace are sources 0 to 3 and 20. */
+static void make_kept(kept_call *call, int num_splits) {
+  *call = (kept_call){.args = ATTNPRESS_FORWARD_ARGS_INIT};
+  attnpress_tensor *const tensor[] = {&call->args.q, &call->args.k, &call->args.v, &call->args.out};
+  const object *const from[] = {&q, &k, &v, &out};
+  for (int i = 0; i < 4; ++i) {
+    *tensor[i] = from[i]->tensor;
+    tensor[i]->data = NULL;
+    call->words[i] =
+        (attnpress_replay_word){(int32_t)(((char *)&tensor[i]->data - (char *)&call->args) / 8), i};
+  }
+  call->words[4] = (attnpress_replay_word){offsetof(attnpress_forward_args, workspace) / 8,
+                                           ATTNPRESS_REPLAY_TENSORS};
+  call->args.num_splits = num_splits;
+  call->args.workspace_bytes = num_splits > 1 ? 1 << 24 : 0;
+  call->replay = (attnpress_replay){.struct_size = sizeof call->replay,
+                                    .image = (const unsigned char *)&call->args,
+                                    .addresses = call->words,
+                                    .address_count = num_splits > 1 ? 5 : 4,
+                                    .image_bytes = sizeof call->args,
+                                    .append = -1,
+                                    .makes_out = 1,
+                                    .workspace_bytes = (int64_t)call->args.workspace_bytes};
+}
+
+static void set_up_replays(void) {
+  replays = (attnpress_replays){{NULL}};
+  replays_object = (object){.tensor.data = &replays};
+  device_object = (object){.tensor.data = NULL};
+  q.tensor = attnpress_tensor_bshd(q.tensor.data, BATCH, SEQLEN_Q, HEADS_Q, HDIM, ATTNPRESS_BF16);
+  out.tensor = q.tensor;
+  out.tensor.data = (void *)0x90000;
+  made_count = 0;
+  cuda->reset();
+}
+
+static void assert_not_replayed(kept_call *call, object *with_out) {
+  made_count = 0;
+  cuda->reset();
+  assert_ptr_equal(run_replay(attnpress_exchange_replay, call, with_out), &none);
+  assert_int_equal(none.references, 1);
+  assert_int_equal(cuda->launches, 0);
+  for (int i = 0; i < made_count; ++i)
+    assert_int_equal(made[i].references, 0);
+}
+
+static void test_replay(void **state) {
+  (void)state;
+  kept_call call;
+  set_up_replays();
+  make_kept(&call, 3);
+  assert_not_replayed(&call, NULL);
+  assert_ptr_equal(run_replay(attnpress_exchange_keep, &call, NULL), &none);
+  q.tensor.data = (char *)q.tensor.data + 0x400; /* other addresses */
+  v.tensor.data = (char *)v.tensor.data + 0x800;
+  assert_ptr_equal(run_replay(attnpress_exchange_replay, &call, NULL), &made[0]);
+  assert_int_equal(made[0].references, 1);
+  assert_int_equal(workspace_bytes, 1 << 24);
+  assert_int_equal(launches_at_return, cuda->launches);
+  assert_int_equal(is_lent, 0);
+  attnpress_forward_args plain = call.args;
+  plain.q.data = q.tensor.data;
+  plain.k.data = k.tensor.data;
+  plain.v.data = v.tensor.data;
+  plain.out.data = made[0].tensor.data;
+  plain.workspace = (void *)0x600000;
+  const int launches = cuda->launches;
+  assert_int_equal(attnpress_forward(handles[ATTNPRESS_CUDA], &plain, NULL), ATTNPRESS_OK);
+  assert_int_equal(cuda->launches, 2 * launches);
+  attnpress_fwd_sm90_args kernel[2];
+  for (int i = 0; i < 2; ++i)
+    memcpy(&kernel[i], cuda->launch[i * launches].args, sizeof kernel[i]);
+  assert_memory_equal(&kernel[0].fwd, &kernel[1].fwd, sizeof kernel[0].fwd);
+  assert_memory_equal(cuda->launch[1].args, cuda->launch[launches + 1].args,
+                      sizeof(attnpress_fwd_combine_args));
+  assert_null(call.args.q.data); /* the struct is as it was */
+}
+
+static void test_replay_layouts(void **state) {
+  (void)state;
+  kept_call call, other, given;
+  set_up_replays();
+  make_kept(&call, 1);
+  run_replay(attnpress_exchange_keep, &call, NULL);
+  k.tensor.stride[1] *= 2;
+  assert_not_replayed(&call, NULL);
+  make_kept(&other, 1);
+  run_replay(attnpress_exchange_keep, &other, NULL);
+  assert_ptr_equal(run_replay(attnpress_exchange_replay, &other, NULL), &made[0]);
+  attnpress_fwd_sm90_args kernel;
+  memcpy(&kernel, cuda->launch[0].args, sizeof kernel);
+  assert_ptr_equal(kernel.fwd.out, made[0].tensor.data);
+  k.tensor.stride[1] /= 2;
+  made_count = 0;
+  assert_ptr_equal(run_replay(attnpress_exchange_replay, &call, NULL), &made[0]);
+
+  assert_not_replayed(&call, &out); /* a given output is another layout */
+  make_kept(&given, 1);
+  given.replay.makes_out = 0;
+  run_replay(attnpress_exchange_keep, &given, &out);
+  assert_ptr_equal(run_replay(attnpress_exchange_replay, &given, &out), &out);
+  assert_int_equal(out.references--, 2);
+  memcpy(&kernel, cuda->launch[0].args, sizeof kernel);
+  assert_ptr_equal(kernel.fwd.out, out.tensor.data);
+}
+
+static void test_replay_refused(void **state) {
+  (void)state;
+  kept_call call;
+  set_up_replays();
+  make_kept(&call, 2);
+  run_replay(attnpress_exchange_keep, &call, NULL);
+  q.tensor.data = (char *)q.tensor.data + 8; /* half of what the library reads at a time */
+  assert_not_replayed(&call, NULL);
+  q.tensor.data = (char *)q.tensor.data - 8;
+  v.type = &other_type;
+  assert_not_replayed(&call, NULL);
+  v.type = &type;
+  k.device = 1;
+  assert_not_replayed(&call, NULL);
+  k.device = 0;
+  device_object.tensor.data = (void *)1; /* its default stream is another one */
+  assert_not_replayed(&call, NULL);
+  device_object.tensor.data = NULL;
+  refuses_memory = 1;
+  assert_not_replayed(&call, NULL);
+  refuses_memory = 0;
+  attnpress_handle *handle = handles[ATTNPRESS_CUDA];
+  handles[ATTNPRESS_CUDA] = NULL;
+  assert_not_replayed(&call, NULL);
+  handles[ATTNPRESS_CUDA] = handle;
+  made_count = 0;
+  assert_ptr_equal(run_replay(attnpress_exchange_replay, &call, NULL), &made[0]);
+
+  replays = (attnpress_replays){{NULL}};
+  call.replay.struct_size -= 8; /* a package of another version */
+  run_replay(attnpress_exchange_keep, &call, NULL);
+  assert_not_replayed(&call, NULL);
+  call.replay.struct_size += 8;
+  call.replay.image_bytes = ATTNPRESS_REPLAY_IMAGE_BYTES + 8;
+  run_replay(attnpress_exchange_keep, &call, NULL);
+  assert_not_replayed(&call, NULL);
+}
+
 #define EXCHANGE_TEST(name)                                                                        \
   cmocka_unit_test_setup_teardown(name, set_up_exchange, tear_down_exchange)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      EXCHANGE_TEST(test_forward), EXCHANGE_TEST(test_workspace),
-      EXCHANGE_TEST(test_devices), EXCHANGE_TEST(test_no_context),
-      EXCHANGE_TEST(test_refused), EXCHANGE_TEST(test_backward),
-      EXCHANGE_TEST(test_cache),   EXCHANGE_TEST(test_cache_refused),
+      EXCHANGE_TEST(test_forward),        EXCHANGE_TEST(test_workspace),
+      EXCHANGE_TEST(test_devices),        EXCHANGE_TEST(test_no_context),
+      EXCHANGE_TEST(test_refused),        EXCHANGE_TEST(test_backward),
+      EXCHANGE_TEST(test_cache),          EXCHANGE_TEST(test_cache_refused),
+      EXCHANGE_TEST(test_replay),         EXCHANGE_TEST(test_replay_layouts),
+      EXCHANGE_TEST(test_replay_refused),
   };
   return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

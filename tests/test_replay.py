@@ -1,5 +1,5 @@
 """Calls of sequences that are known again (attnpress._replay): each is held, with other tensors, to
-what the whole way gives. On a GPU where there is one."""
+what the whole way gives, by the builtin function and without it. On a GPU where there is one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attnpress
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from attnpress import _replay  # noqa: E402
+from attnpress import _exchange, _replay  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BATCH, HEADS, KV_HEADS, DIM, ROWS = 3, 4, 2, 64, 48
@@ -26,22 +26,52 @@ def int32(values) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.int32, device=DEVICE)
 
 
+def forget() -> None:
+    _replay._plans.by_key.clear()
+    _replay._quick.clear()
+
+
 @pytest.fixture(autouse=True)
 def _nothing_known():
-    call = varlen(0)  # a process's first call finds out what tensors are
-    call()
-    _replay._plans.by_key.clear()
+    varlen(0)()  # a process's first call finds out what tensors are
+    forget()
     yield
-    _replay._plans.by_key.clear()
+    forget()
+
+
+@pytest.fixture(autouse=True, params=["quick", "plain"])
+def way(request, monkeypatch):
+    """Both ways of knowing a call again."""
+    if request.param == "plain":
+        monkeypatch.setattr(_replay, "_MAX_QUICK", 0)
+    elif _exchange.functions is None:
+        pytest.skip("this PyTorch or Python has not what the quick way needs")
+    return request.param
+
+
+@pytest.fixture
+def quick_runs(way, monkeypatch):
+    """What the builtin function answered, None or an output."""
+    answers: list = []
+    functions = _exchange.functions
+    if functions is not None:
+
+        def replay(*args):
+            answers.append(functions.replay(*args))
+            return answers[-1]
+
+        monkeypatch.setattr(_exchange, "functions", functions._replace(replay=replay))
+    return answers
 
 
 def whole_way(call):
     """What the call gives where nothing is known, and everything that it wrote."""
-    known = dict(_replay._plans.by_key)
-    _replay._plans.by_key.clear()
+    known, quick = dict(_replay._plans.by_key), dict(_replay._quick)
+    forget()
     result = call()
-    _replay._plans.by_key.clear()
+    forget()
     _replay._plans.by_key.update(known)
+    _replay._quick.update(quick)
     return result
 
 
@@ -105,8 +135,9 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_known_again(name: str) -> None:
+def test_known_again(name: str, way: str, quick_runs: list) -> None:
     make, options = CALLS[name]
+    is_quick = way == "quick" and "lse" not in name
     assert not _replay._plans.by_key
     make(10, **options)()
     assert len(_replay._plans.by_key) == 1
@@ -123,18 +154,21 @@ def test_known_again(name: str) -> None:
             assert one.dtype == other.dtype and one.shape == other.shape
             assert one.stride() == other.stride()
             assert torch.equal(one.nan_to_num(), other.nan_to_num())
-    assert len(ran) == 3 and len(_replay._plans.by_key) == 1
+    quickly = [out for out in quick_runs if out is not None]
+    assert (len(ran), len(quickly)) == ((0, 3) if is_quick else (3, 0))
+    assert len(_replay._plans.by_key) == 1
 
 
-def test_given_out() -> None:
+def test_given_out(way: str, quick_runs: list) -> None:
     call = varlen(1)
     outs = [torch.empty(20, HEADS, DIM, dtype=torch.bfloat16, device=DEVICE) for _ in range(3)]
     expected = call()[0]
-    _replay._plans.by_key.clear()
+    forget()
     for out in outs:
         assert varlen(1, out=out)()[0] is out
         assert torch.equal(out, expected)
     assert len(_replay._plans.by_key) == 1
+    assert len(quick_runs) == (2 if way == "quick" else 0)
 
 
 def test_what_differs_has_its_own_plan() -> None:
@@ -223,6 +257,7 @@ def test_threads_keep_their_own() -> None:
         assert len(_replay._plans.by_key) == 1
 
     thread = threading.Thread(target=run)
+    _replay._quick.clear()  # which are all threads'
     thread.start()
     thread.join()
     assert len(found) == 2 and all(torch.equal(one, expected) for one in found)

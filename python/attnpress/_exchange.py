@@ -96,11 +96,52 @@ class _Exchange(Structure):
         ("tensors", c_void_p),
         ("handles", c_void_p),
         ("run", c_void_p * 3),
+        ("forward", c_void_p),
+        ("append_forward", c_void_p),
         ("tensor_type", c_void_p),
         ("make", c_void_p),
         ("none", c_void_p),
         *((name, c_void_p) for name in _FUNCTIONS),
     ]
+
+
+_REPLAY_TENSORS, _REPLAY_DIMENSIONS, _REPLAY_BUCKETS = 20, 4, 64
+_REPLAY_WORDS = 1 + _REPLAY_TENSORS * (1 + 2 * _REPLAY_DIMENSIONS)
+
+
+class ReplayWord(Structure):
+    """attnpress_replay_word"""
+
+    _fields_ = [("word", c_int32), ("source", c_int32)]
+
+
+class Replay(Structure):
+    """attnpress_replay"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("image", c_char_p),
+        ("addresses", POINTER(ReplayWord)),
+        ("inner", POINTER(ReplayWord)),
+        ("address_count", c_int32),
+        ("inner_count", c_int32),
+        ("image_bytes", c_int32),
+        ("forward", c_int32),
+        ("append", c_int32),
+        ("makes_out", c_int32),
+        ("workspace_bytes", c_int64),
+        ("rotated_bytes", c_int64),
+        ("hash", c_uint64),
+        ("count", c_int64),
+        ("words", c_int64 * _REPLAY_WORDS),
+        ("next", c_void_p),
+    ]
+
+
+class Replays(Structure):
+    """attnpress_replays"""
+
+    _fields_ = [("first", c_void_p * _REPLAY_BUCKETS)]
 
 
 class _MethodDef(Structure):
@@ -118,11 +159,16 @@ class Functions(NamedTuple):
     """forward(template, q, k, v, lse) -> out, backward(template, dout, q, k, v, out, lse, dlse) ->
     (dq, dk, dv), cache(template, q, k_cache, v_cache, cache_seqlens, block_table) -> out; None
     where the call is not for this way. lse of the forward pass, dlse and block_table: a tensor or
-    None. template: an address in Templates."""
+    None. template: an address in Templates.
+
+    keep(replays, replay, *tensors) -> None, replay(replays, current device, *tensors) -> out or
+    None: calls of sequences that ran before (_replay.py). tensors: 20, each may be None."""
 
     forward: Call
     backward: Call
     cache: Call
+    keep: Call
+    replay: Call
 
 
 _python = ctypes.PyDLL(None)  # not ctypes.pythonapi, whose functions others give types to
@@ -221,6 +267,8 @@ def _open() -> Functions | None:
         _builtin("attnpress_exchange_forward", capsule),
         _builtin("attnpress_exchange_backward", capsule),
         _builtin("attnpress_exchange_cache", capsule),
+        _builtin("attnpress_exchange_keep", capsule),
+        _builtin("attnpress_exchange_replay", capsule),
     )
 
 

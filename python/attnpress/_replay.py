@@ -3,10 +3,12 @@ Their argument structs are kept, and a call fills in its own addresses and makes
 takes a tenth of the time of checking the tensors and filling the structs.
 
 Kept are calls of ordinary tensors that the library read where they lie, that record no gradients,
-and whose features are numbers."""
+and whose features are numbers. Those whose output alone is asked for, and lies as q, one builtin
+function knows again (`run_quickly()`): such plans are the process's, the others the thread's."""
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable
 from ctypes import Structure, addressof, c_size_t, c_void_p, sizeof
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import _exchange
 from . import _library as c
 from ._append import AppendArgs
 from ._plan import new_plans, recover
@@ -184,6 +187,7 @@ def keep(
         groups=call.groups,
     )
     _plans.add(key, plan)
+    _keep_quickly(key[1], tensors, plan)
 
 
 def run(key: tuple[Any, ...], tensors: tuple[Any, ...], stream_of: Any) -> Any:
@@ -228,3 +232,78 @@ def run(key: tuple[Any, ...], tensors: tuple[Any, ...], stream_of: Any) -> Any:
         backend = c.CUDA if on_gpu else c.CPU
         plan.handle = recover(status, backend, handle, plan.function, *structs, stream)
     return out, lse
+
+
+# ---- The quick way -------------------------------------------------------------------------------
+
+_MAX_QUICK = 1024  # calls with yet other layouts go the way above
+_FLOATS = PLACES.index("first_positions")  # the tensors before it may record gradients
+_quick: dict[bytes, tuple[int, list[object]]] = {}
+"""By options, the address of their Replays, and what these point to. It stays as long as the
+process runs, as another thread may be reading it."""
+_quick_count = 0
+
+
+def _name_of(options: tuple[Any, ...]) -> bytes:
+    """Bytes that tell numbers and their types, as 1 and 1.0 may not be the same to a call."""
+    return marshal.dumps(options, 2)  # later versions have references, by counts of them
+
+
+def _keep_quickly(options: tuple[Any, ...], tensors: tuple[Any, ...], plan: _Plan) -> None:
+    global _quick_count  # noqa: PLW0603
+    functions, made = _exchange.functions, plan.out is not None
+    if functions is None or plan.lse is not None or _quick_count >= _MAX_QUICK:
+        return
+    if (made and not plan.out_as_q) or (plan.rotated is not None and not plan.rotated_as_q):
+        return
+    q = tensors[0]
+    sources = {name: i for i, name in enumerate(("workspace", "q_rotated"), len(PLACES))}
+    sources |= {name: i for i, name in enumerate(PLACES)}
+    names = {number: name for name, number in _NUMBERS.items()}
+    addresses = [(word, sources[names[number]]) for word, number in plan.slots]
+
+    def words(pairs: Any) -> Any:
+        return (_exchange.ReplayWord * len(pairs))(*pairs)
+
+    replay = _exchange.Replay(
+        struct_size=sizeof(_exchange.Replay),
+        image=plan.image,
+        addresses=words(addresses),
+        inner=words(plan.inner),
+        address_count=len(addresses),
+        inner_count=len(plan.inner),
+        image_bytes=len(plan.image),
+        forward=plan.structs[-1],
+        append=plan.structs[0] if len(plan.structs) > 1 else -1,
+        makes_out=made,
+        workspace_bytes=plan.workspace_bytes,
+        rotated_bytes=0 if plan.rotated is None else q.numel() * q.element_size(),
+    )
+    name = _name_of(options)
+    if name not in _quick:
+        table = _exchange.Replays()
+        _quick[name] = (addressof(table), [table])
+    address, kept = _quick[name]
+    kept += [replay, plan]
+    _quick_count += 1
+    functions.keep(address, addressof(replay), *tensors)
+
+
+def run_quickly(
+    tensors: tuple[Any, ...], options: tuple[Any, ...], current_device: Callable[[], int]
+) -> Any:
+    """The output of a call that was kept, of ordinary tensors; None of all else."""
+    functions = _exchange.functions
+    if functions is None or not _quick:
+        return None
+    try:
+        found = _quick.get(_name_of(options))
+    except ValueError:  # what is no number
+        return None
+    if found is None:
+        return None
+    if _is_grad_enabled():
+        for x in tensors[:_FLOATS]:
+            if x is not None and getattr(x, "requires_grad", True):
+                return None
+    return functions.replay(found[0], current_device() if tensors[0].is_cuda else 0, *tensors)

@@ -35,7 +35,7 @@ _plans = new_plans()
 _backward_plans = new_plans()
 _forward = c.library.attnpress_forward
 _quick: Any = _exchange.functions or (None, None, None)  # where no template leads
-_quick_forward, _quick_backward, _quick_cache = _quick
+_quick_forward, _quick_backward, _quick_cache = _quick[:3]
 _forward_templates = _exchange.forward_templates
 _backward_templates = _exchange.backward_templates
 _cache_templates = _exchange.cache_templates
@@ -773,18 +773,19 @@ def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
     return None if records else _quick_cache(template, q, k, v, used, table)
 
 
-def call_key(tensors: tuple, options: tuple) -> tuple | None:
-    """All that a call of sequences depends on but addresses; None of one that is not kept."""
-    key = None if _transformed() else _replay.key_of(tensors, options)
-    if key is None:
-        return None
-    device = key[0]
-    return key if device.type != "cuda" or _get_device() == device.index else None
-
-
-def replayed(key: tuple, tensors: tuple):
-    """(out, lse) of a call that ran before with this key; None of others."""
-    return _replay.run(key, tensors, _raw_stream)
+def known(tensors: tuple, options: tuple):
+    """(key, (out, lse)) of a call of sequences. key: all that it depends on but addresses; None of
+    one that is not kept, and of one that ran before the quick way. The other is None of calls that
+    are not known."""
+    if _transformed():
+        return None, None
+    out = _replay.run_quickly(tensors, options, _get_device)
+    if out is not None:
+        return None, (out, None)
+    key = _replay.key_of(tensors, options)
+    if key is None or (key[0].type == "cuda" and _get_device() != key[0].index):
+        return None, None
+    return key, _replay.run(key, tensors, _raw_stream)
 
 
 def empty_like(q):

@@ -161,11 +161,8 @@ def _known(
 ) -> tuple[tuple[Any, ...] | None, tuple[Any, Any] | None]:
     """The key by which its adapter may know a call again, and what it returns then, (out, lse).
     tensors: in the order of _replay.PLACES."""
-    adapter = None if _tracing() else _adapters.get(type(q))
-    if adapter is None or not hasattr(adapter, "call_key"):
-        return None, None
-    key = adapter.call_key(tensors, options)
-    return key, None if key is None else adapter.replayed(key, tensors)
+    known = None if _tracing() else getattr(_adapters.get(type(q)), "known", None)
+    return (None, None) if known is None else known(tensors, options)
 
 
 def _packed(cu_seqlens_q: Any, max_seqlen_q: Any, max_seqlen_k: Any, **arrays: Any) -> Ragged:

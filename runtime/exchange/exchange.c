@@ -1,8 +1,9 @@
 /* Calls on a Python library's tensors; exchange.h says how. */
 #include "exchange/exchange.h"
 
-#include <stdatomic.h>
 #include <string.h>
+
+#include "exchange/tensors.h"
 
 enum { FORWARD, BACKWARD, CACHE };
 enum { INPUTS_MAX = 7, OUTPUTS_MAX = 3 };
@@ -85,19 +86,6 @@ static void *at(exchange_call *call, const slot *s) {
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
-
-/** 1 where a Python object is a tensor, and not of a derived type. */
-static int look(const attnpress_exchange *python, void *object, ap_dl_tensor *seen) {
-  void *type = python->PyObject_Type(object);
-  python->Py_DecRef(type);
-  if (type != python->tensor_type)
-    return 0;
-  if (python->tensors->look(object, seen) != 0) {
-    python->PyErr_Clear();
-    return 0;
-  }
-  return seen->shape != NULL && seen->strides != NULL;
-}
 
 /** 0: neither fp16 nor bf16. Whether tensors of fp32 are to be cast first, the package asks. */
 static int32_t dtype_of(const ap_dl_tensor *t) {
@@ -203,7 +191,8 @@ static int take_inputs(exchange_call *call, void *const *objects) {
     const slot *s = &what->input[i];
     if (s->is_optional && objects[i] == call->python->none)
       continue;
-    if (!look(call->python, objects[i], &seen[i]) || seen[i].device.type != seen[0].device.type ||
+    if (!ap_look(call->python, objects[i], &seen[i]) ||
+        seen[i].device.type != seen[0].device.type ||
         seen[i].device.index != seen[0].device.index || !put(call, s, &seen[i]))
       return 0;
   }
@@ -224,7 +213,7 @@ static int make_outputs(exchange_call *call, void *const *objects) {
     call->made[i] = python->PyObject_CallFunctionObjArgs(python->make, like, (void *)NULL);
     if (call->made[i] == NULL)
       return RAISED;
-    if (!look(python, call->made[i], &seen) || seen.device.type != call->device.type ||
+    if (!ap_look(python, call->made[i], &seen) || seen.device.type != call->device.type ||
         seen.device.index != call->device.index || !put_tensor(to, &seen) ||
         !has_order_of(to, at(call, &what->input[what->q + i])))
       return NOT_ORDINARY;
@@ -232,51 +221,20 @@ static int make_outputs(exchange_call *call, void *const *objects) {
   return MADE;
 }
 
-/* ---- Workspace ------------------------------------------------------------------------------- */
-
-typedef struct workspace {
-  ap_lender base;
-  const ap_dl_exchange *tensors;
-  ap_dl_device device;
-  ap_dl_managed *made; /* NULL: none yet */
-} workspace;
-
-/** The package's own way says what went wrong. */
-static void ignore_error(void *context, const char *kind, const char *message) {
-  (void)context, (void)kind, (void)message;
-}
-
-static void *lend(ap_lender *lender, size_t bytes) {
-  workspace *w = (workspace *)lender;
-  int64_t shape = (int64_t)bytes;
-  ap_dl_tensor prototype = {
-      .device = w->device, .ndim = 1, .dtype = {AP_DL_UINT, 8, 1}, .shape = &shape};
-  if (w->tensors->allocate(&prototype, &w->made, NULL, ignore_error) != 0) {
-    w->made = NULL;
-    return NULL;
-  }
-  return w->made->tensor.data + w->made->tensor.byte_offset;
-}
-
 /* ---- The entries ----------------------------------------------------------------------------- */
 
 /** 1 where the library ran the call. */
 static int run_filled(exchange_call *call, attnpress_handle *handle, int pass) {
   const attnpress_exchange *python = call->python;
-  void *stream = NULL;
-  if (call->device.type == AP_DL_CUDA &&
-      python->tensors->current_stream(AP_DL_CUDA, call->device.index, &stream) != 0) {
-    python->PyErr_Clear();
+  void *stream;
+  if (!ap_find_stream(python, call->device, &stream))
     return 0;
-  }
-  workspace w = {{call->device.index, lend}, python->tensors, call->device, NULL};
+  ap_workspace w = ap_workspace_of(python->tensors, call->device);
   ap_run_lent *run = python->run[pass] != NULL ? python->run[pass] : call->what->run;
   void *state = python->PyEval_SaveThread();
   const attnpress_status status = run(handle, &call->args, stream, &w.base);
   python->PyEval_RestoreThread(state);
-  /* What is queued uses the memory still: its library gives it to later work of this stream. */
-  if (w.made != NULL && w.made->deleter != NULL)
-    w.made->deleter(w.made);
+  ap_workspace_free(&w);
   return status == ATTNPRESS_OK;
 }
 
@@ -307,16 +265,6 @@ static int run(exchange_call *call, int pass, void *const *objects, ptrdiff_t co
   return run_filled(call, handle, pass) ? MADE : NOT_ORDINARY;
 }
 
-static void *(*_Atomic capsule_pointer)(void *, const char *);
-
-int attnpress_exchange_open(void *(*PyCapsule_GetPointer)(void *, const char *),
-                            size_t exchange_bytes) {
-  if (exchange_bytes != sizeof(attnpress_exchange))
-    return 0;
-  atomic_store(&capsule_pointer, PyCapsule_GetPointer);
-  return 1;
-}
-
 /** A new reference to what a call returns. */
 static void *result_of(const exchange_call *call, int found) {
   const attnpress_exchange *python = call->python;
@@ -331,8 +279,7 @@ static void *result_of(const exchange_call *call, int found) {
 
 static void *enter(void *self, int pass, void *const *objects, ptrdiff_t count) {
   exchange_call call = {.what = &operations[pass]};
-  const attnpress_exchange *python = atomic_load_explicit(&capsule_pointer, memory_order_relaxed)(
-      self, ATTNPRESS_EXCHANGE_CAPSULE);
+  const attnpress_exchange *python = ap_exchange_of(self);
   if (python == NULL)
     return NULL; /* with the exception of PyCapsule_GetPointer() */
   call.python = python;

@@ -8,6 +8,7 @@
  * package then goes its own way, which has all the checks and sentences. */
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
 
 #include "attention/attention.h"
 #include "exchange/dlpack.h"
@@ -23,6 +24,10 @@ typedef struct attnpress_exchange {
   const ap_dl_exchange *tensors;
   attnpress_handle *const *handles; /* (2), ATTNPRESS_CUDA and ATTNPRESS_CPU; NULL: not made yet */
   ap_run_lent *run[3]; /* in place of the library's, by entry, in their order; NULL: those */
+  /* In place of attnpress_forward() and attnpress_append_forward() in calls that ran before: */
+  attnpress_status (*forward)(attnpress_handle *, const void *args, void *stream);
+  attnpress_status (*append_forward)(attnpress_handle *, const void *append, const void *forward,
+                                     void *stream);
   /* Python objects, alive as long as this: */
   void *tensor_type; /* of the tensors, which may not be of a type derived from it */
   void *make;        /* called with a tensor: a new one of its shape and order of dimensions */
@@ -57,3 +62,56 @@ ATTNPRESS_API int attnpress_exchange_open(void *(*PyCapsule_GetPointer)(void *, 
 ATTNPRESS_API void *attnpress_exchange_forward(void *self, void *const *args, ptrdiff_t count);
 ATTNPRESS_API void *attnpress_exchange_backward(void *self, void *const *args, ptrdiff_t count);
 ATTNPRESS_API void *attnpress_exchange_cache(void *self, void *const *args, ptrdiff_t count);
+
+/* ---- Calls that ran before ------------------------------------------------------------------- */
+
+enum {
+  ATTNPRESS_REPLAY_TENSORS = 20, /* the tensors of a call of sequences; the fourth is out */
+  ATTNPRESS_REPLAY_OUT = 3,
+  ATTNPRESS_REPLAY_DIMENSIONS = 4,
+  ATTNPRESS_REPLAY_WORDS = 1 + ATTNPRESS_REPLAY_TENSORS * (1 + 2 * ATTNPRESS_REPLAY_DIMENSIONS),
+  ATTNPRESS_REPLAY_BUCKETS = 64,
+  ATTNPRESS_REPLAY_IMAGE_BYTES = 4096,
+};
+
+/** Where a word of the structs comes from. */
+typedef struct attnpress_replay_word {
+  int32_t word; /* which 8 bytes of the image */
+  int32_t
+      source; /* of addresses: a tensor's number, or behind them 20: the workspace, 21: q rotated;
+                     of inner pointers: the byte of the image that it points to */
+} attnpress_replay_word;
+
+/** A call that ran, without its addresses. Made by the package; never changed or freed once it is in
+ * a table, as another thread may be running it. */
+typedef struct attnpress_replay {
+  size_t struct_size;
+  const unsigned char *image; /* the structs of arguments, one behind the other */
+  const attnpress_replay_word *addresses, *inner;
+  int32_t address_count, inner_count;
+  int32_t image_bytes, forward, append; /* the bytes at which those begin; append -1: none */
+  int32_t makes_out; /* 1: out is made, laid out as q, which is contiguous; 0: it is given */
+  int64_t workspace_bytes, rotated_bytes;
+  /* Filled by attnpress_exchange_keep(): how the tensors lie. */
+  uint64_t hash;
+  int64_t count;
+  int64_t words[ATTNPRESS_REPLAY_WORDS];
+  struct attnpress_replay *next;
+} attnpress_replay;
+
+/** Calls that differ in nothing but how their tensors lie. */
+typedef struct attnpress_replays {
+  attnpress_replay *first[ATTNPRESS_REPLAY_BUCKETS];
+} attnpress_replays;
+
+/** Builtin functions of Python, as those above.
+ *
+ * keep: args[0]: the address of an attnpress_replays, args[1]: of an attnpress_replay, then its 20
+ * tensors, each may be None. Returns None; a call with tensors that are not ordinary is not kept.
+ *
+ * replay: args[0]: the address of an attnpress_replays, args[1]: the current CUDA device, then 20
+ * tensors. Runs the call that was kept with tensors that lie as these do, on addresses that are
+ * multiples of 16 bytes where they are of q, k, v and out, and returns out. None: there is none, or it
+ * failed. */
+ATTNPRESS_API void *attnpress_exchange_keep(void *self, void *const *args, ptrdiff_t count);
+ATTNPRESS_API void *attnpress_exchange_replay(void *self, void *const *args, ptrdiff_t count);

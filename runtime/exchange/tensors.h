@@ -1,0 +1,24 @@
+/* What the entries of this folder ask of the interpreter and of its library of tensors. */
+#pragma once
+#include "exchange/exchange.h"
+
+/** The struct that the capsule holds; NULL with the exception of PyCapsule_GetPointer(). */
+const attnpress_exchange *ap_exchange_of(void *capsule);
+
+/** 1 where a Python object is a tensor, and not of a derived type. */
+int ap_look(const attnpress_exchange *python, void *object, ap_dl_tensor *seen);
+
+/** The stream of this thread's work on a device; NULL on the CPU. 0: there is none. */
+int ap_find_stream(const attnpress_exchange *python, ap_dl_device device, void **stream);
+
+/** Memory of the library of tensors for one call. */
+typedef struct ap_workspace {
+  ap_lender base;
+  const ap_dl_exchange *tensors;
+  ap_dl_device device;
+  ap_dl_managed *made; /* NULL: none yet */
+} ap_workspace;
+
+ap_workspace ap_workspace_of(const ap_dl_exchange *tensors, ap_dl_device device);
+/** What is queued uses the memory still: its library gives it to later work of this stream. */
+void ap_workspace_free(ap_workspace *workspace);
