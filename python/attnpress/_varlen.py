@@ -659,6 +659,22 @@ def flash_attn_with_kvcache(
             result = quick.cache_quickly(*places, softmax_scale, causal, num_splits)
             if result is not None:
                 return result
+    tensors = (
+        q, k_cache, v_cache, out, k, v, rotary_cos, rotary_sin, rotary_seqlens, cu_seqlens_q, None,
+        cu_seqlens_k_new, None, cache_seqlens, cache_leftpad, cache_batch_idx, block_table,
+        block_table_v, page_indptr, schedule,
+    )  # fmt: skip
+    options = (
+        softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
+        rotary_interleaved, return_softmax_lse, cu_seqlens_k_new is cu_seqlens_q,
+    )  # fmt: skip
+    has_number = cache_seqlens is not None and not hasattr(cache_seqlens, "shape")
+    may_be_known = alibi_slopes is bias is score_mod is s_aux is None
+    key, again = None, None
+    if may_be_known and not has_number:
+        key, again = _known(q, tensors, options)
+    if again is not None:
+        return again if return_softmax_lse else again[0]
     adapter = _adapter_of(q)
     packed = cu_seqlens_q is not None
     wanted = "(total_q, heads_q, head_dim)" if packed else "(batch, seqlen, heads, head_dim)"
@@ -677,22 +693,13 @@ def flash_attn_with_kvcache(
             f"k_cache has batch {k_cache.shape[0]} and q {batch}; without cache_batch_idx they "
             "must be equal"
         )
-    if cache_seqlens is not None and not hasattr(cache_seqlens, "shape"):
+    if has_number:
         cache_seqlens = adapter.int32_full(batch, checked_length("cache_seqlens", cache_seqlens), q)
-    tensors = (
-        q, k_cache, v_cache, out, k, v, rotary_cos, rotary_sin, rotary_seqlens, cu_seqlens_q, None,
-        cu_seqlens_k_new, None, cache_seqlens, cache_leftpad, cache_batch_idx, block_table,
-        block_table_v, page_indptr, schedule,
-    )  # fmt: skip
-    key, again = None, None
-    if alibi_slopes is bias is score_mod is s_aux is None:
-        options = (
-            softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
-            rotary_interleaved, return_softmax_lse, cu_seqlens_k_new is cu_seqlens_q,
-        )  # fmt: skip
-        key, again = _known(q, tensors, options)
-    if again is not None:
-        return again if return_softmax_lse else again[0]
+        tensors = (*tensors[:13], cache_seqlens, *tensors[14:])
+        if may_be_known:
+            key, again = _known(q, tensors, options)
+        if again is not None:
+            return again if return_softmax_lse else again[0]
     arrays = {
         "cu_seqlens_q": cu_seqlens_q,
         "seqused_k": cache_seqlens,
