@@ -65,6 +65,20 @@ static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
   return ap_score_mod_write(((const forward_call *)base)->args.score_mod, 0, 0, fresh);
 }
 
+/** ap_choose(), which is asked for the same problem again and again. */
+static attnpress_status choose_or_recall(const ap_problem *problem, const ap_device *device,
+                                         ap_plan *how) {
+  static const ap_recall_sizes sizes = {sizeof *problem / 8, sizeof *how / 8};
+  _Static_assert(sizeof *problem % 8 == 0 && sizeof *problem / 8 <= AP_RECALL_KEY_WORDS &&
+                     sizeof *how % 8 == 0 && sizeof *how / 8 <= AP_RECALL_ANSWER_WORDS,
+                 "room in the table for a problem and its plan");
+  if (ap_recall_find(device->recall, sizes, problem, how))
+    return ATTNPRESS_OK;
+  FORWARD_IF(ap_choose(problem, device, how));
+  ap_recall_put(device->recall, sizes, problem, how);
+  return ATTNPRESS_OK;
+}
+
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
   const ap_problem *problem = &((const forward_call *)base)->problem;
@@ -73,7 +87,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
   ap_plan *how = &((forward_plan *)launches)->how;
   launches->count = 0;
   launches->workspace_bytes = 0;
-  FORWARD_IF(ap_choose(problem, device, how));
+  FORWARD_IF(choose_or_recall(problem, device, how));
   if (how->grid == 0)
     return ATTNPRESS_OK;
   launches->workspace_bytes = how->workspace_bytes;

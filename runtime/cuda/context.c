@@ -108,6 +108,7 @@ static ap_context *new_record(attnpress_handle *handle, CUcontext context, unsig
   fresh->context = context;
   fresh->device = *device;
   fresh->device.memo = &fresh->memo;
+  fresh->device.recall = &fresh->recall;
   atomic_init(&fresh->id, id);
   atomic_init(&fresh->table, table);
   fresh->next = atomic_load_explicit(&handle->contexts, memory_order_relaxed);
@@ -128,8 +129,10 @@ static attnpress_status add_context(attnpress_handle *handle, CUcontext context,
     record = new_record(handle, context, id, &device);
   } else if (atomic_load_explicit(&record->id, memory_order_relaxed) != id) {
     empty(record);
+    ap_recall_clear(&record->recall);
     record->device = device;
     record->device.memo = &record->memo;
+    record->device.recall = &record->recall;
     atomic_store_explicit(&record->id, id, memory_order_release);
   } /* else another thread was first */
   pthread_mutex_unlock(&handle->lock);

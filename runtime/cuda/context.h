@@ -36,6 +36,7 @@ typedef struct ap_context {
   _Atomic(unsigned long long) id; /* stored last: who reads it may read the rest */
   ap_device device;
   ap_memo memo; /* the device's */
+  ap_recall recall;
   _Atomic(ap_bound_table *) table;
 } ap_context;
 
