@@ -670,14 +670,15 @@ static void test_wide_rows(void) {
  * a gang's rings have places for; launches one after the other, as each leaves memory to the next; some
  * with a residual, without parameters, or with those of fp32. */
 static void test_forward_gangs(void) {
-  static const int64_t columns[] = {65544,  70001,  131072, 262148, 300000,  400001, 524292,
-                                    786440, 800001, 999998, 999999, 1048575, 1048576};
+  static const int64_t columns[] = {65544,  70001,  131072, 262148,  270001,  300000,
+                                    300001, 400001, 524292, 600008,  700001,  786440,
+                                    800001, 999998, 999999, 1000001, 1048575, 1048576};
   const int count = (int)(sizeof columns / sizeof *columns);
   for (int n = 0; n < 4 * count; ++n) {
     const int64_t c = columns[n / 4];
     const int32_t dtype = n % 4 == 3 ? ATTNPRESS_FP32 : ATTNPRESS_FP16 + (n + n / 4) % 3;
     const int whole = c % (dtype == ATTNPRESS_FP32 ? 4 : 8) == 0;
-    const shape s = {.rows = n % 4 == 0   ? 1 + n % 2
+    const shape s = {.rows = n % 4 == 0   ? 1 + n / 4 % 3
                              : n % 4 == 1 ? 9
                                           : 4000000 / c + 14,
                      .columns = c,
@@ -763,6 +764,52 @@ static void test_side_stream(int backward) {
   check_result(&k, "on a side stream");
   close_call(&k);
   gpu.stream_destroy(stream);
+}
+
+/* Rows of gangs: calls in several streams and a graph of two of them, which all want every SM. Launches
+ * take turns, whichever stream they are of, and leave memory to each other. */
+static void test_streams_of_gangs(void) {
+  static const shape shapes[] = {
+      {3, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
+      {9, 1048576, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
+      {40, 300001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
+      {1, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
+      {40, 131001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 1, 0, 0, 0, 0},
+      {20, 400001, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 0, 0, 0, 0, 0},
+  };
+  enum { STREAMS = sizeof shapes / sizeof *shapes, ROUNDS = 50, IN_GRAPH = 2 };
+  CUstream stream[STREAMS];
+  call k[STREAMS];
+  CUgraph graph;
+  CUgraphExec exec;
+  for (int i = 0; i < STREAMS; ++i) {
+    CHECK_CUDA(gpu.stream_create(&stream[i], CU_STREAM_NON_BLOCKING));
+    open_call(&k[i], &shapes[i]);
+    CHECK_OK(run(&k[i], stream[i])); /* compiled and loaded */
+    CHECK_CUDA(gpu.stream_synchronize(stream[i]));
+    CHECK_CUDA(gpu.memset_d8_async(k[i].matrix[Y].device, 0xff, k[i].matrix[Y].bytes, stream[i]));
+  }
+  CHECK_CUDA(gpu.stream_begin_capture(stream[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+  for (int i = 0; i < 2 * IN_GRAPH; ++i)
+    CHECK_OK(run(&k[i % IN_GRAPH], stream[0]));
+  CHECK_CUDA(gpu.stream_end_capture(stream[0], &graph));
+  CHECK_CUDA(gpu.graph_instantiate(&exec, graph, 0));
+  for (int round = 0; round < ROUNDS; ++round) {
+    CHECK_CUDA(gpu.graph_launch(exec, stream[0]));
+    for (int i = IN_GRAPH; i < STREAMS; ++i)
+      for (int j = 0; j <= i % 2; ++j)
+        CHECK_OK(run(&k[i], stream[i]));
+  }
+  for (int i = 0; i < STREAMS; ++i)
+    CHECK_CUDA(gpu.stream_synchronize(stream[i]));
+  CHECK_CUDA(gpu.graph_exec_destroy(exec));
+  CHECK_CUDA(gpu.graph_destroy(graph));
+  for (int i = 0; i < STREAMS; ++i) {
+    download(&k[i]);
+    check_result(&k[i], "of gangs, in several streams");
+    close_call(&k[i]);
+    gpu.stream_destroy(stream[i]);
+  }
 }
 
 /* The same bits a thousand times, sums over the rows too. */
@@ -856,6 +903,7 @@ static void test_large(int backward) {
 static void test_side_streams(void) {
   test_side_stream(0);
   test_side_stream(1);
+  test_streams_of_gangs();
 }
 
 static void test_all_repeats(void) {
@@ -871,6 +919,10 @@ static void test_all_repeats(void) {
       {20, 524288, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
       {40, 400000, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 0, 0, 0, 0, 0},
       {20, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
+      {3, 1000001, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0, 0},
+      {20, 1048576, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
+      {60, 300001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
+      {20, 400001, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 0, 1, 0, 0, 0, 0},
       {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
       {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
   };

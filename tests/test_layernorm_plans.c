@@ -225,6 +225,7 @@ static int takes_forward(const ap_layernorm_problem *p, int32_t rows, int64_t co
   const void *r = p->tensor[AP_LAYERNORM_RESIDUAL].data, *sum = p->tensor[AP_LAYERNORM_SUM].data;
   const int64_t size = ap_element_bytes(p->dtype), kept = ap_element_bytes(p->param_dtype);
   const int64_t edges = VECTOR_BYTES / size - 1, most = columns - edges;
+  const int64_t inner = p->columns - p->columns % (edges + 1) - (edges + 1); /* whole vectors */
   const int other = !residual && x != y, bare = p->bias == NULL || !p->rms;
   switch (rows) {
   case AP_LAYERNORM_ROWS_ALIGNED:
@@ -267,10 +268,10 @@ static int takes_forward(const ap_layernorm_problem *p, int32_t rows, int64_t co
   case AP_LAYERNORM_ROWS_GANGSUM:
     return are_aligned(p) && bare && is_whole(p) && residual && p->columns <= columns;
   case AP_LAYERNORM_ROWS_SPLIT:
-    return are_aligned(p) && bare && is_in_turn(p) && other && p->columns <= most;
+    return are_aligned(p) && bare && is_in_turn(p) && other && inner <= columns;
   case AP_LAYERNORM_ROWS_SPLITSUM:
     return are_aligned(p) && bare && is_in_turn(p) && residual && x != y && x != sum && r != y &&
-           r != sum && p->columns <= most;
+           r != sum && inner <= columns;
   default:
     return 0;
   }

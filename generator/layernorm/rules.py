@@ -50,9 +50,9 @@ WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 4, 27, 16
 # and places of the ring beside these, by vectors of a lane.
 WIDE_DOUBLE_KEPT, WIDE_DOUBLE_SLOTS = 4, {4: 6, 5: 4, 6: 3}
 # Gangs: warps of a block that have columns, and that have none; the most rows of a ring. Forward,
-# where others than those that write add up: how many, and where writers need more registers.
+# where others than those that write add up: how many, and where eight would have too few registers.
 GANG_WARPS, GANG_OTHER_WARPS, GANG_SLOTS = 8, 2, 8
-GANG_FORWARD_OTHER_WARPS, GANG_FORWARD_SLOTS, GANG_ADDERS, GANG_FEW_ADDERS = 3, 16, 8, 4
+GANG_ADDERS, GANG_FEW_ADDERS = 8, 4
 # Pairs of rows: lanes of one, and the most columns for so many; columns of the rows that blocks of
 # two warps have; threads of an SM.
 PAIR_LANES, PAIRS_SHORT_COLS_MAX, PAIRS_SM_THREADS = ((1, 96), (2, 192), (8, 448)), 128, 1024
@@ -231,12 +231,11 @@ def _gang_smem_bytes(variant: Variant, tile: Tile) -> int:
 
 def _gang_told_bytes(variant: Variant, tile: Tile) -> int:
     """Shared memory beside rings: what warps tell, with barriers, of eight rows, forward of
-    sixteen; barriers of each warp's ring, and of rows that begin anywhere a pair of its vectors and
-    weights that come to them; and forward whose turn it is."""
+    sixteen; barriers of each warp's ring, and backward of rows that begin anywhere a pair of its
+    vectors and weights that come to them; and forward whose turn it is."""
     warps, forward = tile.row_threads // WARP, variant["pass"] == "fwd"
     if forward:
-        ends = 64 if variant.rows == "splitsum" else 32
-        return 16 * ((warps + 1) * 8 + 16) + warps * (tile.slots * 8 + ends) + 16
+        return 16 * ((warps + 1) * 8 + 16) + warps * tile.slots * 8 + 16
     told = 8 * (warps * 8 + 32) + warps * (tile.slots * 8 + 32)
     return told + (warps * 32 if variant.rows == "split" else 0)
 
@@ -710,7 +709,8 @@ def _gang_problems(variant: Variant, tile: Tile) -> list[str]:
     checks = (
         (
             threads(tile) == _gang_warps(variant, tile.row_threads // WARP) * WARP,
-            "two warps of a block have no columns, or, forward, three and those that add up",
+            "two warps of a block have no columns; forward those that add up, too, "
+            "and one that has rows' ends",
         ),
         (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
         (tile.blocks == 1, "each block of a gang has an SM to itself"),
@@ -1003,21 +1003,19 @@ def _short_tile(variant: Variant) -> Tile:
 
 
 def _gang_tile(variant: Variant) -> Tile:
-    """Ten warps, which have 200 registers a thread; forward nineteen, which have 96, or
-    fifteen, which have 128."""
-    forward = variant["pass"] == "fwd"
+    """Ten warps, which have 200 registers a thread; forward fourteen or fifteen, which have 128, or
+    eighteen, of which those that write get 128 and those that add up 64."""
     warps = _gang_warps(variant, GANG_WARPS)
-    slots = GANG_FORWARD_SLOTS if forward else GANG_SLOTS
-    tile = make_tile(family(), warps=warps, row_threads=GANG_WARPS * WARP, slots=slots)
+    tile = make_tile(family(), warps=warps, row_threads=GANG_WARPS * WARP, slots=GANG_SLOTS)
     return sized(variant, tile)
 
 
 def _gang_warps(variant: Variant, row_warps: int) -> int:
     """Warps of a block, of which so many write a row."""
     if variant["pass"] == "fwd":
-        few = "fp32" in (variant.dtype, variant.params) or _is_split(variant)
+        few = _is_split(variant) or (variant.rows == "gangsum" and variant.dtype == "fp32")
         adders = GANG_FEW_ADDERS if few else GANG_ADDERS
-        return row_warps + adders + GANG_FORWARD_OTHER_WARPS
+        return row_warps + adders + GANG_OTHER_WARPS + _is_split(variant)
     return row_warps + GANG_OTHER_WARPS
 
 

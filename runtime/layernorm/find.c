@@ -58,10 +58,9 @@ attnpress_status ap_layernorm_find_gang_kernel(const ap_layernorm_problem *p,
                                                const ap_device *device, int32_t rows,
                                                ap_launch *launch, int *fits) {
   const int32_t pass = p->backward ? AP_LAYERNORM_PASS_BWD : AP_LAYERNORM_PASS_FWD;
-  FORWARD_IF(
-      ap_layernorm_find_kernel(p, device, pass, rows, first_class(GANG_BLOCK_COLS), launch, fits));
+  int64_t columns = p->backward ? GANG_BLOCK_COLS : 2 * GANG_BLOCK_COLS;
+  FORWARD_IF(ap_layernorm_find_kernel(p, device, pass, rows, first_class(columns), launch, fits));
   if (*fits)
     return ATTNPRESS_OK;
-  return ap_layernorm_find_kernel(p, device, pass, rows, first_class(GANG_BLOCK_COLS / 2), launch,
-                                  fits);
+  return ap_layernorm_find_kernel(p, device, pass, rows, first_class(columns / 2), launch, fits);
 }

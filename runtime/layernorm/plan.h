@@ -29,7 +29,7 @@ enum {
   SHORT_COLS_MAX = 31,             /* of gradients of rows of few columns */
   GANG_COLS_MIN = 65536,           /* gangs have longer rows */
   GANG_WHOLE_DSUM_COLS_MIN = 8192, /* and with dsum, backward, whole vectors of more columns */
-  GANG_BLOCK_COLS = 8192,          /* of a block, at the most */
+  GANG_BLOCK_COLS = 8192,          /* of a block, at the most; forward twice as many */
   GANG_BLOCKS_MAX = 160            /* of a gang, as the kernel */
 };
 

@@ -30,7 +30,7 @@ attnpress_status ap_layernorm_prefer_forward_gang(const ap_layernorm_problem *p,
                                                   ap_layernorm_plan *plan) {
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
   const int32_t split = p->columns % elements != 0;
-  const int64_t vectors = ceil_div(p->columns + split * (elements - 1), elements);
+  const int64_t vectors = p->columns / elements - split; /* whole, wherever a row begins */
   const int adds = p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL;
   ap_launch gang;
   int fits;
@@ -48,7 +48,6 @@ attnpress_status ap_layernorm_prefer_forward_gang(const ap_layernorm_problem *p,
   const int64_t gangs = smaller(device->sm_count / least, p->rows);
   gang.grid = (uint32_t)device->sm_count;
   gang.together = 1;
-  gang.overlaps = 0;
   plan->base.launch[0] = gang;
   plan->gang = (int32_t)(device->sm_count / gangs);
   return ATTNPRESS_OK;

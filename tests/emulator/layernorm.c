@@ -287,12 +287,12 @@ typedef struct call {
 
 enum { WEIGHT, BIAS, MEAN, RSTD, WEIGHT_PARTS, BIAS_PARTS, TOLD };
 enum { TOLD_ROWS = 16, TOLD_WORDS = (TOLD_ROWS + 8) * 2 }; /* of 8 bytes, of each block */
-/* Forward: of each of so many launches those of blocks, and as many of gangs; then whose turn it is. */
+/* Forward: of each of so many launches those of blocks; then whose turn it is. */
 enum {
   FORWARD_LAUNCHES = 4,
   FORWARD_BLOCKS = 160,
   FORWARD_ROWS = 16,
-  FORWARD_LAUNCH_WORDS = 2 * FORWARD_BLOCKS * FORWARD_ROWS * 2,
+  FORWARD_LAUNCH_WORDS = FORWARD_BLOCKS * FORWARD_ROWS * 2,
   FORWARD_TURN = FORWARD_LAUNCHES * FORWARD_LAUNCH_WORDS,
   FORWARD_WORDS = FORWARD_TURN + 2 * FORWARD_BLOCKS
 };
@@ -383,11 +383,10 @@ static void open_vectors(call *c, const layernorm_shape *s, uint64_t seed) {
   }
 }
 
-/* Where a block, or a gang, tells of a round. */
-static uint64_t *forward_told(const call *c, int launch, int of_gang, int number, int round) {
-  const int at =
-      of_gang ? (FORWARD_BLOCKS + number) * FORWARD_ROWS + round : round * FORWARD_BLOCKS + number;
-  return (uint64_t *)c->vector[TOLD] + launch * FORWARD_LAUNCH_WORDS + 2 * at;
+/* Where a block tells of a round. */
+static uint64_t *forward_told(const call *c, int launch, int block, int round) {
+  return (uint64_t *)c->vector[TOLD] + launch * FORWARD_LAUNCH_WORDS +
+         2 * (round * FORWARD_BLOCKS + block);
 }
 
 /* As launches before have left it: it is a launch's turn, which has zeros, and others have told of rows. */
@@ -396,8 +395,8 @@ static void open_forward_told(call *c, int turn) {
   c->vector[TOLD] = take_memory(&c->memory[MATRICES + TOLD], (int64_t)FORWARD_WORDS * 8, 0);
   uint64_t *const words = c->vector[TOLD];
   for (int i = 0; i < FORWARD_TURN; ++i) {
-    const int launch = i / FORWARD_LAUNCH_WORDS, at = i % FORWARD_LAUNCH_WORDS / 2;
-    const int round = at < FORWARD_BLOCKS * FORWARD_ROWS ? at / FORWARD_BLOCKS : at % FORWARD_ROWS;
+    const int launch = i / FORWARD_LAUNCH_WORDS;
+    const int round = i % FORWARD_LAUNCH_WORDS / 2 / FORWARD_BLOCKS;
     words[i] = launch == turn ? 0 : (uint64_t)(round + 1) << 32 | 0x41200000; /* 10 */
   }
   for (int i = 0; i < FORWARD_BLOCKS; ++i)
@@ -411,8 +410,8 @@ static int is_left_to_next(const call *c) {
   for (int block = 0; block < c->walkers * c->cluster; ++block) {
     if (words[FORWARD_TURN + 2 * block] != (uint64_t)next)
       return 0;
-    for (int i = 0; i < 2 * 2 * FORWARD_ROWS; ++i)
-      if (forward_told(c, next, i % 2, block, i / 4)[i / 2 % 2] != 0)
+    for (int i = 0; i < 2 * FORWARD_ROWS; ++i)
+      if (forward_told(c, next, block, i / 2)[i % 2] != 0)
         return 0;
   }
   return 1;

@@ -14,6 +14,7 @@ const leaf_function leaf_functions[] = {
     {"leaf_cp_async_groups", LEAF_BITS, 12, 0, 0, 0, 0},
     {"leaf_global_if", LEAF_BITS, 14, 0, 0, 0, 0},
     {"leaf_stream_if", LEAF_BITS, 4, 0, 0, 0, 0},
+    {"leaf_shared_if", LEAF_BITS, 4, 0, 0, 0, 0},
     {"leaf_ldmatrix_x1", LEAF_BITS, 1, 0, 0, 0, 0},
     {"leaf_ldmatrix_x1_trans", LEAF_BITS, 1, 0, 0, 0, 0},
     {"leaf_ldmatrix_x2", LEAF_BITS, 2, 0, 0, 0, 0},

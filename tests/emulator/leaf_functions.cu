@@ -14,6 +14,7 @@
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_min_max.cuh"
 #include "attnpress/device/ptx_mma.cuh"
+#include "attnpress/device/ptx_shared.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/ptx_widen.cuh"
 
@@ -119,6 +120,15 @@ KERNEL(leaf_stream_if) {
   for (int i = 0; i < 4; ++i)
     out[i] = 0;
   stream_16_if(in[4] % 2 != 0, out, *(const uint4 *)(in + 8));
+}
+
+// Bit 0 of word 4 of the input says whether there is a load.
+KERNEL(leaf_shared_if) {
+  __shared__ uint4 memory[32];
+  const uint32_t *in = args.in + LANE_OFFSET;
+  memory[threadIdx.x] = *(const uint4 *)(in + 8);
+  *(uint4 *)(args.out + LANE_OFFSET) =
+      load_shared_16_if(in[4] % 2 != 0, shared_address(memory + threadIdx.x));
 }
 
 // ---- Matrices ----

@@ -10,11 +10,11 @@ ROWS = "templates/layernorm/parts/gang_rows.cu.j2"
 MARKS = "templates/layernorm/parts/gang_marks.cu.j2"
 
 KERNELS = [
-    ("layernorm_fwd_gang_cols8192_bf16_wbf16_sm90", "w19t256c16"),
-    ("layernorm_fwd_split_cols8192_bf16_wbf16_sm90", "w15t256c16"),
-    ("layernorm_fwd_split_cols8192_fp32_wfp32_sm90", "w15t256c16"),
-    ("layernorm_fwd_gangsum_cols8192_bf16_wbf16_sm90", "w19t256c16"),
-    ("layernorm_fwd_splitsum_cols8192_bf16_wfp32_sm90", "w15t256c16"),
+    ("layernorm_fwd_gang_cols16384_bf16_wbf16_sm90", "w18t256c8"),
+    ("layernorm_fwd_split_cols16384_bf16_wbf16_sm90", "w15t256c8"),
+    ("layernorm_fwd_split_cols8192_fp32_wfp32_sm90", "w15t256c8"),
+    ("layernorm_fwd_gangsum_cols8192_bf16_wbf16_sm90", "w18t256c8"),
+    ("layernorm_fwd_splitsum_cols8192_bf16_wfp32_sm90", "w15t256c8"),
 ]
 """Rows that are whole vectors, and rows that begin anywhere, of either size of an element; with a
 residual, and with parameters of another size."""
@@ -39,12 +39,6 @@ MUTATIONS = [
         "",
     ),
     Mutation(
-        "gang forward: nor where moments are told",
-        GANG,
-        "    store_told(next->row[block][lane], 0, 0);\n",
-        "",
-    ),
-    Mutation(
         "gang forward: the turn stays",
         GANG,
         "store_told(memory->turn[block], (turn + 1) % LAUNCHES, 0);",
@@ -55,12 +49,6 @@ MUTATIONS = [
         GANG,
         "place.gang * place.blocks + place.rank],",
         "place.gang * place.blocks],",
-    ),
-    Mutation(
-        "gang forward: moments of the row before",
-        GANG,
-        "const int shift = shift_of(order, row_walk);",
-        "const int shift = 0;",
     ),
     Mutation(
         "gang forward: blocks' means are taken for the row's",
@@ -81,16 +69,10 @@ MUTATIONS = [
         "if (false) {",
     ),
     Mutation(
-        "gang forward: who hears does not wait for its own block",
-        GANG,
-        "      wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n      row->all",
-        "      row->all",
-    ),
-    Mutation(
         "gang forward: who tells does not say that it has read",
         GANG,
-        "      mbarrier_arrive(shared_address(&row->known));\n    }\n  }\n}\n\n// Another one",
-        "    }\n  }\n}\n\n// Another one",
+        "      mbarrier_arrive(shared_address(&row->known));\n    }\n  }\n}\n\n// Another",
+        "    }\n  }\n}\n\n// Another",
     ),
     Mutation(
         "gang forward: a warp's lanes have not read when it says so",
@@ -113,40 +95,10 @@ MUTATIONS = [
         "",
     ),
     Mutation(
-        "gang forward: one row too many is sent",
-        GANG,
-        "min(rounds, round + 1 + ring->slots), next);",
-        "min(rounds, round + 2 + ring->slots), next);",
-    ),
-    Mutation(
         "gang forward: a warp's part begins where the next one's does",
         GANG,
         "return warp * deal.each + min(warp, deal.more);",
         "return warp * deal.each + min(warp + 1, deal.more);",
-    ),
-    Mutation(
-        "split forward: the vector beyond the matrix is read",
-        GANG,
-        "(part.all - part.beyond)",
-        "part.all",
-    ),
-    Mutation(
-        "split forward: what is not sent is not brought",
-        GANG,
-        "  if (lane == 1 && part.beyond)\n",
-        "  if (false)\n",
-    ),
-    Mutation(
-        "split forward: elements of the row before are added up",
-        GANG,
-        "choose_bits(mask_elements(part.shift), zero, vector_of_part(place, 0, part));",
-        "vector_of_part(place, 0, part);",
-    ),
-    Mutation(
-        "split forward: elements of the row behind are added up",
-        GANG,
-        "choose_bits(mask_elements(part.end), vector_of_part(place, part.all - 1, part), zero);",
-        "vector_of_part(place, part.all - 1, part);",
     ),
     Mutation(
         "split forward: parameters of a class stay where the one before had them",
@@ -166,55 +118,7 @@ MUTATIONS = [
         "    before = given;\n",
         "",
     ),
-    Mutation(
-        "split forward: what comes to the first lane is one element off",
-        GANG,
-        "share.begin * ELEMENTS - shift), words[i]);",
-        "share.begin * ELEMENTS - shift - 1), words[i]);",
-    ),
-    Mutation(
-        "split forward: a row's first vector is written as a whole",
-        GANG,
-        "const bool is_first = i == 0 && lane == 0 && part.begins;",
-        "const bool is_first = false;",
-    ),
-    Mutation(
-        "split forward: a row's last vector is written as a whole",
-        GANG,
-        "    else if (is_last)\n      ends[1] = y;\n    else if (i * 32 < part.left)",
-        "    else if (is_last || i * 32 < part.left)",
-    ),
-    Mutation(
-        "split forward: what is far from 0 is added up with others' elements",
-        GANG,
-        "const int from = first ? part.shift : 0, to = last ? part.end : ELEMENTS;",
-        "const int from = 0, to = last ? part.end : ELEMENTS;",
-    ),
-    Mutation(
-        "split forward: the last elements are left out",
-        GANG,
-        "(tail ? part.ends && lane - ELEMENTS < part.end",
-        "(tail ? false",
-    ),
     Mutation("gang forward: a residual is not waited for", GANG, "2 * bytes", "bytes"),
-    Mutation(
-        "gang forward: x in place of the residual of long rows",
-        GANG,
-        "place[part.apart + index]",
-        "place[index]",
-    ),
-    Mutation(
-        "split forward: y in place of a sum's ends",
-        GANG,
-        "load_element(ends + 2, SIZE, lane)",
-        "load_element(ends, SIZE, lane)",
-    ),
-    Mutation(
-        "split forward: the last vector of a matrix without its residual",
-        GANG,
-        "x, load_first_elements((const unsigned char *)args->residual + begin, part.end)",
-        "x, load_first_elements((const unsigned char *)args->x + begin, part.end)",
-    ),
     Mutation(
         "split forward: parameters of twice the size move on by less",
         GANG,
@@ -228,9 +132,142 @@ MUTATIONS = [
         "    while (told != (uint64_t)turn);",
     ),
     Mutation(
+        "gang forward: who makes moments does not wait for its own block",
+        GANG,
+        "    wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n"
+        "    uint64_t sum[COUNT]",
+        "    uint64_t sum[COUNT]",
+    ),
+    Mutation(
+        "gang forward: one block's part is left out of the moments",
+        GANG,
+        "i * 32 + lane < place.blocks ? 0 :",
+        "i * 32 + lane < place.blocks - 1 ? 0 :",
+    ),
+    Mutation(
+        "gang forward: moments are those of the first row",
+        GANG,
+        "    walk = next_row(args, order, place, walk);\n  }\n}\n\n// ---- A warp's ring",
+        "  }\n}\n\n// ---- A warp's ring",
+    ),
+    Mutation(
+        "gang forward: nobody writes what the backward pass needs",
+        GANG,
+        "if (place.rank == place.blocks - 1) {",
+        "if (false) {",
+    ),
+    Mutation(
+        "gang forward: moments are told before they are there",
+        GANG,
+        "      row->all = {mean, rstd};\n      mbarrier_arrive(shared_address(&row->known));",
+        "      mbarrier_arrive(shared_address(&row->known));\n      row->all = {mean, rstd};",
+    ),
+    Mutation(
+        "gang forward: a row's place is taken while there is none to send",
+        GANG,
+        "if (round < rounds - ring->slots) {",
+        "if (round <= rounds - ring->slots) {",
+    ),
+    Mutation(
+        "gang forward: a lane has a vector behind its warp's",
+        GANG,
+        "return index * 32 + (int)threadIdx.x % 32 < share.vectors;",
+        "return index * 32 + (int)threadIdx.x % 32 <= share.vectors;",
+    ),
+    Mutation(
+        "gang forward: vectors that are loaded later take others' place",
+        GANG,
+        "load_own(place, share, i + LOADED, 1, &x[i % LOADED]);",
+        "load_own(place, share, i + LOADED, 1, &x[(i + 1) % LOADED]);",
+    ),
+    Mutation(
+        "gang forward: x in place of the residual of long rows",
+        GANG,
+        "(share.apart + index) * 16",
+        "index * 16",
+    ),
+    Mutation(
+        "split forward: ends do not count as columns",
+        GANG,
+        "(rank == 0 ? ends_of(args) : 0)",
+        "0",
+    ),
+    Mutation(
+        "split forward: ends are not added up",
+        GANG,
+        'sum_lanes(part.x, ROW_WARPS)${ " + end_sum" if split else "" };',
+        "sum_lanes(part.x, ROW_WARPS);",
+    ),
+    Mutation(
+        "split forward: the ends' mean is taken for the block's",
+        GANG,
+        "(end_squares + end_count.columns * end_off * end_off);",
+        "end_squares;",
+    ),
+    Mutation(
+        "split forward: ends of the row before are added up",
+        GANG,
+        "    if (ends > 0) {\n      walk = next_row(args, order, place, walk);\n",
+        "    if (ends > 0) {\n",
+    ),
+    Mutation(
+        "split forward: the last of a row's first elements is another",
+        GANG,
+        "return lane < ELEMENTS - shift ? lane",
+        "return lane < ELEMENTS - shift - 1 ? lane",
+    ),
+    Mutation(
+        "split forward: ends behind the last row are read",
+        GANG,
+        "if ((int)threadIdx.x % 32 >= ends || row >= args->rows)",
+        "if ((int)threadIdx.x % 32 >= ends)",
+    ),
+    Mutation(
+        "split forward: ends keep the parameters of the first class",
+        GANG,
+        "if (loaded != shift && lane < ends) {",
+        "if (loaded < 0 && lane < ends) {",
+    ),
+    Mutation(
+        "split forward: who writes ends has not read when it says so",
+        GANG,
+        "    // All lanes arrive and wait: they have read the moments.\n    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "split forward: y in place of a sum's ends",
+        GANG,
+        "                    narrow_element_${ dtype }(value));",
+        "                    narrow_element_${ dtype }(y));",
+    ),
+    Mutation(
+        "split forward: x in place of the residual of ends",
+        GANG,
+        "load_element((const unsigned char *)args->residual + begin, SIZE, column));",
+        "load_element((const unsigned char *)args->x + begin, SIZE, column));",
+    ),
+    Mutation(
+        "split forward: what comes to the first lane is one element off",
+        GANG,
+        "share.begin * ELEMENTS - 1 - lane)",
+        "share.begin * ELEMENTS - lane)",
+    ),
+    Mutation(
+        "split forward: the same element comes to the first lane each time",
+        GANG,
+        "__shfl_sync(0xffffffff, coming[i], shift)",
+        "__shfl_sync(0xffffffff, coming[i], 0)",
+    ),
+    Mutation(
         "split forward: a class ends a row early",
         ROWS,
-        "const int count = (rows - first + order.period - 1) / order.period;",
-        "const int count = (rows - first) / order.period;",
+        "(rows - first + order.period - 1) * order.apart",
+        "(rows - first) * order.apart",
+    ),
+    Mutation(
+        "split forward: a class begins at another one's row",
+        ROWS,
+        "    walk.row = walk.number * order.second & (order.period - 1);",
+        "    walk.row = walk.number & (order.period - 1);",
     ),
 ]

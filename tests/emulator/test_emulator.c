@@ -279,16 +279,17 @@ static void test_global_if(void) {
   }
 }
 
-/* Lane 0 stores, lane 1 does not. */
-static void test_stream_if(void) {
+/* Lane 0 stores, or loads, lane 1 does not. */
+static void test_one_of_two(const char *name) {
   for (int i = 0; i < 2 * LANE_WORDS; ++i)
     in[i] = 0x10001u * (uint32_t)(i + 1);
   in[4] = 1;
   in[LANE_WORDS + 4] = 0;
-  emulate("leaf_stream_if");
+  emulate(name);
   for (int i = 0; i < 4; ++i) {
-    CHECK(out[i] == in[8 + i], "word %d of a store is %08x", i, out[i]);
-    CHECK(out[LANE_WORDS + i] == 0, "word %d without a store is %08x", i, out[LANE_WORDS + i]);
+    CHECK(out[i] == in[8 + i], "%s: word %d is %08x", name, i, out[i]);
+    CHECK(out[LANE_WORDS + i] == 0, "%s: word %d where it is not to is %08x", name, i,
+          out[LANE_WORDS + i]);
   }
 }
 
@@ -895,7 +896,8 @@ int main(void) {
     test_functions();
     test_minimum_maximum();
     test_global_if();
-    test_stream_if();
+    test_one_of_two("leaf_stream_if");
+    test_one_of_two("leaf_shared_if");
     test_pairs();
     test_random_inputs(leaf_functions, leaf_functions_count);
   }

@@ -16,6 +16,20 @@ __device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
   return vector;
 }
 
+// ld.shared.v4.u32: 16 bytes, or 0. address: a multiple of 16
+__device__ __forceinline__ uint4 load_shared_16_if(bool condition, uint32_t address) {
+  uint4 vector = {0, 0, 0, 0};
+  asm volatile("{\n"
+               ".reg .pred condition;\n"
+               "setp.ne.s32 condition, %5, 0;\n"
+               "@condition ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+               "}"
+               : "+r"(vector.x), "+r"(vector.y), "+r"(vector.z), "+r"(vector.w)
+               : "r"(address), "r"((int)condition)
+               : "memory");
+  return vector;
+}
+
 // ld.shared.v4.f32. address: a multiple of 16
 __device__ __forceinline__ float4 load_shared_float4(uint32_t address) {
   float4 four;

@@ -10,6 +10,14 @@ __device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
   return vector;
 }
 
+// ld.shared.v4.u32, if the predicate holds.
+__device__ __forceinline__ uint4 load_shared_16_if(bool condition, uint32_t address) {
+  uint4 vector = {0, 0, 0, 0};
+  if (condition)
+    emulated_load_shared(address, &vector, 16);
+  return vector;
+}
+
 // ld.shared.v4.f32
 __device__ __forceinline__ float4 load_shared_float4(uint32_t address) {
   float4 four;
