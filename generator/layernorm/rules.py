@@ -50,9 +50,10 @@ WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 4, 27, 16
 # and places of the ring beside these, by vectors of a lane.
 WIDE_DOUBLE_KEPT, WIDE_DOUBLE_SLOTS = 4, {4: 6, 5: 4, 6: 3}
 # Gangs: warps of a block that have columns, and that have none; the most rows of a ring. Forward,
-# where others than those that write add up: how many, and where eight would have too few registers.
+# where others than those that write add up: how many, and where eight gain nothing; and how many
+# make moments of parameters of fp32 beside 16 bits, whose rows have the most blocks.
 GANG_WARPS, GANG_OTHER_WARPS, GANG_SLOTS = 8, 2, 8
-GANG_ADDERS, GANG_FEW_ADDERS = 8, 4
+GANG_ADDERS, GANG_FEW_ADDERS, GANG_WIDE_MAKERS = 8, 4, 2
 # Pairs of rows: lanes of one, and the most columns for so many; columns of the rows that blocks of
 # two warps have; threads of an SM.
 PAIR_LANES, PAIRS_SHORT_COLS_MAX, PAIRS_SM_THREADS = ((1, 96), (2, 192), (8, 448)), 128, 1024
@@ -709,8 +710,8 @@ def _gang_problems(variant: Variant, tile: Tile) -> list[str]:
     checks = (
         (
             threads(tile) == _gang_warps(variant, tile.row_threads // WARP) * WARP,
-            "two warps of a block have no columns; forward those that add up, too, "
-            "and one that has rows' ends",
+            "two warps of a block have no columns; forward those that add up, too, and one that "
+            "has rows' ends, and three have none where parameters of fp32 are beside 16 bits",
         ),
         (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
         (tile.blocks == 1, "each block of a gang has an SM to itself"),
@@ -1003,8 +1004,8 @@ def _short_tile(variant: Variant) -> Tile:
 
 
 def _gang_tile(variant: Variant) -> Tile:
-    """Ten warps, which have 200 registers a thread; forward fourteen or fifteen, which have 128, or
-    eighteen, of which those that write get 128 and those that add up 64."""
+    """Ten warps, which have 200 registers a thread; forward fourteen to sixteen, which have 128, or
+    eighteen and nineteen, of which those that write get 128 and those that add up 64."""
     warps = _gang_warps(variant, GANG_WARPS)
     tile = make_tile(family(), warps=warps, row_threads=GANG_WARPS * WARP, slots=GANG_SLOTS)
     return sized(variant, tile)
@@ -1013,9 +1014,10 @@ def _gang_tile(variant: Variant) -> Tile:
 def _gang_warps(variant: Variant, row_warps: int) -> int:
     """Warps of a block, of which so many write a row."""
     if variant["pass"] == "fwd":
-        few = _is_split(variant) or (variant.rows == "gangsum" and variant.dtype == "fp32")
-        adders = GANG_FEW_ADDERS if few else GANG_ADDERS
-        return row_warps + adders + GANG_OTHER_WARPS + _is_split(variant)
+        of_fp32 = variant.rows in ("gang", "split") and variant.params == "fp32"
+        adders = GANG_ADDERS if of_fp32 and not _is_split(variant) else GANG_FEW_ADDERS
+        makers = GANG_WIDE_MAKERS if of_fp32 and variant.dtype != "fp32" else 1
+        return row_warps + adders + 1 + makers + _is_split(variant)
     return row_warps + GANG_OTHER_WARPS
 
 

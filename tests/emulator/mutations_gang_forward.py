@@ -10,10 +10,11 @@ ROWS = "templates/layernorm/parts/gang_rows.cu.j2"
 MARKS = "templates/layernorm/parts/gang_marks.cu.j2"
 
 KERNELS = [
-    ("layernorm_fwd_gang_cols16384_bf16_wbf16_sm90", "w18t256c8"),
+    ("layernorm_fwd_gang_cols16384_bf16_wbf16_sm90", "w14t256c8"),
     ("layernorm_fwd_split_cols16384_bf16_wbf16_sm90", "w15t256c8"),
     ("layernorm_fwd_split_cols8192_fp32_wfp32_sm90", "w15t256c8"),
-    ("layernorm_fwd_gangsum_cols8192_bf16_wbf16_sm90", "w18t256c8"),
+    ("layernorm_fwd_gang_cols8192_bf16_wfp32_sm90", "w19t256c8"),
+    ("layernorm_fwd_gangsum_cols8192_bf16_wbf16_sm90", "w14t256c8"),
     ("layernorm_fwd_splitsum_cols8192_bf16_wfp32_sm90", "w15t256c8"),
 ]
 """Rows that are whole vectors, and rows that begin anywhere, of either size of an element; with a
@@ -71,8 +72,8 @@ MUTATIONS = [
     Mutation(
         "gang forward: who tells does not say that it has read",
         GANG,
-        "      mbarrier_arrive(shared_address(&row->known));\n    }\n  }\n}\n\n// Another",
-        "    }\n  }\n}\n\n// Another",
+        "      mbarrier_arrive(shared_address(&row->known));\n    }\n  }\n}\n\n//% if m",
+        "    }\n  }\n}\n\n//% if m",
     ),
     Mutation(
         "gang forward: a warp's lanes have not read when it says so",
@@ -147,8 +148,14 @@ MUTATIONS = [
     Mutation(
         "gang forward: moments are those of the first row",
         GANG,
-        "    walk = next_row(args, order, place, walk);\n  }\n}\n\n// ---- A warp's ring",
-        "  }\n}\n\n// ---- A warp's ring",
+        "      walk = next_row(args, order, place, walk);\n  }\n}\n\n// ---- A warp's ring",
+        "      ;\n  }\n}\n\n// ---- A warp's ring",
+    ),
+    Mutation(
+        "gang forward: who makes moments of every other row walks a row at a time",
+        GANG,
+        "    for (int i = 0; i < MAKERS; ++i)",
+        "    for (int i = 0; i < 1; ++i)",
     ),
     Mutation(
         "gang forward: nobody writes what the backward pass needs",
