@@ -26,8 +26,11 @@ enum {
   RINGED_FP32_COLS = 16381,
   PIECE_COLS_MIN = 32,  /* of the first class of short rows */
   APART_COLS_MIN = 225, /* of shorter rows, most of a warp's lanes have no vector */
-  /* What clusters have rather than gangs: rows of 16 bits, and of fp32. */
-  WIDE_COLS_MAX = 786432,
+  /* What clusters have rather than gangs: rows of 16 bits, whole vectors, of RMS norm, and others; and of
+   * fp32. */
+  WIDE_COLS_MAX = 524288,
+  WIDE_RMS_COLS_MAX = 786432,
+  WIDE_SPLIT_COLS_MAX = 262144,
   WIDE_FP32_COLS_MAX = 262144,
   GANG_SUMS_BARE_COLS = 98304 /* with a residual and no parameters, rows that are read twice */
 };
@@ -199,13 +202,16 @@ static attnpress_status prefer_wide_kernel(const ap_layernorm_problem *p, const 
   return ATTNPRESS_OK;
 }
 
-/** Whether gangs are faster than clusters that have room for a row: of layer norm, whose parameters, if there
- * are some, clusters fetch for each of the longest rows. */
+/** Whether gangs are faster than clusters that have room for a row: where these fetch parameters, if there are
+ * some, for each of the longest rows, and where rows begin anywhere, whose ends gangs have beside the
+ * vectors. */
 static int is_better_of_gangs(const ap_layernorm_problem *p) {
-  if (p->weight == NULL && p->bias == NULL && !begins_anywhere(p))
+  const int whole = !begins_anywhere(p);
+  if (whole && p->weight == NULL && p->bias == NULL)
     return 0;
-  const int64_t most = p->dtype == ATTNPRESS_FP32 ? WIDE_FP32_COLS_MAX : WIDE_COLS_MAX;
-  return !p->rms && p->columns > most;
+  if (p->dtype == ATTNPRESS_FP32)
+    return !p->rms && p->columns > WIDE_FP32_COLS_MAX;
+  return p->columns > (!whole ? WIDE_SPLIT_COLS_MAX : p->rms ? WIDE_RMS_COLS_MAX : WIDE_COLS_MAX);
 }
 
 attnpress_status ap_layernorm_plan_forward(const ap_layernorm_problem *p, const ap_device *device,
