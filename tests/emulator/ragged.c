@@ -178,12 +178,24 @@ static const batch_row batch_rows[] = {
      .splits = 2,
      .lse = LSE_HEADS_FIRST,
      .scale = 16.0f},
+    /* Heads that share tiles, of which likewise. */
+    {.count = 2,
+     .q = {{0, 100}, {0, 70}},
+     .k = {{0, 100}, {0, 170}},
+     .queries_packed = 1,
+     .keys = KEYS_PACKED,
+     .page_size = 16,
+     .heads_kv = 1,
+     .group = 4,
+     .packed = 1,
+     .splits = 2,
+     .lse = LSE_HEADS_FIRST},
 };
 
 /* Page sizes of these batches where pages are copied in boxes. */
-static const int box_pages[] = {16, 8, 64, 256, 1000, 24, 128, 40};
+static const int box_pages[] = {16, 8, 64, 256, 1000, 24, 128, 40, 32};
 /* And where they may be gathered as well. */
-static const int gathered_pages[] = {1, 3, 1, 20, 1001, 1, 6, 33};
+static const int gathered_pages[] = {1, 3, 1, 20, 1001, 1, 6, 33, 5};
 _Static_assert(COUNT(box_pages) == COUNT(batch_rows), "a size for each batch");
 _Static_assert(COUNT(gathered_pages) == COUNT(batch_rows), "a size for each batch");
 
