@@ -1227,8 +1227,8 @@ MUTATIONS = [
     Mutation(
         "sm90: a block that passes takes no turn",
         FWD_SM90,
-        "//% elif block_m > 64\n  begin_turn(consumer);\n  end_turn(consumer);\n",
-        "",
+        "//% if turns\n  begin_turn(consumer);\n  end_turn(consumer);\n",
+        "//% if turns\n",
     ),
     Mutation(
         "sm90: the producer keeps its registers",

@@ -117,16 +117,11 @@ MUTATIONS = [
         "    for (; unseen > 1; --unseen) {",
     ),
     Mutation(
-        "keys forwards: a turn that was passed on ahead is taken again",
+        "keys forwards: of heads that share tiles, such key blocks are not handed back",
         FWD_SM90,
-        "  if (!passed)\n    pass_turn(consumer);\n",
-        "  pass_turn(consumer);\n",
-    ),
-    Mutation(
-        "keys forwards: no turn is taken at a key block that a consumer does not see",
-        FWD_SM90,
-        "      if (passed)\n        pass_turn(consumer);\n",
-        "",
+        "      unseen = walk.block_begin - walk.unit.blocks.begin;\n",
+        '      unseen = ${ "args->fwd.heads_per_tile > 1 ? 0 :" if forwards else "" } '
+        "walk.block_begin - walk.unit.blocks.begin;\n",
     ),
     Mutation(
         "keys forwards: a consumer without rows hands nothing back",
