@@ -24,20 +24,20 @@ attnpress_status ap_backward_lent(attnpress_handle *handle, const void *args, vo
 typedef struct ap_problem {
   int32_t batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, hdim_v;
   int32_t dtype, mask;
-  int64_t window_left, window_right, window_chunk; /* as in ap_mask */
   int32_t window_top_left;
-  int32_t softcap, alibi, dropout;             /* 1: the call has it */
-  int32_t bias;                                /* its dtype; 0: the call has none */
-  int32_t mod_score, mod_mask;                 /* 1: a snippet has it */
-  int32_t mod_grad;                            /* 1: gradients of its buffers are wanted */
-  int32_t mod_mask_uses;                       /* AP_MOD_USES_...: what its mask depends on */
-  unsigned char mod_key[AP_SNIPPET_KEY_BYTES]; /* of the snippet */
+  int64_t window_left, window_right, window_chunk; /* as in ap_mask */
+  int32_t softcap, alibi, dropout;                 /* 1: the call has it */
+  int32_t bias;                                    /* its dtype; 0: the call has none */
+  int32_t mod_score, mod_mask;                     /* 1: a snippet has it */
+  int32_t mod_grad;                                /* 1: gradients of its buffers are wanted */
+  int32_t mod_mask_uses;                           /* AP_MOD_USES_...: what its mask depends on */
+  unsigned char mod_key[AP_SNIPPET_KEY_BYTES];     /* of the snippet */
+  int32_t dsinks;     /* 1: of a backward call, the gradient by the sinks is wanted */
   int32_t sequences;  /* AP_ATTENTION_SEQUENCES_...; of others than DENSE, the lengths are bounds */
   int32_t ready;      /* 1: the call has a schedule */
   int32_t appends;    /* 1: ap_appends_on_the_way() */
   int64_t rows_q;     /* of these, the query rows of all sequences; else 0 */
   int64_t rows_k;     /* likewise of keys; 0 where they are in pages */
-  int32_t dsinks;     /* 1: of a backward call, the gradient by the sinks is wanted */
   int32_t dbias;      /* AP_DBIAS...; 0: not wanted */
   int32_t dbias_rows; /* of sequences of their own lengths, its rows and keys; else 0 */
   int32_t dbias_keys;
@@ -48,6 +48,10 @@ typedef struct ap_problem {
   int32_t tma;              /* 1: tensor maps can describe Q, K and V */
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
+
+_Static_assert(sizeof(ap_problem) ==
+                   32 * sizeof(int32_t) + 5 * sizeof(int64_t) + AP_SNIPPET_KEY_BYTES,
+               "no padding, which nobody fills: plans are remembered by a problem's bytes");
 
 /** Query heads of a key head. */
 static inline int32_t ap_group_of(const ap_problem *problem) {
