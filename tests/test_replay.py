@@ -11,6 +11,8 @@ import attnpress
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
 from attnpress import _exchange, _replay  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -244,6 +246,30 @@ def test_queries_with_bounds_of_their_own() -> None:
     call(bounds)
     assert len(_replay._plans.by_key) == 1
     assert torch.equal(call(others), expected)
+
+
+class RaisesOnce(TorchDispatchMode):
+    """Where PyTorch allocates for the library."""
+
+    raised = False
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten.empty.memory_format and not self.raised:
+            self.raised = True
+            raise ValueError("no memory")
+        return function(*args, **(kwargs or {}))
+
+
+def test_memory_that_raises(way: str, quick_runs: list) -> None:
+    if way == "plain":
+        pytest.skip("it allocates in Python")
+    call = decode(1, new=1, rotary=True, causal=True)
+    call()
+    mode = RaisesOnce()
+    with mode:
+        found = call()
+    assert mode.raised and quick_runs == [None]
+    assert all(torch.equal(one, other) for one, other in zip(found, whole_way(call)))
 
 
 def test_threads_keep_their_own() -> None:

@@ -235,6 +235,8 @@ static int run_filled(exchange_call *call, attnpress_handle *handle, int pass) {
   const attnpress_status status = run(handle, &call->args, stream, &w.base);
   python->PyEval_RestoreThread(state);
   ap_workspace_free(&w);
+  if (status != ATTNPRESS_OK)
+    python->PyErr_Clear(); /* what the library of tensors may have raised */
   return status == ATTNPRESS_OK;
 }
 

@@ -157,6 +157,7 @@ static void *replay(const attnpress_exchange *python, void *const *objects) {
   python->PyEval_RestoreThread(state);
   if (status == ATTNPRESS_OK)
     return out;
+  python->PyErr_Clear(); /* what the library of tensors may have raised */
 other_way:
   if (out != NULL)
     python->Py_DecRef(out);
