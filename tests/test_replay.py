@@ -188,6 +188,15 @@ def test_what_differs_has_its_own_plan() -> None:
     assert len(_replay._plans.by_key) == 5
 
 
+def test_what_is_refused_after_the_same_call_with_a_number() -> None:
+    varlen(1)()
+    decode(1)()
+    with pytest.raises(TypeError, match=r"dropout_p is None; it must be a number"):
+        varlen(1, dropout_p=None)()
+    with pytest.raises(TypeError, match=r"num_splits is 0\.0; it must be a whole number"):
+        decode(1, num_splits=0.0)()
+
+
 def test_gradients_go_the_whole_way() -> None:
     q, k = normal(20, HEADS, DIM, seed=1), normal(31, KV_HEADS, DIM, seed=2)
     bounds = int32([0, 20]), int32([0, 31])

@@ -345,7 +345,7 @@ def flash_attn_varlen_func(
         seqused_k, leftpad_k, None, block_table, block_table_v, page_indptr, schedule,
     )  # fmt: skip
     key, again = None, None
-    if alibi_slopes is bias is score_mod is s_aux is None and not dropout_p:
+    if alibi_slopes is bias is score_mod is s_aux is None and dropout_p == 0:
         options = (
             softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
             max_seqlen_k, return_attn_probs,
@@ -638,7 +638,7 @@ def flash_attn_with_kvcache(
     cu_seqlens_q (heads_q, total_q). There is no backward pass. An error of an argument leaves the
     cache as it was.
     """
-    if batch_invariant or num_splits:
+    if batch_invariant or num_splits or num_splits.__class__ is not int:
         num_splits = splits_of(num_splits, batch_invariant)
     if max_seqlen_q is not None:
         max_seqlen_q = checked_length("max_seqlen_q", max_seqlen_q)
