@@ -31,6 +31,7 @@ def int32(values) -> torch.Tensor:
 def forget() -> None:
     _replay._plans.by_key.clear()
     _replay._quick.clear()
+    _replay._quick_count = 0
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,7 @@ def _nothing_known():
 def way(request, monkeypatch):
     """Both ways of knowing a call again."""
     if request.param == "plain":
-        monkeypatch.setattr(_replay, "_MAX_QUICK", 0)
+        monkeypatch.setattr(_exchange, "functions", None)
     elif _exchange.functions is None:
         pytest.skip("this PyTorch or Python has not what the quick way needs")
     return request.param
@@ -195,6 +196,20 @@ def test_what_is_refused_after_the_same_call_with_a_number() -> None:
         varlen(1, dropout_p=None)()
     with pytest.raises(TypeError, match=r"num_splits is 0\.0; it must be a whole number"):
         decode(1, num_splits=0.0)()
+
+
+def test_layouts_after_many_others(way: str, quick_runs: list, monkeypatch) -> None:
+    monkeypatch.setattr(_replay, "_MAX_QUICK", 2)
+    calls = [varlen(1, softmax_scale=scale) for scale in (0.1, 0.2, 0.3)]
+    expected = [call()[0] for call in calls]
+    ran = []
+    for i in (2, 2, 1, 1, 0, 0):
+        quick_runs.clear()
+        assert torch.equal(calls[i]()[0], expected[i])
+        ran.append(len(quick_runs))
+    # The first two were dropped for the third, and each is kept again when it comes again.
+    assert ran == ([1, 1, 0, 1, 0, 1] if way == "quick" else [0] * 6)
+    assert len(_replay._quick) <= 2
 
 
 def test_gradients_go_the_whole_way() -> None:

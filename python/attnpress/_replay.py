@@ -112,7 +112,7 @@ class _Structs:
 @dataclass
 class _Plan:
     """A call without its addresses. Nothing of it changes but `handle`, which any call may replace
-    by a better one."""
+    by a better one, and `turn`."""
 
     handle: int
     function: Callable[..., int]
@@ -128,6 +128,7 @@ class _Plan:
     rotated_as_q: bool
     workspace_bytes: int
     groups: Groups | None  # structs of features, which the image points to
+    turn: int = -1  # the quick way's when it was last given the call
 
 
 def keep(
@@ -231,17 +232,19 @@ def run(key: tuple[Any, ...], tensors: tuple[Any, ...], stream_of: Any) -> Any:
     if status != c.OK:
         backend = c.CUDA if on_gpu else c.CPU
         plan.handle = recover(status, backend, handle, plan.function, *structs, stream)
+    if plan.turn != _turn:
+        _keep_quickly(key[1], tensors, plan)
     return out, lse
 
 
 # ---- The quick way -------------------------------------------------------------------------------
 
-_MAX_QUICK = 1024  # calls with yet other layouts go the way above
+_MAX_QUICK = 1024  # all are dropped when there are more, and a turn begins
 _FLOATS = PLACES.index("first_positions")  # the tensors before it may record gradients
 _quick: dict[bytes, tuple[int, list[object]]] = {}
-"""By options, the address of their Replays, and what these point to. It stays as long as the
-process runs, as another thread may be reading it."""
-_quick_count = 0
+"""By options, the address of their Replays, and what these point to. Whoever calls the builtin
+function holds the pair: another thread may drop it here at any time."""
+_quick_count = _turn = 0
 
 
 def _name_of(options: tuple[Any, ...]) -> bytes:
@@ -250,9 +253,10 @@ def _name_of(options: tuple[Any, ...]) -> bytes:
 
 
 def _keep_quickly(options: tuple[Any, ...], tensors: tuple[Any, ...], plan: _Plan) -> None:
-    global _quick_count  # noqa: PLW0603
+    global _quick_count, _turn  # noqa: PLW0603
+    plan.turn = _turn
     functions, made = _exchange.functions, plan.out is not None
-    if functions is None or plan.lse is not None or _quick_count >= _MAX_QUICK:
+    if functions is None or plan.lse is not None:
         return
     if (made and not plan.out_as_q) or (plan.rotated is not None and not plan.rotated_as_q):
         return
@@ -279,11 +283,12 @@ def _keep_quickly(options: tuple[Any, ...], tensors: tuple[Any, ...], plan: _Pla
         workspace_bytes=plan.workspace_bytes,
         rotated_bytes=0 if plan.rotated is None else q.numel() * q.element_size(),
     )
-    name = _name_of(options)
-    if name not in _quick:
-        table = _exchange.Replays()
-        _quick[name] = (addressof(table), [table])
-    address, kept = _quick[name]
+    if _quick_count >= _MAX_QUICK:
+        _quick.clear()
+        _quick_count = 0
+        _turn = plan.turn = _turn + 1
+    table = _exchange.Replays()
+    address, kept = _quick.setdefault(_name_of(options), (addressof(table), [table]))
     kept += [replay, plan]
     _quick_count += 1
     functions.keep(address, addressof(replay), *tensors)

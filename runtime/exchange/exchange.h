@@ -82,8 +82,8 @@ typedef struct attnpress_replay_word {
                      of inner pointers: the byte of the image that it points to */
 } attnpress_replay_word;
 
-/** A call that ran, without its addresses. Made by the package; never changed or freed once it is in
- * a table, as another thread may be running it. */
+/** A call that ran, without its addresses. Made by the package; not changed once it is in a table,
+ * and freed with the table, which whoever calls `replay` keeps. */
 typedef struct attnpress_replay {
   size_t struct_size;
   const unsigned char *image; /* the structs of arguments, one behind the other */
@@ -111,7 +111,7 @@ typedef struct attnpress_replays {
  *
  * replay: args[0]: the address of an attnpress_replays, args[1]: the current CUDA device, then 20
  * tensors. Runs the call that was kept with tensors that lie as these do, on addresses that are
- * multiples of 16 bytes where they are of q, k, v and out, and returns out. None: there is none, or it
- * failed. */
+ * multiples of 16 bytes where they are of q, k, v and out, and returns out. None: there is none, or
+ * it failed. */
 ATTNPRESS_API void *attnpress_exchange_keep(void *self, void *const *args, ptrdiff_t count);
 ATTNPRESS_API void *attnpress_exchange_replay(void *self, void *const *args, ptrdiff_t count);
