@@ -1,5 +1,5 @@
-/* Answers that are remembered by their whole keys (runtime/core/recall.h): an answer is its key's own,
- * also while threads write over each other's. */
+/* Answers that are remembered by their whole keys (runtime/core/recall.h): an answer is its key's
+ * own, also while threads write over each other's. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static void test_found(void **state) {
   free(recall);
 }
 
-/** The table has less places than there are keys: later ones take those of earlier ones. */
+/** The table has fewer places than there are keys: later ones take those of earlier ones. */
 static void test_more_than_fit(void **state) {
   (void)state;
   enum { PAIRS = 1000 };

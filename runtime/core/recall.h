@@ -1,6 +1,6 @@
-/* A table of remembered answers that are larger than those of memo.h: whole structs, by whole keys, so
- * that an answer is its key's own. Threads need no lock: an entry that one is writing counts as empty
- * for the others, and a later answer takes the place of an earlier one that falls on it.
+/* A table of remembered answers that are larger than those of memo.h: whole structs, by whole keys,
+ * so that an answer is its key's own. Threads need no lock: an entry that one is writing counts as
+ * empty for the others, and a later answer takes the place of an earlier one that falls on it.
  *
  * All zeros is an empty table, and no key. */
 #pragma once
