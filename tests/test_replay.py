@@ -11,6 +11,7 @@ import attnpress
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from torch.autograd import forward_ad  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from attnpress import _exchange, _replay  # noqa: E402
@@ -270,6 +271,25 @@ def test_queries_with_bounds_of_their_own() -> None:
     call(bounds)
     assert len(_replay._plans.by_key) == 1
     assert torch.equal(call(others), expected)
+
+
+def test_tangents_are_refused() -> None:
+    q, k = normal(20, HEADS, DIM, seed=1), normal(31, KV_HEADS, DIM, seed=2)
+    bounds = int32([0, 20]), int32([0, 31])
+    one, cache = normal(BATCH, 1, HEADS, DIM, seed=3), normal(BATCH, ROWS, KV_HEADS, DIM, seed=4)
+    used = int32([5, 17, 0])
+    calls = (
+        (q, lambda q: attnpress.flash_attn_varlen_func(q, k, k, *bounds, 20, 31)),
+        (one, lambda q: attnpress.flash_attn_with_kvcache(q, cache, cache, cache_seqlens=used)),
+    )
+    for given, call in calls:
+        expected = call(given)
+        for _ in range(2):
+            with forward_ad.dual_level():
+                dual = forward_ad.make_dual(given, torch.ones_like(given))
+                with pytest.raises(NotImplementedError, match="forward-mode gradients"):
+                    call(dual)
+                assert torch.equal(call(given), expected)
 
 
 class RaisesOnce(TorchDispatchMode):

@@ -140,6 +140,8 @@ def checked(q, k, v, softmax_scale: float | None) -> tuple[int, int, tuple]:
         raise TypeError(f"q, k and v are {_types(q, k, v)}; all three must be PyTorch tensors")
     if _transformed():
         _refuse_transforms()
+    if _forward_mode._current_level >= 0:
+        _check_no_tangent(q, k, v)
     if not q.device == k.device == v.device:
         raise ValueError(
             f"q is on {q.device}, k on {k.device}, v on {v.device}; one device is needed"
@@ -764,7 +766,7 @@ def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
     """The output of flash_attn_with_kvcache() without new keys and features, of ordinary tensors;
     None for all else, of which nothing is known here."""
     template = _cache_templates.get((softmax_scale, causal, num_splits))
-    if template is None:
+    if template is None or _forward_mode._current_level >= 0:
         return None
     try:
         records = (q.requires_grad or k.requires_grad or v.requires_grad) and _is_grad_enabled()
@@ -777,7 +779,7 @@ def known(tensors: tuple, options: tuple):
     """(key, (out, lse)) of a call of sequences. key: all that it depends on but addresses; None of
     one that is not kept, and of one that ran before the quick way. The other is None of calls that
     are not known."""
-    if _transformed():
+    if _transformed() or _forward_mode._current_level >= 0:
         return None, None
     out = _replay.run_quickly(tensors, options, _get_device)
     if out is not None:
