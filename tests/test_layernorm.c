@@ -15,6 +15,7 @@
 #include "cpu/isa.h"
 #include "cuda/device.h"
 #include "layernorm/layernorm.h"
+#include "layernorm/plan.h"
 #include "press/target.h"
 
 enum { GUARD = 64 /* elements before and behind each tensor */ };
@@ -1489,6 +1490,16 @@ static void test_launch_gangs(void **state) {
   attnpress_destroy(handle);
 }
 
+/* Clusters of sorted rows: as many of each of the classes as have rows, or as there is room for. */
+static int64_t clusters_of(const ap_layernorm_problem *p, const ap_device *device,
+                           const ap_launch *launch, int64_t classes) {
+  const int64_t rows = (p->rows + classes - 1) / classes;
+  const int64_t each = ap_layernorm_block_rows(&launch->tile);
+  const int64_t steps = (rows + each - 1) / each;
+  const int64_t room = ap_layernorm_walkers_at_once(device, launch) / classes;
+  return classes * (steps < room ? steps : room > 1 ? room : 1);
+}
+
 /* Odd rows that lie one after the other: parts of the sums begin at multiples of 16 bytes. Rows of as many
  * columns are told the same workspace, wherever they are. */
 static void test_joined_rows(void **state) {
@@ -1514,8 +1525,7 @@ static void test_joined_rows(void **state) {
     device.sm_count = 1 + i % 150;
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
     const ap_launch *l = &plan.base.launch[0];
-    /* Sorted ones have what lies beside the vectors as vectors, and parts for classes that two clusters
-     * have. */
+    /* Sorted ones have what lies beside the vectors as vectors, and clusters of one class of rows each. */
     const int32_t kind = l->variant.axis[AP_LAYERNORM_ROWS];
     if (kind == AP_LAYERNORM_ROWS_ODD) {
       assert_int_equal(l->variant.axis[AP_LAYERNORM_COLS], 32768); /* has no other kernel */
@@ -1524,20 +1534,22 @@ static void test_joined_rows(void **state) {
     const int sorted = kind == AP_LAYERNORM_ROWS_SORTED, gang = kind == AP_LAYERNORM_ROWS_SPLIT;
     /* Long ones are those of gangs, where these have room for a row. */
     const int of_gangs = p.param_dtype != ATTNPRESS_FP32 && device.sm_count >= 9;
-    const int sums = sorted && columns % 8 != 0; /* of classes */
     assert_true(kind == AP_LAYERNORM_ROWS_JOINED || sorted || gang);
     assert_true(!of_gangs || gang == (columns > 20480));
     assert_int_equal(gang, plan.gang > 0);
     if (!gang) {
       assert_true(columns + (sorted ? 7 : 0) <= l->variant.axis[AP_LAYERNORM_COLS]);
       assert_true(l->cluster > 1 && l->grid >= l->cluster && l->grid % l->cluster == 0);
-      assert_int_equal(plan.parts, l->grid / l->cluster + (sums ? 7 : 0));
+      assert_int_equal(plan.parts, l->grid / l->cluster);
+      if (sorted)
+        assert_int_equal(plan.parts, clusters_of(&p, &device, l, 8));
     }
     assert_int_equal(plan.pitch, (columns + 3) / 4 * 4);
     assert_true(plan.base.workspace_bytes >= (size_t)(plan.parts * plan.pitch) * sizeof(float));
     /* One elsewhere than the others, in place, one with gaps, with dsum, and all with gaps, so that rows
-     * begin alike. */
+     * begin at one element of a vector, at two or at four. */
     ap_layernorm_tensor *const t = p.tensor;
+    const int64_t classes = 1 << i / 5 % 3;
     switch (i % 5) {
     case 0:
       t[i / 5 % 2 ? AP_LAYERNORM_X : AP_LAYERNORM_DX].data = (void *)0x4000002;
@@ -1554,7 +1566,7 @@ static void test_joined_rows(void **state) {
       break;
     default:
       for (int j = 0; j < 4; ++j)
-        t[j].stride = (columns + 7) / 8 * 8 + 8 * j;
+        t[j].stride = (columns + 7) / 8 * 8 + 8 * j + (classes > 1 ? 8 / classes : 0);
     }
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &other));
     const int32_t other_kind = other.base.launch[0].variant.axis[AP_LAYERNORM_ROWS];
@@ -1562,10 +1574,11 @@ static void test_joined_rows(void **state) {
     if (i % 5 == 1) { /* nothing else */
       assert_int_equal(other_kind, kind);
       assert_int_equal(other.pitch, plan.pitch);
-    } else if (i % 5 == 4) { /* one class of rows: no sums of others */
-      assert_true(other_kind == kind || (sorted && other_kind == AP_LAYERNORM_ROWS_JOINED));
-      if (other_kind == kind)
-        assert_int_equal(other.parts, plan.parts - (sums ? 7 : 0));
+    } else if (i % 5 == 4) { /* less classes */
+      assert_true(other_kind == kind ||
+                  (sorted && other_kind == AP_LAYERNORM_ROWS_JOINED && classes == 1));
+      if (other_kind == AP_LAYERNORM_ROWS_SORTED)
+        assert_int_equal(other.parts, clusters_of(&p, &device, &other.base.launch[0], classes));
     } else {
       const int added = i % 5 == 3 && other.gang > 0; /* gangs add dsum */
       assert_true(i % 5 != 3 || !of_gangs || other.gang > 0);

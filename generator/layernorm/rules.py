@@ -24,7 +24,7 @@ PACKED_EDGES = 7  # columns of rows without gaps, of 16 bits, beyond those of th
 # Gradients of rows of 16 bits that begin anywhere: the longest class of a thread block's rows, and
 # how many columns more these have, and with weights of fp32.
 ODD_BLOCK_COLS_MAX, ODD_BLOCK_MORE_COLS, ODD_BLOCK_MORE_FP32_COLS = 8192, 1024, 512
-EDGE_BYTES = 36  # of a row of sorted ones: masks of its ends, and its place
+EDGE_BYTES = 32  # of a row of sorted ones: masks of its ends
 PLACE_BYTES = 128  # of which a piece's place is a multiple
 BLOCK_SMEM_BYTES = 1024  # of an SM's shared memory that a block takes beside its own
 BULK_WARPS = 16  # of a block, whose threads have half of an SM's registers then

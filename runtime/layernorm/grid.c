@@ -85,11 +85,24 @@ int64_t ap_layernorm_walkers_at_once(const ap_device *device, const ap_launch *l
   return larger(at_once / multiple * multiple, multiple);
 }
 
+/** Clusters of sorted rows, each of which has rows of one class: as many of each class, which have as
+ * many rows, or one more. A class of few rows has as many as its rows need. */
+static int64_t sorted_walkers(const ap_layernorm_problem *p, const ap_device *device,
+                              const ap_launch *launch) {
+  const int64_t classes = row_classes(p);
+  const int64_t steps =
+      ceil_div(ceil_div(p->rows, classes), ap_layernorm_block_rows(&launch->tile));
+  const int64_t at_once = ap_layernorm_walkers_at_once(device, launch) / classes;
+  return classes * larger(smaller(steps, at_once), 1);
+}
+
 /** As many of these as have a row, or as there is room for; or a multiple of that, if the tile says
  * how many rows each walks over at least. */
 int64_t ap_layernorm_walkers_of(const ap_layernorm_problem *p, const ap_device *device,
                                 const ap_launch *launch) {
   const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile));
+  if (is_sorted(launch))
+    return sorted_walkers(p, device, launch);
   if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES ||
@@ -108,6 +121,16 @@ int64_t ap_layernorm_walkers_of(const ap_layernorm_problem *p, const ap_device *
       p->dtype == ATTNPRESS_FP32 && p->columns % ODD_PERIOD_FP32 != 0)
     at_once = at_once / ODD_PERIOD_FP32 * ODD_PERIOD_FP32;
   return smaller(steps, at_once * multiple);
+}
+
+/** Of sorted rows all classes together have less clusters more than rows of one class than there may be
+ * classes: each may have one that such rows have not. */
+int64_t ap_layernorm_parts_most(const ap_layernorm_problem *p, const ap_device *device,
+                                const ap_launch *launch) {
+  if (!is_sorted(launch))
+    return parts_of(launch, ap_layernorm_walkers_of(p, device, launch));
+  const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile));
+  return smaller(steps, ap_layernorm_walkers_at_once(device, launch)) + SORTED_MORE;
 }
 
 void ap_layernorm_set_walking_grid(const ap_layernorm_problem *p, const ap_device *device,

@@ -26,6 +26,7 @@ enum {
   ODD_BLOCK_COLS_MOST_FP32 = ODD_BLOCK_COLS_MAX + 512, /* and with weights of fp32 */
   ODD_CLASSES_WRITTEN =
       ODD_PERIOD - 1,              /* parts of the sums of those whose rows two clusters have */
+  SORTED_MORE = ODD_PERIOD - 1,    /* clusters of sorted rows of all classes, beyond those of one */
   SHORT_COLS_MAX = 31,             /* of gradients of rows of few columns */
   GANG_COLS_MIN = 65536,           /* gangs have longer rows */
   GANG_WHOLE_DSUM_COLS_MIN = 8192, /* and with dsum, backward, whole vectors of more columns */
@@ -81,7 +82,7 @@ static inline int is_of_gang(const ap_launch *launch) {
 /** Parts of the sums: one of each thread block or cluster that walks, and of clusters of odd rows those
  * of each class of rows that does not end with a cluster's. */
 static inline int64_t parts_of(const ap_launch *launch, int64_t walkers) {
-  return walkers + (has_odd_clusters(launch) || is_sorted(launch) ? ODD_CLASSES_WRITTEN : 0);
+  return walkers + (has_odd_clusters(launch) ? ODD_CLASSES_WRITTEN : 0);
 }
 
 /** Columns from one part of the sums to the next. */
@@ -147,6 +148,9 @@ int64_t ap_layernorm_clusters_at_once(const ap_device *device, int32_t cluster);
 int64_t ap_layernorm_walkers_at_once(const ap_device *device, const ap_launch *launch);
 /** As many of these as a call has. */
 int64_t ap_layernorm_walkers_of(const ap_layernorm_problem *p, const ap_device *device,
+                                const ap_launch *launch);
+/** The most parts of the sums that such a call has, whatever its strides are. */
+int64_t ap_layernorm_parts_most(const ap_layernorm_problem *p, const ap_device *device,
                                 const ap_launch *launch);
 
 /* ---- reduce.c -------------------------------------------------------------------------------- */

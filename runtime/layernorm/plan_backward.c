@@ -55,8 +55,7 @@ static attnpress_status plan_at_once(const ap_layernorm_problem *p, const ap_dev
   ap_layernorm_set_walking_grid(p, device, launch);
   plan->pitch = pitch_of(p, launch);
   const int64_t walkers = ap_layernorm_walkers_of(p, device, launch);
-  plan->parts =
-      (int32_t)(is_sorted(launch) && has_one_class(p) ? walkers : parts_of(launch, walkers));
+  plan->parts = (int32_t)parts_of(launch, walkers);
   plan->base.count = 1;
   return ap_layernorm_has_sums(p) ? ap_layernorm_plan_reduce(p, device, plan) : ATTNPRESS_OK;
 }
@@ -132,10 +131,9 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
     int found_fits;
     FORWARD_IF(find_joined_kernel(p, device, &other, one, &found, &found_fits));
     if (found_fits)
-      needed = larger_size(
-          needed,
-          ap_layernorm_parts_bytes(p, parts_of(&found, ap_layernorm_walkers_of(p, device, &found)) *
-                                          pitch_of(p, &found)));
+      needed = larger_size(needed,
+                           ap_layernorm_parts_bytes(p, ap_layernorm_parts_most(p, device, &found) *
+                                                           pitch_of(p, &found)));
     if (one == has_one_class(p)) {
       joined = found;
       joined_fits = found_fits;
@@ -145,8 +143,7 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
     needed = larger_size(needed, ap_layernorm_parts_bytes(
                                      p, ap_layernorm_walkers_of(p, device, launch) * p->columns));
   needed = larger_size(
-      needed, ap_layernorm_parts_bytes(
-                  p, parts_of(&other, ap_layernorm_walkers_of(p, device, &other)) * p->columns));
+      needed, ap_layernorm_parts_bytes(p, ap_layernorm_parts_most(p, device, &other) * p->columns));
   if (begins_anywhere(p))
     *launch = joined_fits && has_joined_rows(p) ? joined : other;
   if (few_fits && has_gradients_in_turn(p))

@@ -76,8 +76,9 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
     const int64_t columns = class == ODD_BLOCK_COLS_MAX ? ODD_BLOCK_COLS_MOST : class + ODD_EDGES;
     /* Parts of joined rows are up to so many columns longer. */
     const int64_t longest = most + SUM_VECTOR_COLUMNS - 1;
-    const int64_t needed =
-        smaller(columns, longest) * parts_of(launch, ap_layernorm_walkers_at_once(device, launch));
+    const int64_t parts = parts_of(launch, ap_layernorm_walkers_at_once(device, launch)) +
+                          (is_sorted(launch) ? SORTED_MORE : 0);
+    const int64_t needed = smaller(columns, longest) * parts;
     if (needed > parts_columns)
       parts_columns = needed;
   }

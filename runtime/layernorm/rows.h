@@ -82,6 +82,13 @@ static inline int has_one_class(const ap_layernorm_problem *p) {
   return p->tensor[AP_LAYERNORM_X].stride * ap_element_bytes(p->dtype) % VECTOR_BYTES == 0;
 }
 
+/** How many classes of these there are: a class's begin at one element of a vector. */
+static inline int64_t row_classes(const ap_layernorm_problem *p) {
+  const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
+  const int64_t odd = p->tensor[AP_LAYERNORM_X].stride & (elements - 1);
+  return odd == 0 ? 1 : elements / (odd & -odd);
+}
+
 /** Whether rows begin anywhere and lie one after the other, from a multiple of a vector on. */
 static inline int has_rows_in_turn(const ap_layernorm_problem *p) {
   uintptr_t bits = 0;

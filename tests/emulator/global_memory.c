@@ -328,6 +328,26 @@ void global_bulk_reduction(uintptr_t address, int bytes, const void *site) {
   access_element(address, bytes, COPY_ENGINE, REDUCTION, 0, site);
 }
 
+/* cp.async.bulk.prefetch.L2.global: of memory that is mapped, which a thread need not have waited for. */
+void emulated_bulk_prefetch(const void *address, int bytes) {
+  const void *site = CALL_SITE();
+  const uintptr_t begin = (uintptr_t)address;
+  if (bytes <= 0 || bytes % VECTOR_BYTES != 0 || begin % VECTOR_BYTES != 0)
+    machine_fail(
+        "cp.async.bulk.prefetch of %d bytes from address %p, which are no multiples of 16, at "
+        "%s",
+        bytes, address, site_text(site));
+  for (int i = 0; i < m->launch->tensor_count; ++i) {
+    const emulated_tensor *t = &m->launch->tensors[i];
+    const uintptr_t data = (uintptr_t)t->data & ~(uintptr_t)(VECTOR_BYTES - 1);
+    if (t->data != NULL && begin >= data &&
+        begin + (uintptr_t)bytes <= (uintptr_t)t->data + (uintptr_t)last_byte(t))
+      return;
+  }
+  machine_fail("cp.async.bulk.prefetch of %d bytes from address %p, which are no tensor's, at %s",
+               bytes, address, site_text(site));
+}
+
 void global_bulk_write(uintptr_t address, int bytes, const void *site) {
   access_element(address, bytes, COPY_ENGINE, WRITE, 0, site);
 }

@@ -476,6 +476,14 @@ static void put_in_place(call *c, const layernorm_shape *s) {
   *output = (layernorm_matrix){c->matrix[over], c->stride[over]};
 }
 
+/* Clusters of sorted rows: as many of each class of them, which begin at one element of a vector. */
+static int sorted_clusters(const layernorm_shape *s, int64_t stride) {
+  int classes = ODD_PERIOD;
+  while (classes > 1 && stride * (classes / 2) % ODD_PERIOD == 0)
+    classes /= 2;
+  return classes * s->blocks;
+}
+
 static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64_t seed) {
   const int32_t *axis = k->variant.axis;
   *c = (call){.c = {.backward = pass_of(k) != AP_LAYERNORM_PASS_FWD,
@@ -493,10 +501,10 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
                     (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE && s->columns % 3 > 0);
   c->pitch = apart ? (s->columns + 3) / 4 * 4 : s->columns;
   open_matrices(c, s, seed);
+  if (is_sorted(k))
+    c->walkers = sorted_clusters(s, c->stride[AP_LAYERNORM_X]);
   /* Clusters of odd rows write those of each class of rows that does not end with theirs, too. */
-  const int one_class = is_sorted(k) && c->stride[AP_LAYERNORM_X] % ODD_PERIOD == 0;
-  c->parts =
-      c->walkers + ((has_odd_clusters(k) || is_sorted(k)) && !one_class ? ODD_PERIOD - 1 : 0);
+  c->parts = c->walkers + (has_odd_clusters(k) ? ODD_PERIOD - 1 : 0);
   open_vectors(c, s, seed);
   if (is_forward_gang(k))
     open_forward_told(c, (int)(seed / 1000 % FORWARD_LAUNCHES));

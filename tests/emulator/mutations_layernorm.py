@@ -1210,8 +1210,8 @@ MUTATIONS = [
     Mutation(
         "no wait: warps of a cluster, sorted",
         BWD_SORTED,
-        "      await_parts(",
-        "      if (0) await_parts(",
+        "    await_parts(",
+        "    if (0) await_parts(",
     ),
     Mutation(
         "one place for the sums of two rows, sorted",
@@ -1228,8 +1228,8 @@ MUTATIONS = [
     Mutation(
         "the row after the next is not expected, sorted",
         BWD_SORTED,
-        "        expect_parts(",
-        "        if (0) expect_parts(",
+        "      expect_parts(",
+        "      if (0) expect_parts(",
     ),
     Mutation(
         "half the warps are not added up, sorted",
@@ -1258,7 +1258,7 @@ MUTATIONS = [
     Mutation(
         "one class of rows that begin elsewhere, sorted",
         BWD_SORTED,
-        "args->x_row_stride % ELEMENTS == 0 ? 1 : PERIOD",
+        "odd == 0 ? 1 : PERIOD / (odd & -odd)",
         "1",
     ),
     Mutation(
@@ -1334,10 +1334,10 @@ MUTATIONS = [
         "cp_async_wait(SLOTS - 1)",
     ),
     Mutation(
-        "the first row of a class is not awaited, sorted",
+        "the first row is not awaited, sorted",
         BWD_SORTED,
-        "      cp_async_wait(SLOTS - 1);",
-        "      cp_async_wait(SLOTS);",
+        "    cp_async_wait(SLOTS - 1);",
+        "    cp_async_wait(SLOTS);",
     ),
     Mutation(
         "a row is sent to the place of the next, sorted",
@@ -1348,8 +1348,8 @@ MUTATIONS = [
     Mutation(
         "the row after the next in place of a later one, sorted",
         BWD_SORTED,
-        "step_on(&args, walk, SLOTS, group",
-        "step_on(&args, walk, 1, group",
+        "const int later = row + SLOTS * step;",
+        "const int later = row + step;",
     ),
     Mutation(
         "the moments of the row before, sorted",
@@ -1358,16 +1358,10 @@ MUTATIONS = [
         "      moments[i - 1] = moments[i - 1];",
     ),
     Mutation(
-        "one class has all sums, sorted",
+        "the weight of another class, sorted",
         BWD_SORTED,
-        "    begins = ends;",
-        "    begins = false;",
-    ),
-    Mutation(
-        "the weight of the class before, sorted",
-        BWD_SORTED,
-        "      load_weight(&args, thread, shift, words);",
-        "      load_weight(&args, thread, 0, words);",
+        "load_weight(&args, thread, shift_of(&args, row), words);",
+        "load_weight(&args, thread, 0, words);",
     ),
     Mutation(
         "words of the weight, sorted",
@@ -1390,26 +1384,14 @@ MUTATIONS = [
     Mutation(
         "a group's rows twice, sorted",
         BWD_SORTED,
-        "walk.row += steps * CLUSTER_ROWS * classes_of(args)",
-        "walk.row += steps * classes_of(args)",
+        "cluster / classes * CLUSTER_ROWS + group",
+        "cluster / classes * CLUSTER_ROWS",
     ),
     Mutation(
-        "classes one row further, sorted",
+        "one class of all clusters, sorted",
         BWD_SORTED,
-        "list.classes + number;\n  walk.left",
-        "list.classes;\n  walk.left",
-    ),
-    Mutation(
-        "no part of a class that ends with a cluster, sorted",
-        BWD_SORTED,
-        "list.begin % list.of_class == 0 && group == 0",
-        "list.begin < 0 && group == 0",
-    ),
-    Mutation(
-        "sums of a class in a cluster's part, sorted",
-        BWD_SORTED,
-        "all ? cluster : clusters + number",
-        "cluster",
+        "* classes + cluster % classes",
+        "* classes",
     ),
     Mutation(
         "the parts of the first cluster, sorted",
@@ -1430,29 +1412,46 @@ MUTATIONS = [
         "from < 1; ++from",
     ),
     Mutation(
-        "sums where another group has a row, sorted",
-        BWD_SORTED,
-        "slots + group_slot[group] * ROW",
-        "slots",
-    ),
-    Mutation(
         "no barrier: the groups' sums, sorted",
         BWD_SORTED,
         "  // All threads arrive and wait: hands over the sums.\n  __syncthreads();\n",
         "",
     ),
     Mutation(
-        "no barrier: rows where sums are, sorted",
+        "both sums in one place, sorted",
         BWD_SORTED,
-        "  // All threads arrive and wait: rows may take these places.\n  __syncthreads();\n",
-        "",
+        "(uint4 *)smem + ROW",
+        "(uint4 *)smem",
     ),
     Mutation(
-        "no barrier: where sums come, sorted",
+        "as many classes of rows that begin at two elements, sorted",
         BWD_SORTED,
-        "      // All threads arrive and wait: groups tell where their sums come.\n"
-        "      __syncthreads();\n",
-        "",
+        "PERIOD / (odd & -odd)",
+        "PERIOD",
+    ),
+    Mutation(
+        "a vector behind a row is prefetched, sorted",
+        BWD_SORTED,
+        "all * 16 - begin)",
+        "all * 16 - begin + 16)",
+    ),
+    Mutation(
+        "rows beyond the last are prefetched, sorted",
+        BWD_SORTED,
+        "  if (row >= (int)args->rows)\n    return;\n  prefetch",
+        "  prefetch",
+    ),
+    Mutation(
+        "rows are prefetched from where they begin, sorted",
+        BWD_SORTED,
+        "prefetch_bulk_l2(begin_of(args->dy, args->dy_row_stride, row) + begin",
+        "prefetch_bulk_l2(begin_of(args->dy, args->dy_row_stride, row) + 2 + begin",
+    ),
+    Mutation(
+        "masks of one group, sorted",
+        BWD_SORTED,
+        "&all_masks[group]",
+        "&all_masks[0]",
     ),
     Mutation(
         "places of no row are not empty, sorted",

@@ -7,3 +7,9 @@
 __device__ __forceinline__ void prefetch_l2(const void *address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
+
+// cp.async.bulk.prefetch.L2.global: the copy engine brings `bytes` at `address`, both multiples of 16,
+// to the L2 cache.
+__device__ __forceinline__ void prefetch_bulk_l2(const void *address, int bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(bytes) : "memory");
+}

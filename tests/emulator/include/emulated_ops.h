@@ -79,6 +79,7 @@ void emulated_fence_proxy_async(void);
 void emulated_fence_proxy_async_global(void);
 
 void emulated_bulk_load(uint32_t shared, const void *global, int bytes, uint32_t barrier);
+void emulated_bulk_prefetch(const void *address, int bytes);
 void emulated_bulk_store(void *global, uint32_t shared, int bytes);
 void emulated_bulk_add(float *global, uint32_t shared, int bytes);
 void emulated_bulk_commit(void);

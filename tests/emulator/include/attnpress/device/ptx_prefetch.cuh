@@ -7,3 +7,8 @@
 __device__ __forceinline__ void prefetch_l2(const void *address) {
   (void)address;
 }
+
+// cp.async.bulk.prefetch.L2.global (PTX ISA, cp.async.bulk.prefetch): of memory that is the launch's.
+__device__ __forceinline__ void prefetch_bulk_l2(const void *address, int bytes) {
+  emulated_bulk_prefetch(address, bytes);
+}
