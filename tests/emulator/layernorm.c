@@ -19,7 +19,8 @@ enum {
   ODD_BLOCK_COLS_MAX = 8192,  /* of the longest class of odd rows that are one block's, backward */
   ODD_BLOCK_MORE_COLS = 1024, /* than it has */
   ODD_PERIOD = 8,
-  ODD_GAP = 5, /* elements between rows that begin anywhere */
+  SPECIAL_STEP = 5, /* rows from one with NaNs to the next */
+  ODD_GAP = 5,      /* elements between rows that begin anywhere */
   WORD_PERIOD = 2,
   VECTOR_BYTES = 16,
   APART_LEAST = 9 /* columns of rows that surely lie across two vectors */
@@ -41,7 +42,7 @@ typedef struct layernorm_shape {
   int in_place;   /* y over x, dx over dy */
   int more;       /* a residual, or dsum */
   int parameters; /* weight and bias; 2: at addresses that are multiples of an element alone */
-  int special;    /* one row holds a NaN */
+  int special;    /* some rows hold NaNs */
   int blocks;     /* of kernels that walk over rows, or that share them */
   float mean;     /* of x */
   int no_bias;    /* weight alone */
@@ -329,6 +330,20 @@ static void surround_rows(const call *c, int i, int64_t before) {
            (size_t)(gap < VECTOR_BYTES ? gap : VECTOR_BYTES));
 }
 
+/* Forward the last row has one, backward every fifth row of dy, from the first one on, two, at its ends:
+ * others, which come later to the same places, have none of it. */
+static void store_nans(const call *c, const layernorm_shape *s) {
+  const int which = c->c.backward ? AP_LAYERNORM_DY : AP_LAYERNORM_X;
+  if (c->matrix[which] == NULL)
+    return;
+  for (int64_t row = c->c.backward ? 0 : s->rows - 1; row < s->rows; row += SPECIAL_STEP) {
+    const int64_t begin = row * c->stride[which];
+    rows_store(c->matrix[which], begin, NAN, c->c.dtype);
+    if (c->c.backward)
+      rows_store(c->matrix[which], begin + s->columns - 1, NAN, c->c.dtype);
+  }
+}
+
 static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
   const int64_t size = ap_element_bytes(c->c.dtype);
   for (int i = 0; i < MATRICES; ++i) {
@@ -352,9 +367,8 @@ static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
     for (int64_t row = 0; is_output(c, i) && row < s->rows; ++row)
       memset((char *)c->matrix[i] + row * c->stride[i] * size, 0xff, (size_t)(s->columns * size));
   }
-  if (s->special && c->matrix[AP_LAYERNORM_X] != NULL)
-    rows_store(c->matrix[AP_LAYERNORM_X], (s->rows - 1) * c->stride[AP_LAYERNORM_X], NAN,
-               c->c.dtype);
+  if (s->special)
+    store_nans(c, s);
 }
 
 static void open_vectors(call *c, const layernorm_shape *s, uint64_t seed) {
@@ -776,8 +790,8 @@ static const shape_row shape_rows[] = {
     {16, -1, 1, 1, PACKED, 0, 1, 0, 1, 0.0f}, {8, 3, 2, -1, ODD, 1, 1, 1, 0, 30.0f},
     {0, 9, 0, 3, MIXED, 0, 1, 2, 0, -2.0f},   {16, 0, 0, 5, MIXED, 0, 0, 1, 0, 0.0f},
     {11, 5, 1, 2, ODD, 0, 0, 2, 0, 1.0f},     {1, 7, 0, 3, FAR, 0, 1, 1, 0, 3.0f},
-    {4, 0, 3, 1, PACKED, 1, 1, 1, 0, 100.0f}, {0, 7, 1, 1, ODD, 0, 0, 0, 0, 1.0f},
-    {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},  {12, 5, 3, 2, SHIFTED, 0, 1, 1, 0, 1.0f},
+    {4, 0, 3, 1, PACKED, 1, 1, 1, 0, 100.0f}, {0, 7, 1, 1, ODD, 0, 0, 0, 1, 1.0f},
+    {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},  {12, 5, 3, 2, SHIFTED, 0, 1, 1, 1, 1.0f},
     {4, 2, 1, 3, SHIFTED, 1, 0, 1, 0, 1.0f},  {15, 3, 1, 3, APART, 0, 1, 1, 0, 1.0f},
     {16, 0, 1, 2, SHIFTED, 0, 0, 1, 0, 1.0f},
 };
@@ -821,7 +835,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
                        .in_place = row->in_place,
                        .more = row->more,
                        .parameters = row->parameters,
-                       .special = row->special && pass_of(k) == AP_LAYERNORM_PASS_FWD,
+                       .special = row->special,
                        .blocks = row->blocks > 0 ? row->blocks : 1,
                        .mean = row->mean};
   if (is_of_one_class(k)) {

@@ -1276,8 +1276,8 @@ MUTATIONS = [
     Mutation(
         "the last elements stay away, sorted",
         BWD_SORTED,
-        "} else if (row + 1 == (int)args->rows) {",
-        "} else if (row < 0) {",
+        "  if (row + 1 == (int)args->rows) {",
+        "  if (row < 0) {",
     ),
     Mutation(
         "the last elements of x in dy, sorted",
@@ -1446,6 +1446,12 @@ MUTATIONS = [
         BWD_SORTED,
         "prefetch_bulk_l2(begin_of(args->dy, args->dy_row_stride, row) + begin",
         "prefetch_bulk_l2(begin_of(args->dy, args->dy_row_stride, row) + 2 + begin",
+    ),
+    Mutation(
+        "dx in places of no vector, sorted",
+        BWD_SORTED,
+        "if (i == edge || (i == 0 && has_first))",
+        "if (!whole)",
     ),
     Mutation(
         "masks of one group, sorted",
