@@ -20,7 +20,8 @@ typedef struct shape {
   int64_t rows, columns;
   int32_t dtype, param_dtype;               /* 0: no weight and no bias */
   int backward, rms, more, mixed, in_place; /* more: residual or dsum; mixed: rows begin anywhere */
-  int apart;   /* whole vectors lie between rows; 2: rows begin so far apart */
+  int apart; /* whole vectors lie between rows; 2: rows begin so far apart; 3: and half a vector more, 4: a
+              * quarter */
   double mean; /* of x; 0: a half */
 } shape;
 
@@ -141,8 +142,8 @@ static void open_call(call *k, const shape *s) {
     if (!is_there(s, i) || place_of(k, i) != i)
       continue;
     k->stride[i] = s->columns + (s->mixed ? 5 + i : s->apart ? 8 + 8 * i : 0);
-    if (s->apart == 2)
-      k->stride[i] = (s->columns + 7) / 8 * 8 + 8 * i;
+    if (s->apart >= 2)
+      k->stride[i] = (s->columns + 7) / 8 * 8 + 8 * i + (s->apart == 2 ? 0 : 16 >> (s->apart - 1));
     open_memory(&k->matrix[i], rows_span_bytes(s->rows, s->columns, k->stride[i], s->dtype) +
                                    (OFFSET + i) * k->size);
     if (!is_output(s, i))
@@ -745,6 +746,29 @@ static void test_gradients_apart(void) {
   }
 }
 
+/* Gradients of rows of 16 bits that clusters have by the element of a vector at which they begin: at each,
+ * at every second or fourth one, all at one; fewer rows than that, and more than are on their way. */
+static void test_sorted_gradients(void) {
+  static const int64_t columns[] = {9217,  10233, 10234, 11161, 12281, 12282, 14329, 14330,
+                                    16377, 16378, 18001, 20473, 20474, 24569, 24570, 28665,
+                                    28666, 32761, 32762, 36857, 40953, 49145, 57337, 65529};
+  static const int64_t few[] = {1, 2, 3, 7, 8, 9, 17};
+  const int count = (int)(sizeof columns / sizeof *columns);
+  for (int n = 0; n < 8 * count; ++n) {
+    const int64_t c = columns[n / 8];
+    const shape s = {.rows = n % 8 < 7 ? few[n % 8] : 7000000 / c + n % 5,
+                     .columns = c,
+                     .dtype = ATTNPRESS_FP16 + (n + n / 8) % 2,
+                     .param_dtype = n % 3 == 2 ? ATTNPRESS_FP32 : ATTNPRESS_FP16 + (n + n / 8) % 2,
+                     .backward = 1,
+                     .rms = n / 3 % 2,
+                     .in_place = n % 5 == 4,
+                     .apart = c % 8 != 0 && n % 7 < 2 ? 0 : 2 + n % 3,
+                     .mean = n % 7 == 3 ? 30.0 : 0.0};
+    test_shape(&s, "gradients of sorted rows");
+  }
+}
+
 /* ---- Streams, repeats ------------------------------------------------------------------------ */
 
 static void test_side_stream(int backward) {
@@ -837,6 +861,77 @@ static void test_repeats(const shape *s) {
   for (int o = 0; o < 3; ++o)
     free(first[o]);
   close_call(&k);
+}
+
+/* Calls of other shapes one behind the other on a stream, in one workspace: a kernel may begin while the
+ * one before ends, but neither writes what that still reads nor reads what it still writes. */
+static void test_calls_in_turn(void) {
+  static const shape shapes[] = {
+      {900, 10319, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {3, 16501, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
+      {500, 16501, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 3, 0},
+      {60, 70001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {200, 24741, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
+      {1, 9219, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {120, 36001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 4, 0},
+      {300, 12737, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0},
+      {90, 45001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 2, 0},
+      {9, 12737, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {1000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0, 0},
+  };
+  enum { CALLS = sizeof shapes / sizeof *shapes, TURNS = 5 };
+  call calls[CALLS];
+  CUstream stream;
+  CUgraph graph;
+  CUgraphExec exec;
+  memory shared = {0};
+  CHECK_CUDA(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
+  for (int i = 0; i < CALLS; ++i) {
+    open_call(&calls[i], &shapes[i]);
+    CHECK_OK(run(&calls[i], NULL)); /* compiled and loaded */
+    if (calls[i].workspace.bytes > shared.bytes)
+      shared = calls[i].workspace;
+  }
+  memory own[CALLS];
+  CHECK_CUDA(gpu.stream_synchronize(NULL));
+  for (int i = 0; i < CALLS; ++i) {
+    own[i] = calls[i].workspace;
+    calls[i].workspace.device = shared.device;
+  }
+  for (int graphs = 0; graphs < 2; ++graphs) {
+    for (int i = 0; i < CALLS; ++i) {
+      const memory *const m = calls[i].matrix, *const v = calls[i].vector;
+      const memory *const written[] = {&m[shapes[i].backward ? DX : Y], &v[DWEIGHT], &v[DBIAS]};
+      for (int o = 0; o < 3; ++o)
+        if (written[o]->bytes > 0)
+          CHECK_CUDA(gpu.memset_d8_async(written[o]->device, 0xff, written[o]->bytes, stream));
+    }
+    CHECK_CUDA(gpu.stream_synchronize(stream));
+    if (graphs)
+      CHECK_CUDA(gpu.stream_begin_capture(stream, 0));
+    for (int turn = 0; turn < TURNS; ++turn)
+      for (int i = 0; i < CALLS; ++i)
+        CHECK_OK(run(&calls[(i + turn) % CALLS], stream));
+    if (graphs) {
+      CHECK_CUDA(gpu.stream_end_capture(stream, &graph));
+      CHECK_CUDA(gpu.graph_instantiate(&exec, graph, 0));
+      for (int turn = 0; turn < TURNS; ++turn)
+        CHECK_CUDA(gpu.graph_launch(exec, stream));
+    }
+    CHECK_CUDA(gpu.stream_synchronize(stream));
+    for (int i = 0; i < CALLS; ++i) {
+      download(&calls[i]);
+      check_result(&calls[i], graphs ? "calls in turn, in a graph" : "calls in turn");
+    }
+  }
+  CHECK_CUDA(gpu.graph_exec_destroy(exec));
+  CHECK_CUDA(gpu.graph_destroy(graph));
+  for (int i = 0; i < CALLS; ++i) {
+    calls[i].workspace = own[i];
+    close_call(&calls[i]);
+  }
+  gpu.stream_destroy(stream);
 }
 
 /* ---- More than 2^31 elements ------------------------------------------------------------------ */
@@ -954,7 +1049,9 @@ static void tests(void) {
   run_part("wide", test_wide_rows);
   run_part("forward_gangs", test_forward_gangs);
   run_part("gangs", test_gangs);
+  run_part("sorted_gradients", test_sorted_gradients);
   run_part("side_stream", test_side_streams);
+  run_part("in_turn", test_calls_in_turn);
   run_part("repeats", test_all_repeats);
   run_part("large", test_all_large);
 }
