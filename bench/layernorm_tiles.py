@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ RING_ARCH = 90
 SHORT_COLS_MIN = 32  # of the first class of short rows, forward
 ODD_EDGES = 7  # columns that an odd row may have beyond those of its kernel
 MULTIPLE_MAX = 4  # of as many thread blocks as there is room for
-PITCH = 4  # columns that parts of the sums of joined rows are multiples of
+PITCH = 4  # columns that parts of the sums of sorted rows are multiples of
 ODD_PERIOD = 8  # rows so far apart begin at the same element of a vector
 SM_GROUPS_MAX, GROUP_SMS_MIN, SM_PAIR = 8, 8, 2  # clusters lie within groups of SMs
 EPS = 1e-5
@@ -110,6 +111,10 @@ def walkers(variant: Variant, tile: Tile, rows: int, columns: int, sms: int) -> 
     if rules.is_odd(variant) or variant.rows == "cut":
         multiple = -(-ODD_PERIOD // groups)
         blocks = max(blocks // multiple, 1) * multiple
+    if rules.is_sorted(variant):  # as many of each class of rows, which lie one after the other
+        classes = ODD_PERIOD // math.gcd(columns, ODD_PERIOD)
+        steps = -(-rows // (classes * groups))
+        return classes * max(min(steps, blocks // classes), 1)
     steps, multiple = -(-rows // groups), 1
     if rules.is_pairs(variant) or rules.is_pieces(variant):
         return -(-rows // (rules.teams(tile) * tile.piece))
@@ -130,7 +135,7 @@ def parts_of(variant: Variant, tile: Tile, walkers: int) -> int:
 
 def pitch_of(variant: Variant, columns: int) -> int:
     """Columns from one part of the sums to the next."""
-    return -(-columns // PITCH) * PITCH if rules.is_joined(variant) else columns
+    return -(-columns // PITCH) * PITCH if rules.is_sorted(variant) else columns
 
 
 def launch(variant: Variant, tile: Tile, loaded: LoadedKernel, c: Call, sms: int, stream: int):
@@ -265,7 +270,7 @@ def variants_of(
     for arch in FAMILY.axis("arch").domain:
         axes = {"pass": pass_, "norm": norm, "dtype": dtype, "params": dtype, "arch": arch}
         odd = columns % 8 != 0 if dtype != "fp32" else columns % 4 != 0 and pass_ == "bwd"
-        for rows in ("odd", "joined") if odd else ("aligned",):
+        for rows in ("odd", "sorted") if odd else ("aligned",):
             variant = first_variant(columns, rows, axes)
             found += [] if variant is None or variant in found else [variant]
     if not found:
@@ -276,7 +281,7 @@ def variants_of(
 def first_variant(columns: int, rows: str, axes: dict) -> Variant | None:
     """That with the least columns; of odd rows an aligned one, if there is no other."""
     odd_edges = 0 if axes["dtype"] == "fp32" else ODD_EDGES
-    kinds = {"odd": (("odd", odd_edges), ("aligned", 0)), "joined": (("joined", 0),)}
+    kinds = {"odd": (("odd", odd_edges), ("aligned", 0)), "sorted": (("sorted", -ODD_EDGES),)}
     for kind, edges in kinds.get(rows, (("aligned", 0),)):
         for cols in FAMILY.axis("cols").domain[:-1]:
             if cols + edges < columns:
@@ -299,7 +304,7 @@ def tiles_of(variant: Variant, names: Sequence[str], target: str) -> list[Tile]:
         tile = parse_tile(text, variant)
         of_cluster = rules.cluster(tile) > 1
         fits = of_cluster == rules.is_shared(variant)
-        fits = fits or rules.is_bulk(variant) or rules.is_joined(variant)
+        fits = fits or rules.is_bulk(variant) or rules.is_sorted(variant)
         if int(cols) == variant.cols and fits:
             tiles.append(tile)
     return tiles

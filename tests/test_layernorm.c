@@ -18,7 +18,10 @@
 #include "layernorm/plan.h"
 #include "press/target.h"
 
-enum { GUARD = 64 /* elements before and behind each tensor */ };
+enum {
+  GUARD = 64,            /* elements before and behind each tensor */
+  SPLIT_COLS_MIN = 32761 /* gangs have longer rows that begin anywhere */
+};
 static const int32_t dtypes[] = {ATTNPRESS_FP16, ATTNPRESS_BF16, ATTNPRESS_FP32};
 
 /* ---- Numbers on the CPU ---------------------------------------------------------------------- */
@@ -1060,10 +1063,10 @@ static void test_launch_gradients(void **state) {
       {9216, 9217, 0x10000, 0x10000, ATTNPRESS_BF16, "layernorm_bwd_odd_cols8192_bf16_wbf16_sm80"},
       {9301, 9301, 0x10000, 0x10000, ATTNPRESS_BF16,
        "layernorm_bwd_sorted_cols10240_bf16_wbf16_sm90"},
-      {9301, 9304, 0x10000, 0x10000, ATTNPRESS_BF16,
-       "layernorm_bwd_joined_cols10240_bf16_wbf16_sm90"},
-      {9801, 9801, 0x10000, 0x10000, ATTNPRESS_BF16,
-       "layernorm_bwd_joined_cols10240_bf16_wbf16_sm90"},
+      {10233, 10240, 0x10000, 0x10000, ATTNPRESS_BF16,
+       "layernorm_bwd_sorted_cols10240_bf16_wbf16_sm90"},
+      {10234, 10240, 0x10000, 0x10000, ATTNPRESS_BF16,
+       "layernorm_bwd_sorted_cols12288_bf16_wbf16_sm90"},
       {12001, 12001, 0x10002, 0x30000, ATTNPRESS_BF16,
        "layernorm_bwd_odd_cols12288_bf16_wbf16_sm90"},
       {24001, 24001, 0x10002, 0x30000, ATTNPRESS_BF16,
@@ -1253,7 +1256,7 @@ static int have_gangs(const ap_layernorm_problem *p, int whole) {
   if (p->param_dtype == ATTNPRESS_FP32)
     return columns > (whole ? 49152 : 65536) || (whole && columns > 24576 && columns <= 30720);
   if (!whole)
-    return columns > (added ? 9216 : 20480);
+    return columns > (added ? 9216 : SPLIT_COLS_MIN);
   const int full = (columns > 15360 && columns <= 16384) || (columns > 30720 && columns <= 32768);
   return columns > (added ? 8192 : 24576) && !full;
 }
@@ -1500,9 +1503,9 @@ static int64_t clusters_of(const ap_layernorm_problem *p, const ap_device *devic
   return classes * (steps < room ? steps : room > 1 ? room : 1);
 }
 
-/* Odd rows that lie one after the other: parts of the sums begin at multiples of 16 bytes. Rows of as many
- * columns are told the same workspace, wherever they are. */
-static void test_joined_rows(void **state) {
+/* Odd rows that begin alike in all matrices: each cluster has rows of one class, and parts of the sums begin
+ * at multiples of 16 bytes. Rows of as many columns are told the same workspace, wherever they are. */
+static void test_sorted_rows(void **state) {
   (void)state;
   for (int i = 0; i < 4000; ++i) {
     const int64_t columns = (9216 + (int64_t)i * 7919 % (65529 - 9216)) | 1,
@@ -1518,34 +1521,30 @@ static void test_joined_rows(void **state) {
                               .rms = i % 3 == 0,
                               .dtype = i % 2 ? ATTNPRESS_BF16 : ATTNPRESS_FP16,
                               .param_dtype = i % 5 ? ATTNPRESS_BF16 : ATTNPRESS_FP32,
-                              .dweight = &sum};
+                              .dweight = i % 7 ? &sum : NULL};
     ap_device device;
     ap_layernorm_plan plan, other;
     assert_ok(ap_device_of_target("sm_90", &device));
     device.sm_count = 1 + i % 150;
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
     const ap_launch *l = &plan.base.launch[0];
-    /* Sorted ones have what lies beside the vectors as vectors, and clusters of one class of rows each. */
     const int32_t kind = l->variant.axis[AP_LAYERNORM_ROWS];
-    if (kind == AP_LAYERNORM_ROWS_ODD) {
-      assert_int_equal(l->variant.axis[AP_LAYERNORM_COLS], 32768); /* has no other kernel */
-      continue;
-    }
     const int sorted = kind == AP_LAYERNORM_ROWS_SORTED, gang = kind == AP_LAYERNORM_ROWS_SPLIT;
     /* Long ones are those of gangs, where these have room for a row. */
-    const int of_gangs = p.param_dtype != ATTNPRESS_FP32 && device.sm_count >= 9;
-    assert_true(kind == AP_LAYERNORM_ROWS_JOINED || sorted || gang);
-    assert_true(!of_gangs || gang == (columns > 20480));
+    const int of_gangs =
+        p.param_dtype != ATTNPRESS_FP32 && p.dweight != NULL && device.sm_count >= 9;
+    assert_true(sorted || gang);
+    assert_true(!of_gangs || gang == (columns > SPLIT_COLS_MIN));
     assert_int_equal(gang, plan.gang > 0);
-    if (!gang) {
-      assert_true(columns + (sorted ? 7 : 0) <= l->variant.axis[AP_LAYERNORM_COLS]);
+    if (sorted) { /* have what lies beside the vectors as vectors */
+      assert_true(columns + 7 <= l->variant.axis[AP_LAYERNORM_COLS]);
       assert_true(l->cluster > 1 && l->grid >= l->cluster && l->grid % l->cluster == 0);
       assert_int_equal(plan.parts, l->grid / l->cluster);
-      if (sorted)
-        assert_int_equal(plan.parts, clusters_of(&p, &device, l, 8));
+      assert_int_equal(plan.parts, clusters_of(&p, &device, l, 8));
     }
     assert_int_equal(plan.pitch, (columns + 3) / 4 * 4);
-    assert_true(plan.base.workspace_bytes >= (size_t)(plan.parts * plan.pitch) * sizeof(float));
+    if (p.dweight != NULL)
+      assert_true(plan.base.workspace_bytes >= (size_t)(plan.parts * plan.pitch) * sizeof(float));
     /* One elsewhere than the others, in place, one with gaps, with dsum, and all with gaps, so that rows
      * begin at one element of a vector, at two or at four. */
     ap_layernorm_tensor *const t = p.tensor;
@@ -1575,9 +1574,8 @@ static void test_joined_rows(void **state) {
       assert_int_equal(other_kind, kind);
       assert_int_equal(other.pitch, plan.pitch);
     } else if (i % 5 == 4) { /* less classes */
-      assert_true(other_kind == kind ||
-                  (sorted && other_kind == AP_LAYERNORM_ROWS_JOINED && classes == 1));
-      if (other_kind == AP_LAYERNORM_ROWS_SORTED)
+      assert_int_equal(other_kind, kind);
+      if (sorted)
         assert_int_equal(other.parts, clusters_of(&p, &device, &other.base.launch[0], classes));
     } else {
       const int added = i % 5 == 3 && other.gang > 0; /* gangs add dsum */
@@ -1863,7 +1861,7 @@ int main(void) {
       TEST(test_launch_room),
       cmocka_unit_test(test_few_sms),
       cmocka_unit_test(test_odd_clusters),
-      cmocka_unit_test(test_joined_rows),
+      cmocka_unit_test(test_sorted_rows),
       TEST(test_launch_long),
       TEST(test_gangs),
       TEST(test_launch_gangs),

@@ -296,8 +296,6 @@ static int takes_backward(const ap_layernorm_problem *p, const ap_launch *l, int
       return p->columns <=
              columns + (p->param_dtype == ATTNPRESS_FP32 ? ODD_BLOCK_MORE_FP32 : ODD_BLOCK_MORE);
     return p->columns <= columns + edges;
-  case AP_LAYERNORM_ROWS_JOINED:
-    return size == 2 && is_alike_and_apart(p) && !dsum && p->columns <= columns;
   case AP_LAYERNORM_ROWS_SORTED:
     return size == 2 && is_alike_and_apart(p) && !dsum && p->columns + edges <= columns;
   case AP_LAYERNORM_ROWS_GANG:

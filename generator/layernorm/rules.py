@@ -130,7 +130,7 @@ def is_held(variant: Variant) -> bool:
 
 def is_shared(variant: Variant) -> bool:
     """Whether the thread blocks of a cluster share a row."""
-    return variant.arch == CLUSTER_ARCH and variant.rows in ("aligned", "odd", "joined", "sorted")
+    return variant.arch == CLUSTER_ARCH and variant.rows in ("aligned", "odd", "sorted")
 
 
 def threads(tile: Tile) -> int:
@@ -148,13 +148,8 @@ def is_odd(variant: Variant) -> bool:
     return variant.rows == "odd" and not is_shared(variant) and variant.dtype != "fp32"
 
 
-def is_joined(variant: Variant) -> bool:
-    """Whether rows of a cluster lie one after the other, and their warps move them."""
-    return variant.rows == "joined"
-
-
 def is_sorted(variant: Variant) -> bool:
-    """Whether rows of a cluster lie one after the other, and those that begin alike come so."""
+    """Whether rows begin anywhere, and all of a cluster's at one element of a vector."""
     return variant.rows == "sorted"
 
 
@@ -342,12 +337,7 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
     row_bytes = variant.cols * element_bytes(variant)
     if is_shared(variant):
         weight = tile.weight_in_shared * variant.cols * (4 if variant.params == "fp32" else 2)
-        # Of fp32 that of one group is all groups'.
-        weights = 1 if is_joined(variant) and variant.params == "fp32" else tile.groups
-        # Of each warp's part a vector more, since it may lie across as many.
-        across = tile.row_threads // WARP * VECTOR_BYTES * is_joined(variant)
-        row = tile.slots * matrices * (row_bytes + across)
-        return row * tile.groups // cluster(tile) + weight * weights // cluster(tile)
+        return (tile.slots * matrices * row_bytes + weight) * tile.groups // cluster(tile)
     return tile.slots * matrices * groups * row_bytes + tile.sums_in_shared * 2 * variant.cols * 4
 
 
@@ -766,10 +756,10 @@ def _pieces_problems(variant: Variant, tile: Tile) -> list[str]:
 def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
     most = load_targets().archs[variant.arch].block_smem_bytes
     told = 2 * tile.row_threads // WARP * 8  # bytes of what warps tell each other, of two rows
-    grouped = is_joined(variant) or is_sorted(variant)
+    grouped = is_sorted(variant)
     if grouped:
         told = tile.groups * (told + 16) + tile.warps * tile.slots * 8  # and barriers
-        told += tile.groups * EDGE_BYTES * is_sorted(variant)
+        told += tile.groups * EDGE_BYTES
         told = -(-told // SMEM_ALIGNMENT) * SMEM_ALIGNMENT  # rows come behind them
     vectors = row_vectors(variant)
     blocks = (1, 2, 4, 8) if grouped else (2, 4, 8)
@@ -780,7 +770,7 @@ def _cluster_problems(variant: Variant, tile: Tile) -> list[str]:
         ),
         (
             tile.groups == 1 or (grouped and tile.warps % tile.groups == 0),
-            "a block has groups of as many warps where its rows lie one after the other",
+            "a block has groups of as many warps where its rows begin alike",
         ),
         (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
         (
@@ -879,10 +869,10 @@ def _odd_cluster_tile(variant: Variant) -> Tile:
     return tile
 
 
-def _joined_tile(variant: Variant) -> Tile:
-    """Rows that lie one after the other: four vectors a thread, of a pair of blocks, or four of
-    long rows; as many rows at a time as make 16 warps of a block, an SM's only one; three rows of
-    each in shared memory, and the weight, where there is room."""
+def _sorted_tile(variant: Variant) -> Tile:
+    """Rows that begin at one element of a vector: four vectors a thread, of a pair of blocks, or of
+    four where rows are long; as many rows at a time as make 16 warps of a block, an SM's only one;
+    three rows of each in shared memory, and the weight, where there is room."""
     vectors = row_vectors(variant)
     cluster = 2 if vectors <= ODD_PAIR_VECTORS else 4
     warps = vectors // (cluster * CLUSTER_VECTORS * WARP)
@@ -1166,8 +1156,8 @@ def fill(variant: Variant) -> Tile:
     if is_odd(variant):
         return _odd_tile(variant)
     if is_shared(variant):
-        if is_joined(variant) or is_sorted(variant):
-            return _joined_tile(variant)
+        if is_sorted(variant):
+            return _sorted_tile(variant)
         return _odd_cluster_tile(variant) if variant.rows == "odd" else _cluster_tile(variant)
     candidates = _forward_tiles(variant) if variant["pass"] == "fwd" else _backward_tiles(variant)
     for candidate in candidates:

@@ -60,11 +60,6 @@ static inline int is_sorted(const ap_launch *launch) {
   return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED;
 }
 
-/** Those, or others whose warps move them. */
-static inline int is_joined(const ap_launch *launch) {
-  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED || is_sorted(launch);
-}
-
 static inline int is_split(const ap_launch *launch) {
   const int32_t rows = launch->variant.axis[AP_LAYERNORM_ROWS];
   return rows == AP_LAYERNORM_ROWS_SPLIT || rows == AP_LAYERNORM_ROWS_SPLITSUM;
@@ -87,7 +82,7 @@ static inline int64_t parts_of(const ap_launch *launch, int64_t walkers) {
 
 /** Columns from one part of the sums to the next. */
 static inline int64_t pitch_of(const ap_layernorm_problem *p, const ap_launch *launch) {
-  return is_joined(launch) || is_split(launch)
+  return is_sorted(launch) || is_split(launch)
              ? ceil_div(p->columns, SUM_VECTOR_COLUMNS) * SUM_VECTOR_COLUMNS
              : p->columns;
 }

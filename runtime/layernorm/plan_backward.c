@@ -3,8 +3,7 @@
 #include "layernorm/plan.h"
 
 enum {
-  JOINED_ROWS = 4096, /* more than are on their way beyond the last */
-  SORTED_PART = 11, /* rows are sorted where more than such a part of the others' class is empty */
+  SORTED_ROWS = 4096,      /* more than are on their way beyond the last */
   SHORT_FP32_COLS_MAX = 15 /* of fp32, whose lanes find more words in one bank */
 };
 
@@ -20,32 +19,20 @@ static attnpress_status find_short_kernel(const ap_layernorm_problem *p, const a
 }
 
 /** Whether these are all, without dsum, and no more rows than a kernel counts. */
-static int has_joined_rows(const ap_layernorm_problem *p) {
-  return p->tensor[AP_LAYERNORM_DSUM].data == NULL && p->rows <= INT32_MAX - JOINED_ROWS &&
+static int has_sorted_rows(const ap_layernorm_problem *p) {
+  return p->tensor[AP_LAYERNORM_DSUM].data == NULL && p->rows <= INT32_MAX - SORTED_ROWS &&
          has_gradients_cut_alike(p);
 }
 
-/** The kernel of such rows, if it has no more columns that are empty than that of odd ones. Threads of
- * sorted ones have what lies beside the vectors as vectors. Where a class has both, these are faster of
- * rows that leave much of it empty, unless all rows begin at one element of a vector (one_class). */
-static attnpress_status find_joined_kernel(const ap_layernorm_problem *p, const ap_device *device,
-                                           const ap_launch *odd, int one_class, ap_launch *launch,
-                                           int *fits) {
+/** The kernel of such rows of the first class that has one, and room for what lies beside a row as vectors. */
+static attnpress_status find_sorted_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                           ap_launch *launch, int *fits) {
   *fits = 0;
-  for (int32_t class = first_class(p->columns);
-       !*fits && classes()->values[class] <= odd->variant.axis[AP_LAYERNORM_COLS]; ++class) {
-    const int64_t most = classes()->values[class];
-    const int is_empty = !one_class && p->columns <= most - most / SORTED_PART;
-    if (!is_empty)
-      FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD,
-                                          AP_LAYERNORM_ROWS_JOINED, class, launch, fits));
-    if (!*fits && p->columns + ODD_EDGES <= most)
-      FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD,
-                                          AP_LAYERNORM_ROWS_SORTED, class, launch, fits));
-    if (!*fits && is_empty)
-      FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD,
-                                          AP_LAYERNORM_ROWS_JOINED, class, launch, fits));
-  }
+  for (int32_t class = first_class(p->columns + ODD_EDGES);
+       !*fits && p->columns + ODD_EDGES <= classes()->values[class] && class < backward_classes();
+       ++class)
+    FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SORTED,
+                                        class, launch, fits));
   return ATTNPRESS_OK;
 }
 
@@ -121,31 +108,24 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
     return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
   /* The workspace's size is that of any kernel: it does not depend on pointers and strides. */
   size_t needed = 0;
-  ap_launch joined, few;
-  int joined_fits = 0, few_fits;
+  ap_launch sorted, few;
+  int sorted_fits = 0, few_fits;
   FORWARD_IF(find_short_kernel(p, device, &few, &few_fits));
   if (few_fits)
     needed = ap_layernorm_parts_bytes(p, ap_layernorm_walkers_of(p, device, &few) * p->columns);
-  for (int one = 0; p->columns > odd_block_cols(p) && one < 2; ++one) {
-    ap_launch found;
-    int found_fits;
-    FORWARD_IF(find_joined_kernel(p, device, &other, one, &found, &found_fits));
-    if (found_fits)
-      needed = larger_size(needed,
-                           ap_layernorm_parts_bytes(p, ap_layernorm_parts_most(p, device, &found) *
-                                                           pitch_of(p, &found)));
-    if (one == has_one_class(p)) {
-      joined = found;
-      joined_fits = found_fits;
-    }
-  }
+  if (p->columns > odd_block_cols(p))
+    FORWARD_IF(find_sorted_kernel(p, device, &sorted, &sorted_fits));
+  if (sorted_fits)
+    needed = larger_size(needed,
+                         ap_layernorm_parts_bytes(p, ap_layernorm_parts_most(p, device, &sorted) *
+                                                         pitch_of(p, &sorted)));
   if (fits)
     needed = larger_size(needed, ap_layernorm_parts_bytes(
                                      p, ap_layernorm_walkers_of(p, device, launch) * p->columns));
   needed = larger_size(
       needed, ap_layernorm_parts_bytes(p, ap_layernorm_parts_most(p, device, &other) * p->columns));
   if (begins_anywhere(p))
-    *launch = joined_fits && has_joined_rows(p) ? joined : other;
+    *launch = sorted_fits && has_sorted_rows(p) ? sorted : other;
   if (few_fits && has_gradients_in_turn(p))
     *launch = few;
   FORWARD_IF(fits || begins_anywhere(p) ? plan_at_once(p, device, plan)

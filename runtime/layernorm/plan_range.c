@@ -52,7 +52,6 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
                              (int32_t)smaller(last_class, last_short), 0, plan));
   if (last_odd == last_class)
     return ATTNPRESS_OK;
-  FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_JOINED, last_class, all, plan));
   return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_SORTED, last_odd, all, plan);
 }
 
@@ -74,7 +73,7 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
     }
     const int64_t class = launch->variant.axis[AP_LAYERNORM_COLS];
     const int64_t columns = class == ODD_BLOCK_COLS_MAX ? ODD_BLOCK_COLS_MOST : class + ODD_EDGES;
-    /* Parts of joined rows are up to so many columns longer. */
+    /* Parts of sorted rows are up to so many columns longer. */
     const int64_t longest = most + SUM_VECTOR_COLUMNS - 1;
     const int64_t parts = parts_of(launch, ap_layernorm_walkers_at_once(device, launch)) +
                           (is_sorted(launch) ? SORTED_MORE : 0);

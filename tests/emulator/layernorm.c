@@ -59,8 +59,7 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   tile->field[AP_LAYERNORM_TILE_WARPS] = tile->threads / 32;
   tile->field[AP_LAYERNORM_TILE_ROW_THREADS] = source_constant(source, "ROW_THREADS");
   tile->field[AP_LAYERNORM_TILE_GROUPS] = 1;
-  if (variant->axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED ||
-      variant->axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED)
+  if (variant->axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED)
     tile->field[AP_LAYERNORM_TILE_GROUPS] = source_constant(source, "CLUSTER_ROWS");
   tile->field[AP_LAYERNORM_TILE_STEP] = source_constant(source, "STEP");
   tile->field[AP_LAYERNORM_TILE_PIECE] = source_constant(source, "PIECE");
@@ -82,13 +81,7 @@ static int has_odd_clusters(const kernel *k) {
   return is_odd(k) && ap_layernorm_cluster(&k->tile) > 1;
 }
 
-/* Those that begin alike in all matrices. */
-static int is_joined(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_JOINED ||
-         k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED;
-}
-
-/* Of them, those that begin alike one after the other. */
+/* Those that begin alike in all matrices, and a cluster's at one element of a vector. */
 static int is_sorted(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED;
 }
@@ -198,13 +191,13 @@ static int is_without_gaps(const kernel *k) {
 
 /* Rows that begin alike in all matrices, each at the same element of a vector. */
 static int is_cut_alike(const kernel *k) {
-  return is_edged(k) || is_ringed(k) || is_joined(k) || (is_split(k) && !is_without_gaps(k));
+  return is_edged(k) || is_ringed(k) || is_sorted(k) || (is_split(k) && !is_without_gaps(k));
 }
 
 /* Rows that no kernel of a class above takes. */
 static int is_of_one_class(const kernel *k) {
   return is_bulk(k) || is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) || is_whole(k) ||
-         is_joined(k) || has_odd_clusters(k);
+         is_sorted(k) || has_odd_clusters(k);
 }
 
 /* Rows with weight, and without bias. */
@@ -248,8 +241,7 @@ static int64_t least_columns(const kernel *k) {
     return 1;
   for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
     below = classes->values[i];
-  return below + (is_joined(k) && !is_sorted(k) ? 1
-                  : !is_bulk(k) && !is_whole(k)
+  return below + (!is_bulk(k) && !is_whole(k)
                       ? 1 - cut_edges(k)
                       : VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
 }
@@ -510,8 +502,8 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
               .pass = pass_of(k),
               .walkers = walking_blocks(k, s->blocks),
               .cluster = is_wide(k) || is_gang(k) ? s->cluster : ap_layernorm_cluster(&k->tile)};
-  /* Of joined and of split rows parts begin at multiples of 16 bytes. */
-  const int apart = is_joined(k) || is_split(k) ||
+  /* Of sorted and of split rows parts begin at multiples of 16 bytes. */
+  const int apart = is_sorted(k) || is_split(k) ||
                     (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE && s->columns % 3 > 0);
   c->pitch = apart ? (s->columns + 3) / 4 * 4 : s->columns;
   open_matrices(c, s, seed);
@@ -671,7 +663,7 @@ static int launch(const kernel *k, const call *c, char *report) {
                        .call = call_backward,
                        .tensors = tensors,
                        .tensor_count = list_tensors(c, tensors),
-                       .by_vectors = is_joined(k) || is_split(k) ? matrix_count(c) : 0};
+                       .by_vectors = is_sorted(k) || is_split(k) ? matrix_count(c) : 0};
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
     l.call = call_forward;
@@ -864,7 +856,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns = s.columns < APART_LEAST ? APART_LEAST : s.columns < most ? s.columns : most;
     s.in_place = s.more = 0;
   }
-  if (is_joined(k)) {
+  if (is_sorted(k)) {
     s.columns = s.columns < most ? s.columns : most;
     s.more = 0;
   }
@@ -1071,7 +1063,7 @@ int emulate_run_layernorm(int argc, char **argv) {
     snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
   else if (is_apart(&k) && (s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
-  else if (is_joined(&k) && s.more)
+  else if (is_sorted(&k) && s.more)
     snprintf(report, sizeof report, "%s takes no dsum", k.stem);
   else if (is_cut_alike(&k) && (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART))
     snprintf(report, sizeof report, "%s takes rows that begin alike in all matrices", k.stem);

@@ -48,7 +48,7 @@ typedef struct attnpress_layernorm_bwd_args {
   int32_t gang;     /* thread blocks that share a row, where the launch says how many; else 0 */
   uint64_t *told;   /* (gangs, 16, gang, 2), zeros: what a gang's blocks tell each other */
   int32_t whole;    /* 1: there is one gang; its sums are dweight and dbias, and no parts of them */
-  int32_t pitch;    /* of parts: columns; of joined rows, the next multiple of 4 */
+  int32_t pitch;    /* of parts: columns; of sorted and split rows, the next multiple of 4 */
 } attnpress_layernorm_bwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_bwd_args, x_row_stride, 80)
