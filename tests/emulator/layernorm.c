@@ -773,7 +773,7 @@ typedef struct shape_row {
   int sixteenths, more_columns;
   int blocks, more_rows; /* thread blocks, and rows beyond */
   layernorm_layout layout;
-  int in_place, more, parameters, special;
+  int in_place, more, parameters, special; /* special: 1 forward, 2 backward */
   float mean;
 } shape_row;
 
@@ -782,8 +782,8 @@ static const shape_row shape_rows[] = {
     {16, -1, 1, 1, PACKED, 0, 1, 0, 1, 0.0f}, {8, 3, 2, -1, ODD, 1, 1, 1, 0, 30.0f},
     {0, 9, 0, 3, MIXED, 0, 1, 2, 0, -2.0f},   {16, 0, 0, 5, MIXED, 0, 0, 1, 0, 0.0f},
     {11, 5, 1, 2, ODD, 0, 0, 2, 0, 1.0f},     {1, 7, 0, 3, FAR, 0, 1, 1, 0, 3.0f},
-    {4, 0, 3, 1, PACKED, 1, 1, 1, 0, 100.0f}, {0, 7, 1, 1, ODD, 0, 0, 0, 1, 1.0f},
-    {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},  {12, 5, 3, 2, SHIFTED, 0, 1, 1, 1, 1.0f},
+    {4, 0, 3, 1, PACKED, 1, 1, 1, 0, 100.0f}, {0, 7, 1, 1, ODD, 0, 0, 0, 2, 1.0f},
+    {12, 4, 2, 1, PACKED, 0, 0, 2, 0, 1.0f},  {12, 5, 3, 2, SHIFTED, 0, 1, 1, 2, 1.0f},
     {4, 2, 1, 3, SHIFTED, 1, 0, 1, 0, 1.0f},  {15, 3, 1, 3, APART, 0, 1, 1, 0, 1.0f},
     {16, 0, 1, 2, SHIFTED, 0, 0, 1, 0, 1.0f},
 };
@@ -827,7 +827,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
                        .in_place = row->in_place,
                        .more = row->more,
                        .parameters = row->parameters,
-                       .special = row->special,
+                       .special = row->special == (pass_of(k) == AP_LAYERNORM_PASS_FWD ? 1 : 2),
                        .blocks = row->blocks > 0 ? row->blocks : 1,
                        .mean = row->mean};
   if (is_of_one_class(k)) {
