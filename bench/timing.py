@@ -58,6 +58,8 @@ def copy_rate() -> float:
 
 def graph_of(calls: Sequence[Callable[[], object]], launches: int) -> Callable[[], object]:
     """The replay of a CUDA graph of `launches` calls in a row, over all sets in turn."""
+    # Inputs may still be made, of temporaries where outputs lie now: another stream does not wait.
+    torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):  # what is compiled on first use is so before
         for call in calls:
             call()
