@@ -12,3 +12,11 @@ __device__ __forceinline__ void tma_prefetch_4d(const attnpress_tensor_map *map,
                "r"(c0), "r"(c1), "r"(c2), "r"(c3)
                : "memory");
 }
+
+// cp.async.bulk.prefetch.tensor.5d.L2.global: the same of a box that tma_load_5d() copies.
+__device__ __forceinline__ void tma_prefetch_5d(const attnpress_tensor_map *map, int c0, int c1,
+                                                int c2, int c3, int c4) {
+  asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global [%0, {%1, %2, %3, %4, %5}];" ::"l"(map),
+               "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+               : "memory");
+}
