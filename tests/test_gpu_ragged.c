@@ -328,6 +328,7 @@ static const shape shapes[] = {
     {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 1, NULL, GAPS},
     {8, 1, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 0, 0, 0, 3, NULL, HEADS_FIRST},
     {4, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 30, 1, NULL, TOGETHER},
+    {8, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 1, NULL, TOGETHER},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 

@@ -1322,6 +1322,7 @@ static void test_hopper_shared_splits(void **state) {
       {64, 64, 8, 8, "flash_fwd_split_hdim64_bf16_causal_paged_decode_shared_sm90"},
       {64, 64, 9, 0, "flash_fwd_split_hdim64_bf16_causal_paged_ready_decode_sm90"},
       {96, 64, 1, 0, "flash_fwd_split_hdim96_bf16_causal_paged_ready_decode_sm90"},
+      {256, 64, 1, 0, "flash_fwd_split_hdim256_bf16_causal_paged_ready_decode_sm90"},
   };
   for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
     attnpress_forward_args args = invariant_args();

@@ -149,7 +149,8 @@ def producer_tile(
     if is_wide(variant):
         warps_m, warps_n = CONSUMER_ROWS // 16, 2
     if variant.decode and variant.sequences == "paged" and not variant.shared and not variant.runs:
-        warps_n = 1 + GATHERING_WARPGROUPS
+        columns = max(variant.hdim, variant.hdim_v)
+        warps_n = 1 + (GATHERING_WARPGROUPS if columns <= KEPT_COLUMNS else 1)
     tile = make_tile(
         block_m, block_n, warps_m, warps_n, stages, variant.hdim, block_n, producer=1,
         dq_warps=dq_warps, k_in_regs=k_in_regs, v_in_regs=v_in_regs, q_in_regs=q_in_regs,

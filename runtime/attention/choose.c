@@ -43,7 +43,7 @@ static attnpress_status plan_parts(const ap_problem *problem, ap_plan *plan) {
   if (ap_is_scheduled(plan) && !ap_schedules_splits(plan)) {
     plan->out_partial_offset_bytes = ap_align_workspace(plan->workspace_bytes);
     plan->workspace_bytes =
-        plan->out_partial_offset_bytes + ap_kept_bytes(problem, &plan->tile, plan->grid);
+        plan->out_partial_offset_bytes + ap_kept_bytes(problem->hdim_v, &plan->tile, plan->grid);
     return ATTNPRESS_OK;
   }
   const size_t scheduled_bytes = plan->workspace_bytes;

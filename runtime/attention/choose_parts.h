@@ -11,10 +11,13 @@ static inline size_t ap_align_workspace(size_t bytes) {
 }
 
 /** What the thread blocks of a scheduled kernel keep of the splits that they add up: 8 columns for lse,
- * and those of O in groups of 64. */
-static inline size_t ap_kept_bytes(const ap_problem *problem, const ap_tile *tile, size_t blocks) {
-  const size_t columns = 8 + 64 * (size_t)ceil_div(problem->hdim_v, 64);
-  return blocks * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M] * columns * sizeof(float);
+ * and those of O in groups of 64; of a consumer's rows, of which a tile of few has the first. */
+static inline size_t ap_kept_bytes(int32_t hdim_v, const ap_tile *tile, size_t blocks) {
+  const size_t columns = 8 + 64 * (size_t)ceil_div(hdim_v, 64);
+  const int32_t block_m = tile->field[AP_ATTENTION_TILE_BLOCK_M];
+  const int32_t rows =
+      block_m > AP_ATTENTION_WARPGROUP_ROWS ? block_m : AP_ATTENTION_WARPGROUP_ROWS;
+  return blocks * (size_t)rows * columns * sizeof(float);
 }
 
 /* ---- choose_rows.c --------------------------------------------------------------------------- */

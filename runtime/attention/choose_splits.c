@@ -1096,8 +1096,8 @@ size_t ap_most_partial_rows(const ap_problem *maxima, const ap_device *device,
   const size_t rows = (size_t)maxima->batch * (size_t)maxima->heads_q * (size_t)maxima->seqlen_q;
   if (maxima->batch_invariant && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
     const size_t row_bytes = ((size_t)maxima->hdim_v + 1) * sizeof(float);
-    const size_t kept =
-        ap_kept_bytes(maxima, tile, (size_t)device->sm_count) / row_bytes + 1; /* or what is kept */
+    const size_t kept = ap_kept_bytes(maxima->hdim_v, tile, (size_t)device->sm_count) / row_bytes +
+                        1; /* or what is kept */
     const size_t parts = SCHEDULED_PART_BYTES_MAX / row_bytes;
     const size_t splits = (size_t)ceil_div(maxima->seqlen_k, scheduled_split_keys(maxima));
     const size_t all = any || maxima->seqlen_k == 0 ? parts : rows * splits;

@@ -50,7 +50,8 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
     if (variant->axis[AP_ATTENTION_DECODE] && !variant->axis[AP_ATTENTION_SHARED] &&
         !variant->axis[AP_ATTENTION_RUNS] &&
         variant->axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED)
-      field[AP_ATTENTION_TILE_WARPS_N] = 3; /* warpgroups that gather */
+      field[AP_ATTENTION_TILE_WARPS_N] = /* warpgroups that gather */
+          1 + source_constant(source, "GATHER_PARTS") / 2;
   } else {
     field[AP_ATTENTION_TILE_WARPS_M] = source_constant(source, "WARPS_M");
     field[AP_ATTENTION_TILE_WARPS_N] = source_constant(source, "WARPS_N");

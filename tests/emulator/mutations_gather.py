@@ -5,16 +5,36 @@ from __future__ import annotations
 from mutations import GATHER_KEYS, Mutation
 
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
+FORWARD = "templates/attention/flash_fwd_sm90.cu.j2"
 
 KERNELS = [
+    ("flash_fwd_split_hdim72v136_fp16_paged_decode_sm90", "m8n48s2"),
     ("flash_fwd_split_hdim72_bf16_causal_paged_ready_decode_sm90", "m8n48s3"),
     ("flash_fwd_split_hdim128_fp16_paged_ready_sm90", "m128n80s2"),
     ("flash_fwd_hdim64_bf16_causal_paged_sm90", "m128n96s3"),
 ]
 """Slabs apart, the last one not whole, and slabs together; lanes that look up as many keys, or
-not; entries by copies, and in registers; splits, and none."""
+not; entries by copies, and in registers; two and four warps; splits, and none."""
 
 MUTATIONS = [
+    Mutation(
+        "gather: the first of V's warps has keys of K",
+        FORWARD,
+        "warp < ${ 8 + gather_parts });",
+        "warp < ${ 9 + gather_parts });",
+    ),
+    Mutation(
+        "gather: V's warps have each other's keys",
+        FORWARD,
+        "warp - 8 : warp - ${ 7 + gather_parts };",
+        "warp - 8 : warp - ${ 8 + gather_parts };",
+    ),
+    Mutation(
+        "gather: a warp that gathers hands over V",
+        FORWARD,
+        "warp == ${ 7 + 2 * gather_parts })\n      pass_on",
+        "warp == ${ 6 + 2 * gather_parts })\n      pass_on",
+    ),
     Mutation(
         "gather: numbers that are no page's",
         GATHER_KEYS,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../../tools/sequences.h"
+#include "attention/choose_parts.h"
 #include "attention/ragged.h"
 #include "attention/ready.h"
 #include "attention/score_args.h"
@@ -885,8 +886,7 @@ static unsigned scheduled_blocks(const batch_row *row) {
 
 /* What its thread blocks keep of the splits that they add up, in bytes. */
 static size_t kept_bytes(const kernel *k, const batch_row *row) {
-  return scheduled_blocks(row) * (size_t)k->tile.field[AP_ATTENTION_TILE_BLOCK_M] *
-         (size_t)(8 + 64 * ceil_div(k->variant.axis[AP_ATTENTION_HDIM_V], 64)) * sizeof(float);
+  return ap_kept_bytes(k->variant.axis[AP_ATTENTION_HDIM_V], &k->tile, scheduled_blocks(row));
 }
 
 static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_args *fwd,
