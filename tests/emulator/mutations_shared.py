@@ -52,7 +52,7 @@ MUTATIONS = [
     Mutation(
         "shared splits: sums are not waited for",
         SHARED,
-        "  wait_for_phase(all_sums, 0);\n",
+        "  wait_for_phase(shared_address(&sums_barrier), 0);\n",
         "",
     ),
     Mutation(
@@ -130,8 +130,44 @@ MUTATIONS = [
     Mutation(
         "shared splits: a part counts as much as the first",
         SHARED,
-        "row_lse = part_lse[i - 1][lane / 4].x;",
-        "row_lse = end.lse;",
+        "weigh_part(&sum, part_lse[i - 1][row].x);",
+        "weigh_part(&sum, end.lse);",
+    ),
+    Mutation(
+        "shared splits: lse of parts is not waited for",
+        SHARED,
+        "      wait_for_phase(shared_address(&lse_barrier), 0);\n",
+        "      ;\n",
+    ),
+    Mutation(
+        "shared splits: what ends rows is not waited for",
+        SHARED,
+        "  wait_for_phase(shared_address(&ends_barrier), 0);\n",
+        "",
+    ),
+    Mutation(
+        "shared splits: what ends rows is handed over before all lanes have found it",
+        SHARED,
+        "  __syncwarp();\n  if (lane == 0)\n    mbarrier_arrive(shared_address(&ends",
+        "  if (lane == 0)\n    mbarrier_arrive(shared_address(&ends",
+    ),
+    Mutation(
+        "shared splits: the sum is ended as the first part",
+        SHARED,
+        "of_own_rows(sum_normalizers)",
+        "of_own_rows(normalizers)",
+    ),
+    Mutation(
+        "shared splits: parts count what the next row's do",
+        SHARED,
+        "(const float4 *)&part_factors[i][lane % 4 * 2]",
+        "(const float4 *)&part_factors[i][(lane + 1) % 4 * 2]",
+    ),
+    Mutation(
+        "shared splits: each thread block of a split stores lse",
+        SHARED,
+        "lse, head, valid && rank == 0);",
+        "lse, head, valid);",
     ),
     Mutation(
         "shared splits: rows without keys are not stored",
