@@ -1179,43 +1179,7 @@ MUTATIONS = [
     Mutation(
         "combine: as many splits as the longest sequence has",
         COMBINE,
-        "      num_splits = *of->splits;",
+        "      num_splits = *splits;",
         "      ;",
-    ),
-    Mutation(
-        "combine: parts are exchanged before they are there",
-        COMBINE,
-        "  // All lanes arrive and wait: hands over the parts' columns.\n  __syncwarp();\n",
-        "",
-    ),
-    Mutation(
-        "combine: parts take the place of those that others still read",
-        COMBINE,
-        "  // All lanes arrive and wait: they have read what was there.\n  __syncwarp();\n",
-        "",
-    ),
-    Mutation(
-        "combine: parts that are exchanged are those of the row's other half",
-        COMBINE,
-        "shared[i * 4 + lane / 8][lane % 8 * 4] = asked[i];",
-        "shared[i * 4 + lane / 8][(lane + 4) % 8 * 4] = asked[i];",
-    ),
-    Mutation(
-        "combine: the second round asks for the first one's parts",
-        COMBINE,
-        "(const float4 *)(of->parts[i] + first * step)",
-        "(const float4 *)of->parts[i]",
-    ),
-    Mutation(
-        "combine: of many parts each is the first",
-        COMBINE,
-        "i < ASKED; ++i, part += step)",
-        "i < ASKED; ++i)",
-    ),
-    Mutation(
-        "combine: rows are there before it is known how many",
-        COMBINE,
-        "    if (!known)\n      griddepcontrol_wait();\n",
-        "",
     ),
 ]

@@ -889,9 +889,6 @@ static size_t kept_bytes(const kernel *k, const batch_row *row) {
   return ap_kept_bytes(k->variant.axis[AP_ATTENTION_HDIM_V], &k->tile, scheduled_blocks(row));
 }
 
-/* A bound of the splits by which parts are many, of any rows: as many are read as there are. */
-enum { MANY_SPLITS = 4097 };
-
 static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_args *fwd,
                           const attnpress_ragged_args *ragged, const int32_t *sequence_splits,
                           const attnpress_fwd_runs_args *runs, char *report) {
@@ -914,10 +911,7 @@ static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_ar
                   (int64_t)(runs != NULL ? runs->runs : fwd->batch) * fwd->heads_q * fwd->seqlen_q,
               .heads_q = fwd->heads_q,
               .seqlen_q = fwd->seqlen_q,
-              .num_splits = runs != NULL ? runs->runs
-                            : sequence_splits != NULL && (c->count + c->splits) % 2 == 0
-                                ? MANY_SPLITS
-                                : fwd->num_splits,
+              .num_splits = runs != NULL ? runs->runs : fwd->num_splits,
               .sinks_dtype = fwd->score.sinks_dtype,
               .block_rows = sequence_splits != NULL ? combine->tile.threads / 32
                             : c->fixed_blocks == 0 && c->splits % 2 == 0
