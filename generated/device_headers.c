@@ -588,7 +588,7 @@ const ap_device_header ap_device_headers[] = {
      "  int32_t gang;     /* thread blocks that share a row, where the launch says how many; else 0 */\n"
      "  uint64_t *told;   /* (gangs, 16, gang, 2), zeros: what a gang's blocks tell each other */\n"
      "  int32_t whole;    /* 1: there is one gang; its sums are dweight and dbias, and no parts of them */\n"
-     "  int32_t pitch;    /* of parts: columns; of joined rows, the next multiple of 4 */\n"
+     "  int32_t pitch;    /* of parts: columns; of sorted and split rows, the next multiple of 4 */\n"
      "} attnpress_layernorm_bwd_args;\n"
      "\n"
      "ATTNPRESS_ASSERT_OFFSET(attnpress_layernorm_bwd_args, x_row_stride, 80)\n"
@@ -4750,6 +4750,12 @@ const ap_device_header ap_device_headers[] = {
      "// prefetch.global.L2: the cache line at `address`, which need not be aligned, comes to the L2 cache.\n"
      "__device__ __forceinline__ void prefetch_l2(const void *address) {\n"
      "  asm volatile(\"prefetch.global.L2 [%0];\" ::\"l\"(address));\n"
+     "}\n"
+     "\n"
+     "// cp.async.bulk.prefetch.L2.global: the copy engine brings `bytes` at `address`, both multiples of 16,\n"
+     "// to the L2 cache.\n"
+     "__device__ __forceinline__ void prefetch_bulk_l2(const void *address, int bytes) {\n"
+     "  asm volatile(\"cp.async.bulk.prefetch.L2.global [%0], %1;\" ::\"l\"(address), \"r\"(bytes) : \"memory\");\n"
      "}\n"},
     {"attnpress/device/ptx_red.cuh",
      "// Leaf header: additions to global memory that give nothing back. One PTX instruction a function.\n"
@@ -4792,6 +4798,20 @@ const ap_device_header ap_device_headers[] = {
      "  asm volatile(\"ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\"\n"
      "               : \"=r\"(vector.x), \"=r\"(vector.y), \"=r\"(vector.z), \"=r\"(vector.w)\n"
      "               : \"r\"(address)\n"
+     "               : \"memory\");\n"
+     "  return vector;\n"
+     "}\n"
+     "\n"
+     "// ld.shared.v4.u32: 16 bytes, or 0. address: a multiple of 16\n"
+     "__device__ __forceinline__ uint4 load_shared_16_if(bool condition, uint32_t address) {\n"
+     "  uint4 vector = {0, 0, 0, 0};\n"
+     "  asm volatile(\"{\\n\"\n"
+     "               \".reg .pred condition;\\n\"\n"
+     "               \"setp.ne.s32 condition, %5, 0;\\n\"\n"
+     "               \"@condition ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\\n\"\n"
+     "               \"}\"\n"
+     "               : \"+r\"(vector.x), \"+r\"(vector.y), \"+r\"(vector.z), \"+r\"(vector.w)\n"
+     "               : \"r\"(address), \"r\"((int)condition)\n"
      "               : \"memory\");\n"
      "  return vector;\n"
      "}\n"
@@ -4935,6 +4955,14 @@ const ap_device_header ap_device_headers[] = {
      "                                                int c2, int c3) {\n"
      "  asm volatile(\"cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];\" ::\"l\"(map),\n"
      "               \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3)\n"
+     "               : \"memory\");\n"
+     "}\n"
+     "\n"
+     "// cp.async.bulk.prefetch.tensor.5d.L2.global: the same of a box that tma_load_5d() copies.\n"
+     "__device__ __forceinline__ void tma_prefetch_5d(const attnpress_tensor_map *map, int c0, int c1,\n"
+     "                                                int c2, int c3, int c4) {\n"
+     "  asm volatile(\"cp.async.bulk.prefetch.tensor.5d.L2.global [%0, {%1, %2, %3, %4, %5}];\" ::\"l\"(map),\n"
+     "               \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3), \"r\"(c4)\n"
      "               : \"memory\");\n"
      "}\n"},
     {"attnpress/device/ptx_told.cuh",
@@ -17368,4 +17396,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "ea9e8a6c7e4ac4e6b8372928138fc75184d2867c78069237d67a416e8acf76e5";
+    "86cc8230d6928eac45b3209479a3ac49e9a9789a4a93c94912cd38021b3b206d";

@@ -119,7 +119,7 @@ enum { /* limits */
   AP_ATTENTION_BWD_HDIM_MAX = 256,
   AP_ATTENTION_SM90_HDIM_MAX = 256,
   AP_ATTENTION_SM90_WIDE_HDIM_MAX = 512,
-  AP_ATTENTION_FEW_HDIM_MAX = 128,
+  AP_ATTENTION_FEW_HDIM_MAX = 256,
   AP_ATTENTION_LONG_HDIM = 128,
   AP_ATTENTION_LONG_KEYS_HDIM = 64,
 };
@@ -169,7 +169,7 @@ enum { /* limits */
 
 /* ---- layernorm ---- */
 
-/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_joined|_added|_edged|_sorted|_short|_gangsum|_splitsum|_summed|_ringed]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_added|_edged|_sorted|_short|_gangsum|_splitsum|_summed|_ringed]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
 enum { /* axes */
   AP_LAYERNORM_PASS = 0,
   AP_LAYERNORM_NORM = 1,
@@ -205,15 +205,14 @@ enum { /* rows */
   AP_LAYERNORM_ROWS_APART = 10,
   AP_LAYERNORM_ROWS_GANG = 11,
   AP_LAYERNORM_ROWS_SPLIT = 12,
-  AP_LAYERNORM_ROWS_JOINED = 13,
-  AP_LAYERNORM_ROWS_ADDED = 14,
-  AP_LAYERNORM_ROWS_EDGED = 15,
-  AP_LAYERNORM_ROWS_SORTED = 16,
-  AP_LAYERNORM_ROWS_SHORT = 17,
-  AP_LAYERNORM_ROWS_GANGSUM = 18,
-  AP_LAYERNORM_ROWS_SPLITSUM = 19,
-  AP_LAYERNORM_ROWS_SUMMED = 20,
-  AP_LAYERNORM_ROWS_RINGED = 21,
+  AP_LAYERNORM_ROWS_ADDED = 13,
+  AP_LAYERNORM_ROWS_EDGED = 14,
+  AP_LAYERNORM_ROWS_SORTED = 15,
+  AP_LAYERNORM_ROWS_SHORT = 16,
+  AP_LAYERNORM_ROWS_GANGSUM = 17,
+  AP_LAYERNORM_ROWS_SPLITSUM = 18,
+  AP_LAYERNORM_ROWS_SUMMED = 19,
+  AP_LAYERNORM_ROWS_RINGED = 20,
 };
 enum { /* cols */
   AP_LAYERNORM_COLS_MIN = 8,

@@ -56,9 +56,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   void *to = of_weight ? args.dweight : args.dbias;
   const int column =
       (blockIdx.x % tiles * column_threads + threadIdx.x % column_threads) * ELEMENTS;
-  // The parts are there when the kernels before this one have ended; the next may begin to wait.
-  griddepcontrol_wait();
+  // The next kernel may begin, and wait. The parts are there when those before this one have ended.
   griddepcontrol_launch_dependents();
+  griddepcontrol_wait();
 
   float sum[ELEMENTS] = {0.0f, 0.0f, 0.0f, 0.0f};
   for (int first = group; first < args.parts; first += STEP * groups) {

@@ -41,7 +41,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t ring_bytes = (((block_m * ((hdim + 63) / 64)) * 128) + (stages * (((block_n * ring_slabs) * 128) + 32))) + ((block_m / 64) * 16);
   int32_t short_rows = ((((fixed_splits && !decode) && (hdim == 64)) && (hdim_v == 64)) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
   int32_t keeps_here = (((fixed_splits && !decode) && !short_rows) && (smem_bytes > ring_bytes)) ? 1 : 0;
-  int32_t keeps_split = ((keeps_here || short_rows) || (fixed_splits && decode)) ? 1 : 0;
+  int32_t keeps_split = ((keeps_here || short_rows) || ((fixed_splits && decode) && (hdim_v <= 128))) ? 1 : 0;
   int32_t one_sequence = (decode && ready) ? 1 : 0;
   int32_t unit_streams = (fixed_splits && ((hdim_v > 128) || (mask == AP_ATTENTION_MASK_WINDOW))) ? 1 : 0;
   int32_t alibi_product = ((alibi && !softcap) && (hdim_v <= 128)) ? 1 : 0;
@@ -61,12 +61,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t by_second = ((limits && overwrites) && !split) ? 1 : 0;
   int32_t q_ahead = ((offsets_ahead || (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE))) || short_rows) ? 1 : 0;
   int32_t values_apart = (((sequences == AP_ATTENTION_SEQUENCES_PAGED) || ((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && split)) || skips_rows) ? 1 : 0;
-  int32_t gather_parts = ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && decode) ? 4 : 1;
+  int32_t gather_parts = ((sequences != AP_ATTENTION_SEQUENCES_PAGED) || !decode) ? 1 : (((hdim > 128) || (hdim_v > 128)) ? 2 : 4);
   int32_t ends_of_dense = (((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !((((split || alibi) || dropout) || mod_score) || mod_mask)) && (bias == AP_ATTENTION_BIAS_NONE)) ? 1 : 0;
   int32_t last_is_full = (((mask == AP_ATTENTION_MASK_CAUSAL) && (((block_m % block_n) != 0) || (block_m == 192))) && (ends_of_dense || ((sequences != AP_ATTENTION_SEQUENCES_DENSE) && !split))) ? 1 : 0;
   int32_t forwards = ((skips_rows && (mask == AP_ATTENTION_MASK_CAUSAL)) && !(mod_score || mod_mask)) ? 1 : 0;
   int32_t balances = (forwards && last_is_full) ? 1 : 0;
-  int32_t passes = (forwards && (block_m == 192)) ? 1 : 0;
+  int32_t turns = ((block_m > 64) && !(forwards && (block_m == 192))) ? 1 : 0;
   int32_t ends_apart = (((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) || forwards) ? 1 : 0;
   int32_t rows_ahead = (((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) && !((split || mod_score) || mod_mask)) ? 1 : 0;
   int32_t skips_warps = ((((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (hdim == 128)) && (hdim_v == 128)) && !((split || mod_score) || mod_mask)) ? 1 : 0;
@@ -97,11 +97,19 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "// they walk over the same key blocks of BLOCK_N keys from ");
   STRING(forwards ? "left to right" : "right to left");
   TEXT(" (online softmax: Milakov\n"
-       "// and Gimelshein 2018, Dao et al. 2022). A consumer's softmax of one key block runs under its own\n"
-       "// product P V of the block before, and under the products of the other consumers, with which it\n"
-       "// takes turns (Shah et al. 2024). A thread block works through many units of work, and their key\n"
-       "// blocks are one stream: where a consumer's rows see a unit's first block, its product runs with\n"
-       "// the last one of the unit before.\n");
+       "// and Gimelshein 2018, Dao et al. 2022). A consumer's softmax of one key block runs under its own\n");
+  if (turns || (block_m <= 64)) {
+    TEXT("// product P V of the block before, and under the products of the other consumers, with which it\n"
+         "// takes turns (Shah et al. 2024). A thread block works through many units of work, and their key\n"
+         "// blocks are one stream: where a consumer's rows see a unit's first block, its product runs with\n"
+         "// the last one of the unit before.\n");
+  } else {
+    TEXT("// product P V of the block before, and under the products of the other consumers (Shah et al.\n"
+         "// 2024), with which it takes no turns: their rows see differently many key blocks, and who has none\n"
+         "// would wait for the others. A thread block works through many units of work, and their key blocks\n"
+         "// are one stream: where a consumer's rows see a unit's first block, its product runs with the last\n"
+         "// one of the unit before.\n");
+  }
   if (q_in_regs) {
     TEXT("// A consumer has Q of its unit in registers: products read K alone from shared memory, and the\n"
          "// place of Q is free for the next unit at once.\n");
@@ -213,7 +221,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (decode && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
     TEXT("#include \"attnpress/device/ptx_tma_policy.cuh\"\n");
   }
-  if (one_sequence && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
+  if (one_sequence) {
     TEXT("#include \"attnpress/device/ptx_tma_prefetch.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/ptx_warpgroup.cuh\"\n"
@@ -307,7 +315,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (alibi || !beside) {
     if (gather_parts > 1) {
-      TEXT("constexpr int NUM_THREADS = 128 * (3 + CONSUMERS); // the last warpgroups gather, too\n");
+      TEXT("constexpr int NUM_THREADS = 128 * (");
+      INTEGER(1 + (gather_parts / 2));
+      TEXT(" + CONSUMERS); // the last warpgroups gather, too\n");
     } else {
       TEXT("constexpr int NUM_THREADS = 128 * (1 + CONSUMERS);\n");
     }
@@ -1294,8 +1304,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "// have all of theirs before others have any, and what else is read, code among it, waits behind\n"
            "// them.\n"
            "constexpr int KEY_BLOCKS_ASKED = ");
-      INTEGER(((sequences == AP_ATTENTION_SEQUENCES_PAGED) && !ready) ? 3 : 2);
+      INTEGER((((sequences == AP_ATTENTION_SEQUENCES_PAGED) && !ready) && (stages > 2)) ? 3 : 2);
       TEXT(";\n"
+           "static_assert(KEY_BLOCKS_ASKED <= STAGES, \"else a stage's phase after the next may pass for its next\");\n"
            "\n"
            "// How far what was asked for has come.\n"
            "struct Arrivals {\n"
@@ -1503,6 +1514,53 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "                    unit->k_batch);\n"
            "}\n"
            "\n");
+    } else if (one_sequence) {
+      TEXT("// Has a unit's first key block of K or V brought to the L2 cache, while what ran before may yet\n"
+           "// write it, where its entries of the table are in their places: by a guess. All lanes of a warp\n"
+           "// arrive, each with its boxes, or with its keys where they are gathered.\n"
+           "__device__ __forceinline__ void fetch_key_block(const attnpress_fwd_sm90_args *args,\n"
+           "                                                const Unit *unit, bool boxes,\n"
+           "                                                const Gathering *gathering, bool of_values,\n"
+           "                                                int kv_head) {\n"
+           "  if (!(unit->ends & WITH_ENTRIES))\n"
+           "    return;\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
+           "  const int n = unit->blocks.end - 1;\n"
+           "  if (boxes) {\n"
+           "    const PageRow box = find_box(args, unit, n, 0);\n"
+           "    if (threadIdx.x % 32 * ragged->box_rows >= BLOCK_N)\n"
+           "      return;\n"
+           "    if (of_values)\n"
+           "#pragma unroll\n"
+           "      for (int slab = 0; slab < V_SLABS; slab += V_BOX_SLABS)\n"
+           "        tma_prefetch_5d(&args->v, slab * 64, 0, kv_head * ragged->v_head_step, box.row / 8,\n"
+           "                        box.page);\n"
+           "    else\n"
+           "#pragma unroll\n"
+           "      for (int slab = 0; slab < K_SLABS; slab += K_BOX_SLABS)\n"
+           "        tma_prefetch_5d(&args->k, slab * 64, 0, kv_head * ragged->k_head_step, box.row / 8,\n"
+           "                        box.page);\n"
+           "    return;\n"
+           "  }\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < LOOKUPS; ++i) {\n"
+           "    const int key = looked_up_key(gathering, i);\n"
+           "    if (key >= BLOCK_N)\n"
+           "      break;\n"
+           "    const uint32_t offset = row_offset(\n"
+           "        &ragged->ragged, &unit->pages, n * BLOCK_N + key, entries[0][of_values][key],\n"
+           "        of_values ? args->fwd.v_batch_stride : args->fwd.k_batch_stride,\n"
+           "        of_values ? args->fwd.v_row_stride : args->fwd.k_row_stride);\n"
+           "    const uint16_t *row =\n"
+           "        of_values ? (const uint16_t *)args->fwd.v + kv_head * args->fwd.v_head_stride\n"
+           "                  : (const uint16_t *)args->fwd.k + kv_head * args->fwd.k_head_stride;\n"
+           "    row += (uint64_t)offset * 8;\n"
+           "#pragma unroll\n"
+           "    for (int slab = 0; slab < (of_values ? V_SLABS : K_SLABS); ++slab)\n"
+           "      prefetch_l2(row + slab * 64);\n"
+           "  }\n"
+           "}\n"
+           "\n");
     }
     if (values_apart) {
       TEXT("// The producer's first ");
@@ -1551,7 +1609,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "      hints = false;\n");
       }
       if (one_sequence && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) {
-        TEXT("      if (boxes && !(unit->ends & WITH_ENTRIES))\n"
+        TEXT("      fetch_key_block(args, unit, boxes, &gathering, false, kv_head);\n"
+             "      if (boxes && !(unit->ends & WITH_ENTRIES))\n"
              "        griddepcontrol_wait(); // the unit may be a guess\n");
       }
       if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && !decode) {
@@ -1661,7 +1720,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      return;\n"
            "    const int kv_head = unit->tile_head / group;\n");
       if (one_sequence && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) {
-        TEXT("    if (boxes && !(unit->ends & WITH_ENTRIES))\n"
+        TEXT("    fetch_key_block(args, unit, boxes, &gathering, true, kv_head);\n"
+             "    if (boxes && !(unit->ends & WITH_ENTRIES))\n"
              "      griddepcontrol_wait(); // the unit may be a guess\n");
       }
       if ((sequences == AP_ATTENTION_SEQUENCES_PAGED) && !decode) {
@@ -2901,7 +2961,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("}\n"
        "\n");
-  if (block_m > 64) {
+  if (turns) {
     TEXT("// Turns at the tensor cores, one a key block. At named barrier 1 + i consumer i waits, and the one\n"
          "// before it, with which its last turn ends, arrives; they hand over no memory.\n"
          "__device__ __forceinline__ void begin_turn(int consumer) {\n"
@@ -2912,15 +2972,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  named_barrier_arrive(1 + (consumer + 1) % CONSUMERS, 256);\n"
          "}\n"
          "\n");
-    if (passes) {
-      TEXT("// Takes the turn at a key block that no row of this consumer sees, and passes it on: ahead of the\n"
-           "// stream's last product and the store, for which the others would wait.\n"
-           "__device__ __forceinline__ void pass_turn(int consumer) {\n"
-           "  begin_turn(consumer);\n"
-           "  end_turn(consumer);\n"
-           "}\n"
-           "\n");
-    }
   }
   if (bias_map) {
     TEXT("// Hands the bias of the walk's key block back, and moves on to the next.\n"
@@ -2937,19 +2988,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (bias_map) {
       TEXT("__device__ __forceinline__ void skip_block(Walk *walk, bool mapped, uint32_t shared, int consumer,\n"
            "                                           Stage stage) {\n");
-    } else if (passes) {
-      TEXT("__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage,\n"
-           "                                           bool passed) {\n");
     } else {
       TEXT("__device__ __forceinline__ void skip_block(uint32_t shared, int consumer, Stage stage) {\n");
     }
     TEXT("  // The wait keeps this warp's arrivals within one phase of the barriers.\n"
          "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
          "  arrive_once(k_empty(shared, stage.index));\n");
-    if (passes) {
-      TEXT("  if (!passed)\n"
-           "    pass_turn(consumer);\n");
-    } else if (block_m > 64) {
+    if (turns) {
       TEXT("  begin_turn(consumer);\n"
            "  end_turn(consumer);\n");
     }
@@ -3187,7 +3232,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  // The copy engine hands over K and V.\n"
          "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n"
          "  wait_for_phase(v_full(shared, last.index), last.parity);\n");
-    if (block_m > 64) {
+    if (turns) {
       TEXT("  begin_turn(consumer);\n");
     }
     TEXT("  if (split_ends) // known where this is inlined\n"
@@ -3195,7 +3240,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  start_scores(score, shared, consumer, stage.index);\n"
          "  if (!split_ends)\n"
          "    start_output(out, p, shared, last.index, begins);\n");
-    if (block_m > 64) {
+    if (turns) {
       TEXT("  end_turn(consumer);\n");
     }
     TEXT("}\n"
@@ -3231,7 +3276,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  // The copy engine hands over K.\n"
          "  wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
-    if (block_m > 64) {
+    if (turns) {
       TEXT("  begin_turn(consumer);\n");
     }
     TEXT("  start_scores(score, ");
@@ -3246,7 +3291,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  start_output(out, p, shared, last.index");
     STRING(overwrites ? ", begins" : "");
     TEXT(");\n");
-    if (block_m > 64) {
+    if (turns) {
       TEXT("  end_turn(consumer);\n");
     }
     if (bias == AP_ATTENTION_BIAS_FP32) {
@@ -3475,7 +3520,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (fixed_splits) {
-    if (decode) {
+    if (decode && keeps_split) {
       TEXT("// What a thread keeps of the splits that it has added up of its row.\n"
            "struct Kept {\n"
            "  float out[O_TILES * 2];\n"
@@ -3760,8 +3805,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       STRING(decode ? "HALVES" : "2");
       TEXT("; ++half)\n"
            "    ends[half] = end_row(reference[half] * fwd->scale_log2, quad_sum(row_sum[half]), &fwd->score,\n"
-           "                         fwd->heads_q, 0, DROPOUT, SPLIT);\n"
-           "  if (unit->split >= 0) {\n"
+           "                         fwd->heads_q, 0, DROPOUT, SPLIT);\n");
+      if (decode && !keeps_split) {
+        TEXT("  ends[1] = ends[0]; // of no row\n");
+      }
+      TEXT("  if (unit->split >= 0) {\n"
            "#pragma unroll\n"
            "    for (int half = 0; half < ");
       STRING(decode ? "HALVES" : "2");
@@ -3967,7 +4015,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  const float scale_log2 = args->fwd.scale_log2;\n");
   }
-  if (block_m > 64) {
+  if (turns) {
     TEXT("  if (consumer == CONSUMERS - 1)\n"
          "    end_turn(consumer); // the first turn is the first consumer's\n");
   }
@@ -3993,9 +4041,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("  uint32_t q_turn = consumer; // whose place of Q is its rest, and whose phase the quotient's parity\n");
   } else {
     TEXT("  int q_parity = 0;\n");
-  }
-  if (passes) {
-    TEXT("  bool passed = false; // whether this consumer's turn at the next key block is over\n");
   }
   TEXT("  // Each pass is a stream of key blocks, as far as this consumer's rows see them all.\n"
        "  while (more) {\n"
@@ -4029,13 +4074,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("      skip_block(");
     STRING(bias_map ? "&walk, mapped, " : "");
-    TEXT("shared, consumer, stage");
-    STRING(passes ? ", passed" : "");
-    TEXT(");\n");
-    if (passes) {
-      TEXT("      passed = false;\n");
-    }
-    TEXT("      stage = next_stage(stage, STAGES);\n"
+    TEXT("shared, consumer, stage);\n"
+         "      stage = next_stage(stage, STAGES);\n"
          "    }\n"
          "    if (walk.n < ");
     STRING(ends_apart ? "walk.block_begin" : "walk.unit.blocks.begin");
@@ -4107,7 +4147,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    TileState state = look_up_block(seen, &walk, mod);\n");
   }
   TEXT("    wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
-  if (block_m > 64) {
+  if (turns) {
     TEXT("    begin_turn(consumer);\n");
   }
   TEXT("    start_scores(score, ");
@@ -4118,7 +4158,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   if (q_in_regs) {
     TEXT("    arrive_once(q_empty(shared, consumer)); // the product has taken the unit's fragments\n");
   }
-  if (block_m > 64) {
+  if (turns) {
     TEXT("    end_turn(consumer);\n");
   }
   if (bias == AP_ATTENTION_BIAS_FP32) {
@@ -4332,11 +4372,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("          take_slopes(slopes, &walk);\n"
          "          wait_for_phase(k_full(shared, stage.index), stage.parity);\n");
-    if (block_m > 64) {
+    if (turns) {
       TEXT("          begin_turn(consumer);\n");
     }
     TEXT("          start_scores(score, shared, consumer, stage.index, slopes, walk.key_numbers);\n");
-    if (block_m > 64) {
+    if (turns) {
       TEXT("          end_turn(consumer);\n");
     }
     TEXT("          finish_scores(score, 0, shared, consumer, stage.index,\n"
@@ -4371,13 +4411,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT(";\n");
   }
   if (ends_apart) {
-    TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n");
-    if (passes) {
-      TEXT("      passed = unseen > 0;\n"
-           "      if (passed)\n"
-           "        pass_turn(consumer);\n");
-    }
-    TEXT("      more = next_unit(&walk, args, consumer);\n");
+    TEXT("      unseen = walk.block_begin - walk.unit.blocks.begin;\n"
+         "      more = next_unit(&walk, args, consumer);\n");
     if (!unit_streams) {
       TEXT("      if (unseen > 0 || !more || !sees_first_block(&walk))\n"
            "        break;\n");
@@ -4461,13 +4496,6 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "\n");
   }
-  if (passes) {
-    TEXT("    if (more && walk.unit.blocks.begin < walk.unit.blocks.end && !sees_first_block(&walk) &&\n"
-         "        !passed) {\n"
-         "      passed = true;\n"
-         "      pass_turn(consumer);\n"
-         "    }\n");
-  }
   TEXT("    // O += P V of the stream's last block.\n");
   if (far_blocks) {
     TEXT("    if (!far) {\n"
@@ -4513,13 +4541,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    for (; unseen > 0; --unseen) {\n"
          "      skip_block(");
     STRING(bias_map ? "&walk, mapped, " : "");
-    TEXT("shared, consumer, stage");
-    STRING(passes ? ", passed" : "");
-    TEXT(");\n");
-    if (passes) {
-      TEXT("      passed = false;\n");
-    }
-    TEXT("      stage = next_stage(stage, STAGES);\n"
+    TEXT("shared, consumer, stage);\n"
+         "      stage = next_stage(stage, STAGES);\n"
          "    }\n");
   }
   TEXT("  }\n"
@@ -4695,8 +4718,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
         TEXT("    // Of the last warpgroups, which have nothing to do with boxes: entries of the table, K and V.\n"
              "    if (warp >= 8 && has_boxes(&args))\n"
              "      return;\n"
-             "    const bool of_keys = warp == 0 || (warp > 8 && warp < 12);\n"
-             "    const int part = warp < 8 ? 0 : of_keys ? warp - 8 : warp - 11;\n");
+             "    const bool of_keys = warp == 0 || (warp > 8 && warp < ");
+        INTEGER(8 + gather_parts);
+        TEXT(");\n"
+             "    const int part = warp < 8 ? 0 : of_keys ? warp - 8 : warp - ");
+        INTEGER(7 + gather_parts);
+        TEXT(";\n");
       } else {
         TEXT("    const int part = 0;\n");
       }
@@ -4710,13 +4737,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    else if (warp == 1 && has_boxes(&args))\n"
            "      clear_tails(");
       STRING(decode ? "&args, " : "");
-      TEXT("shared, smem);\n"
-           "    else if (warp == 1");
-      STRING(decode ? " || warp == 15" : "");
-      TEXT(")\n"
-           "      pass_on(");
-      STRING(decode ? "&args, shared, warp == 15" : "shared");
-      TEXT(");\n");
+      TEXT("shared, smem);\n");
+      if (decode) {
+        TEXT("    else if (warp == 1 || warp == ");
+        INTEGER(7 + (2 * gather_parts));
+        TEXT(")\n"
+             "      pass_on(&args, shared, warp == ");
+        INTEGER(7 + (2 * gather_parts));
+        TEXT(");\n");
+      } else {
+        TEXT("    else if (warp == 1)\n"
+             "      pass_on(shared);\n");
+      }
     } else {
       TEXT("    if (threadIdx.x == 0)\n"
            "      produce(&args, shared");

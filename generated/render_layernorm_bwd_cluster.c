@@ -313,7 +313,6 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("static_assert(SMEM_BYTES == SLOTS * ROW * 16, \"the generator has another formula\");\n");
   }
-  int32_t one_weight = 0;
   TEXT("// What the forward pass wrote of a row.\n"
        "struct RowMoments {\n"
        "  float mean, rstd;\n"
@@ -330,21 +329,14 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n");
   if (weight_in_shared) {
-    if (one_weight) {
-      TEXT("// A thread's weights are places in shared memory, WEIGHT_THREADS apart, of all groups of warps.\n"
-           "constexpr int WEIGHT_THREADS = THREADS / CLUSTER_ROWS;\n");
-    } else {
-      TEXT("// A thread's weights are its own places in shared memory, THREADS apart.\n");
-    }
-    TEXT("typedef uint4 Weight;\n"
+    TEXT("// A thread's weights are its own places in shared memory, THREADS apart.\n"
+         "typedef uint4 Weight;\n"
          "\n"
          "// The words of the weights of vector number `index`. weight: (VECTORS, WORDS / 4)\n"
          "__device__ __forceinline__ void find_weight(const Weight *weight, int index, uint32_t *word) {\n"
          "#pragma unroll\n"
          "  for (int i = 0; i < WORDS / 4; ++i) {\n"
-         "    const uint4 four = weight[(index * (WORDS / 4) + i) * ");
-    STRING(one_weight ? "WEIGHT_THREADS" : "THREADS");
-    TEXT("];\n"
+         "    const uint4 four = weight[(index * (WORDS / 4) + i) * THREADS];\n"
          "    word[4 * i] = four.x;\n"
          "    word[4 * i + 1] = four.y;\n"
          "    word[4 * i + 2] = four.z;\n"
@@ -358,9 +350,7 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
          "  for (int i = 0; i < VECTORS * WORDS / 4; ++i) {\n"
          "    const uint32_t *const from = words[i * 4 / WORDS] + i * 4 % WORDS;\n"
          "    const uint4 four = {from[0], from[1], from[2], from[3]};\n"
-         "    weight[i * ");
-    STRING(one_weight ? "WEIGHT_THREADS" : "THREADS");
-    TEXT("] = four;\n"
+         "    weight[i * THREADS] = four;\n"
          "  }\n"
          "}\n");
   } else {
@@ -379,14 +369,10 @@ void ap_render_layernorm_bwd_cluster(ap_text *out, const ap_render_input *in) {
        "  float factor[ELEMENTS];\n"
        "  widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(part[index * ");
-  STRING((rows == AP_LAYERNORM_ROWS_JOINED) ? "32" : "THREADS");
-  TEXT("], x);\n"
+  TEXT("(part[index * THREADS], x);\n"
        "  widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(part[");
-  STRING((rows == AP_LAYERNORM_ROWS_JOINED) ? "PLACE + index * 32" : "(VECTORS + index) * THREADS");
-  TEXT("], dy);\n"
+  TEXT("(part[(VECTORS + index) * THREADS], dy);\n"
        "  find_weight(weight, index, word);\n"
        "  widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);

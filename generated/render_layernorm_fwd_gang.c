@@ -25,6 +25,8 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   int32_t split = ((rows == AP_LAYERNORM_ROWS_SPLIT) || (rows == AP_LAYERNORM_ROWS_SPLITSUM)) ? 1 : 0;
   int32_t adds = ((rows == AP_LAYERNORM_ROWS_GANGSUM) || (rows == AP_LAYERNORM_ROWS_SPLITSUM)) ? 1 : 0;
   int32_t layer = (norm == AP_LAYERNORM_NORM_LAYER) ? 1 : 0;
+  int32_t makers = (((params == AP_LAYERNORM_PARAMS_FP32) && (dtype != AP_LAYERNORM_DTYPE_FP32)) && !adds) ? 2 : 1;
+  int32_t traded = (threads > 512) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -44,9 +46,9 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "// launch has as many blocks as there are SMs, each of which has room for one.\n"
        "//\n"
        "// The copy engine brings parts of rows to rings, one of each warp that writes. Others add rows up\n"
-       "// as they arrive. What its warps have of a row a block tells the gang, through global memory. One\n"
-       "// of the gang's blocks, of each row another, makes the row's moments of that, and tells the gang.\n"
-       "// When they are known the ring's warp writes its part of the row, and another takes its place.\n");
+       "// as they arrive. What its warps have of a row a block tells the gang, through global memory. Of\n"
+       "// what all of them tell each block makes the row's moments. When these are there the ring's warp\n"
+       "// writes its part of the row, and another takes its place.\n");
   if (adds) {
     TEXT("// x is x + residual, rounded, which is written, too; parts of both lie in a place of a ring.\n");
   }
@@ -54,14 +56,15 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
     TEXT("//\n");
     if (adds) {
       TEXT("// Rows lie one after the other, of all matrices alike, from a multiple of a vector on; no output is\n"
-           "// an input. What a\n");
+           "// an input. The\n");
     } else {
-      TEXT("// Rows lie one after the other, x and y alike, from a multiple of a vector on; y is not x. What a\n");
+      TEXT("// Rows lie one after the other, x and y alike, from a multiple of a vector on; y is not x. The\n");
     }
-    TEXT("// warp has of them are whole vectors, of which those at a row's ends hold elements of others, too.\n"
-         "// Rows that begin at the same element of a vector are a class. A gang takes class after class, in\n"
-         "// the order of that element: where the next one begins so many elements later in its vectors,\n"
-         "// parameters go as many further, from lane to lane.\n");
+    TEXT("// gang's warps have those of a row's vectors that are whole wherever it begins. What is left at its\n"
+         "// ends, of all rows as many elements, two warps of the gang's first block have, of which one adds\n"
+         "// them up and one writes them. Rows that begin at the same element of a vector are a class. A gang\n"
+         "// takes class after class, in the order of that element: where the next one begins so many elements\n"
+         "// later in its vectors, parameters go as many further, from lane to lane.\n");
   } else {
     TEXT("//\n"
          "// Rows of ");
@@ -94,15 +97,18 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/lanes.cuh\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
-       "#include \"attnpress/device/ptx_bulk_copy.cuh\"\n");
-  if (split) {
-    TEXT("#include \"attnpress/device/ptx_global.cuh\"\n");
-  }
-  TEXT("#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
+       "#include \"attnpress/device/ptx_bulk_copy.cuh\"\n"
+       "#include \"attnpress/device/ptx_global.cuh\"\n"
+       "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_math.cuh\"\n"
        "#include \"attnpress/device/ptx_mbarrier.cuh\"\n"
-       "#include \"attnpress/device/ptx_told.cuh\"\n"
-       "#include \"attnpress/device/row_norm.cuh\"\n"
+       "#include \"attnpress/device/ptx_opaque.cuh\"\n"
+       "#include \"attnpress/device/ptx_shared.cuh\"\n"
+       "#include \"attnpress/device/ptx_told.cuh\"\n");
+  if (traded) {
+    TEXT("#include \"attnpress/device/ptx_warpgroup.cuh\"\n");
+  }
+  TEXT("#include \"attnpress/device/row_norm.cuh\"\n"
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n"
        "typedef attnpress_layernorm_fwd_args Args;\n"
@@ -120,10 +126,19 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   INTEGER(row_threads);
   TEXT("; // that write a row\n"
        "constexpr int ROW_WARPS = ROW_THREADS / 32;\n"
-       "constexpr int ADDERS = THREADS / 32 - ROW_WARPS - 3; // warps that add rows up\n"
-       "constexpr int ADDED = ROW_WARPS / ADDERS;            // rings that each of them has\n"
+       "constexpr int MAKERS = ");
+  INTEGER(makers);
+  TEXT("; // warps that make moments\n"
+       "constexpr int OTHERS = MAKERS + ");
+  INTEGER(split ? 2 : 1);
+  TEXT("; // that neither add rows up nor write them");
+  STRING(split ? ", but ends" : "");
+  TEXT("\n"
+       "constexpr int ADDERS = THREADS / 32 - ROW_WARPS - OTHERS; // that add rows up\n"
+       "constexpr int ADDED = ROW_WARPS / ADDERS;                 // rings that each of them has\n"
        "constexpr int ELEMENTS = 16 / SIZE;                         // of a vector\n"
        "constexpr int VECTORS = COLUMNS / (ROW_THREADS * ELEMENTS); // of a thread in a row, at the most\n"
+       "constexpr int LOADED = 4; // of these, that a thread loads before it writes the first\n"
        "constexpr int SLOTS = ");
   INTEGER(slots);
   TEXT("; // rows of a warp's ring, at the most\n"
@@ -131,10 +146,9 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int RING_BYTES = SMEM_BYTES / ROW_WARPS;\n"
-       "constexpr int TURNS = 16;       // rows that a block's warps tell of, and are told of\n"
-       "constexpr int TOLD_ROWS = 16;   // and a gang's blocks\n"
-       "constexpr int LISTENED = 8;     // rows whose moments are awaited at a time\n"
-       "constexpr int FIRST_ROWS = 2;   // that come before the parameters\n"
+       "constexpr int TURNS = 16;            // rows that a block's warps tell of, and are told of\n"
+       "constexpr int TOLD_ROWS = 2 * SLOTS; // and a gang's blocks\n"
+       "constexpr int FIRST_ROWS = 2;        // that come before the parameters\n"
        "constexpr int BLOCKS_MAX = 160; // of a launch\n"
        "constexpr int LAUNCHES = 4;     // that have memory of their own, in turn\n");
   if (layer) {
@@ -143,19 +157,23 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT("static_assert(VECTORS * ROW_THREADS * ELEMENTS == COLUMNS, \"threads share a row evenly\");\n"
        "static_assert(RING_BYTES % 128 == 0, \"rings are of whole vectors\");\n"
        "static_assert(ADDERS * ADDED == ROW_WARPS && 32 % ROW_WARPS == 0, \"rings are shared evenly\");\n"
-       "static_assert(SLOTS <= TURNS && SLOTS <= TOLD_ROWS && LISTENED <= TURNS,\n"
-       "              \"who tells of a row has been told of the one whose place that takes\");\n"
-       "\n"
-       "// What a block's warps have of a row, sums and squared differences to their means, and then the\n"
+       "// A block that tells of a row has written the one SLOTS before it: all had told of that, and had\n"
+       "// written the one SLOTS before it in turn.\n"
+       "static_assert(SLOTS <= TURNS && 2 * SLOTS <= TOLD_ROWS,\n"
+       "              \"what a block tells of a row takes the place of what all have read\");\n");
+  if (split) {
+    TEXT("static_assert(2 * ELEMENTS - 1 <= 32, \"elements at a row's ends have a lane each\");\n");
+  }
+  TEXT("// What a block's warps have of a row, sums and squared differences to their means, and then the\n"
        "// row's mean and rstd; each with the barrier that awaits it.\n"
        "struct RowSums {\n"
        "  float2 warp[ROW_WARPS], all;\n"
        "  uint64_t told, known;\n"
        "};\n"
        "\n"
-       "// What the blocks of a launch tell each other: what each has of rows, and moments of gangs' rows.\n"
+       "// What the blocks of a launch tell each other: what each has of rows.\n"
        "struct Told {\n"
-       "  uint64_t part[TOLD_ROWS][BLOCKS_MAX][2], row[BLOCKS_MAX][TOLD_ROWS][2];\n"
+       "  uint64_t part[TOLD_ROWS][BLOCKS_MAX][2];\n"
        "};\n"
        "\n"
        "// Launches take turns, each block for itself: it reads whose turn it is, and leaves it to the next.\n"
@@ -207,14 +225,15 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "\n"
          "// A row, one past the last behind it, and the number of its class.\n"
          "struct Walk {\n"
-         "  int64_t row;\n"
-         "  int number;\n"
+         "  int row, number;\n"
          "};\n"
          "\n"
          "__device__ __forceinline__ Walk next_row(const Args *args, Order order, Place, Walk walk) {\n"
          "  walk.row += order.period;\n"
-         "  while (walk.row >= args->rows && ++walk.number < order.period)\n"
-         "    walk.row = walk.number * order.second % order.period;\n"
+         "  if (__builtin_expect(walk.row < (int)args->rows, 1))\n"
+         "    return walk;\n"
+         "  while (walk.row >= (int)args->rows && ++walk.number < order.period)\n"
+         "    walk.row = walk.number * order.second & (order.period - 1);\n"
          "  return walk;\n"
          "}\n"
          "\n"
@@ -224,8 +243,9 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "  int left = place.gang * (rows / place.gangs) + min(place.gang, rows % place.gangs);\n"
          "  Walk walk = {0, 0};\n"
          "  for (;; ++walk.number) {\n"
-         "    const int first = walk.number * order.second % order.period;\n"
-         "    const int count = (rows - first + order.period - 1) / order.period; // of the class\n"
+         "    const int first = walk.number * order.second & (order.period - 1);\n"
+         "    // Of the class; the period is ELEMENTS / order.apart.\n"
+         "    const int count = (int)((int64_t)(rows - first + order.period - 1) * order.apart / ELEMENTS);\n"
          "    if (left < count) {\n"
          "      walk.row = first + left * order.period;\n"
          "      return walk;\n"
@@ -244,7 +264,7 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "\n"
          "// A row, or one past the last.\n"
          "struct Walk {\n"
-         "  int64_t row;\n"
+         "  int row;\n"
          "};\n"
          "\n"
          "__device__ __forceinline__ Walk next_row(const Args *, Order, Place place, Walk walk) {\n"
@@ -290,10 +310,8 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  load_told(memory->turn[block], &turn, &same);\n"
        "  Told *const next = &memory->told[(turn + 1) % LAUNCHES];\n"
        "  static_assert(TOLD_ROWS <= 32, \"a lane each\");\n"
-       "  if (lane < TOLD_ROWS) {\n"
+       "  if (lane < TOLD_ROWS)\n"
        "    store_told(next->part[lane][block], 0, 0);\n"
-       "    store_told(next->row[block][lane], 0, 0);\n"
-       "  }\n"
        "  // All lanes arrive and wait: they have read it.\n"
        "  __syncwarp();\n"
        "  if (lane == 0)\n"
@@ -317,43 +335,131 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  float columns, each;\n"
        "};\n"
        "\n"
-       "// Of warps from number `first` on, before number `end`, of a row that begins at element `shift`.\n"
-       "__device__ __forceinline__ Count count_of(const Args *args, Deal deal, int first, int end,\n"
-       "                                          int shift) {\n"
-       "  const int begin = max(first_vector(deal, first) * ELEMENTS - shift, 0);\n"
-       "  const int count = min(first_vector(deal, end) * ELEMENTS - shift, args->columns) - begin;\n"
-       "  const float columns = (float)max(count, 0);\n"
+       "__device__ __forceinline__ Count counted(int count) {\n"
+       "  const float columns = (float)count;\n"
        "  const Count counted = {columns, count > 0 ? 1.0f / columns : 0.0f};\n"
        "  return counted;\n"
        "}\n"
        "\n"
-       "// One warp: tells the gang what the block's warps have of rows.\n"
+       "// Of warps from number `first` on, before number `end`.\n"
+       "__device__ __forceinline__ Count count_of(Deal deal, int first, int end) {\n"
+       "  return counted((first_vector(deal, end) - first_vector(deal, first)) * ELEMENTS);\n"
+       "}\n"
+       "\n");
+  if (split) {
+    TEXT("// Elements of a row that are not dealt as vectors: those of its first one, all or not, and as many\n"
+         "// of the last two as make it the same number wherever the row begins.\n"
+         "__device__ __forceinline__ int ends_of(const Args *args) {\n"
+         "  return ELEMENTS + args->columns % ELEMENTS;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// Of block number `rank` of a gang.\n"
+       "__device__ __forceinline__ Count count_of_block(const Args *args, Deal deal, int rank) {\n"
+       "  const int first = rank * ROW_WARPS;\n");
+  if (split) {
+    TEXT("  const int vectors = first_vector(deal, first + ROW_WARPS) - first_vector(deal, first);\n"
+         "  return counted(vectors * ELEMENTS + (rank == 0 ? ends_of(args) : 0));\n");
+  } else {
+    TEXT("  return count_of(deal, first, first + ROW_WARPS);\n");
+  }
+  TEXT("}\n"
+       "\n");
+  if (split) {
+    TEXT("// The column of the element at a row's ends that a lane has; there are `ends` of them. shift: where\n"
+         "// the row begins in its first vector\n"
+         "__device__ __forceinline__ int column_of_end(const Args *args, int ends, int shift) {\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "  return lane < ELEMENTS - shift ? lane : args->columns - ends + lane;\n"
+         "}\n"
+         "\n"
+         "// A lane's value of x there, 0 where it has none.\n"
+         "__device__ __forceinline__ float load_end(const Args *args, int ends, int shift, int64_t row) {\n"
+         "  if ((int)threadIdx.x % 32 >= ends || row >= args->rows)\n"
+         "    return 0.0f;\n"
+         "  const int64_t begin = row * args->columns * SIZE;\n"
+         "  const int column = column_of_end(args, ends, shift);\n"
+         "  const float x = widen_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(\n"
+         "      load_element((const unsigned char *)args->x + begin, SIZE, column));\n");
+    if (adds) {
+      TEXT("  const float other = widen_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(\n"
+           "      load_element((const unsigned char *)args->residual + begin, SIZE, column));\n"
+           "  return widen_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(narrow_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(x + other));\n");
+    } else {
+      TEXT("  return x;\n");
+    }
+    TEXT("}\n"
+         "\n");
+  }
+  TEXT("// One warp: tells the gang what the block's warps have of rows");
+  STRING(split ? ", and it itself, at their ends" : "");
+  TEXT(".\n"
        "__device__ __forceinline__ void tell_rows(const Args *args, Told *told, Deal deal, Order order,\n"
        "                                          Place place, int rounds, RowSums *sums) {\n"
        "  const int lane = threadIdx.x % 32, warp = lane % ROW_WARPS;\n");
   if (layer) {
     TEXT("  const int first = place.rank * ROW_WARPS;\n"
-         "  Walk walk = first_row(args, order, place);\n");
+         "  const Count own = count_of(deal, first + warp, first + warp + 1);\n"
+         "  const Count all = count_of_block(args, deal, place.rank);\n");
+  }
+  if (split) {
+    TEXT("  const int ends = place.rank == 0 ? ends_of(args) : 0;\n");
+    if (layer) {
+      TEXT("  const Count end_count = counted(ends);\n");
+    }
+    TEXT("  Walk walk = first_row(args, order, place);\n"
+         "  float next = load_end(args, ends, shift_of(order, walk), walk.row);\n");
   }
   TEXT("#pragma unroll 1\n"
        "  for (int round = 0; round < rounds; ++round) {\n"
        "    RowSums *const row = &sums[round % TURNS];\n");
-  if (layer) {
-    TEXT("    const int shift = shift_of(order, walk);\n"
-         "    const Count own = count_of(args, deal, first + warp, first + warp + 1, shift);\n"
-         "    const Count all = count_of(args, deal, first, first + ROW_WARPS, shift);\n"
-         "    walk = next_row(args, order, place, walk);\n");
+  if (split) {
+    TEXT("    // Of its ends, while others have it on its way.\n"
+         "    const float value = next;\n");
+    if (layer) {
+      TEXT("    float end_sum = 0.0f;\n");
+    }
+    TEXT("    float end_squares = 0.0f;\n"
+         "    if (ends > 0) {\n"
+         "      walk = next_row(args, order, place, walk);\n"
+         "      next = load_end(args, ends, shift_of(order, walk), walk.row);\n");
+    if (layer) {
+      TEXT("      end_sum = sum_lanes(value, 32);\n"
+           "      const float off = lane < ends ? value - end_sum * end_count.each : 0.0f;\n"
+           "      end_squares = sum_lanes(off * off, 32);\n");
+    } else {
+      TEXT("      end_squares = sum_lanes(value * value, 32);\n");
+    }
+    TEXT("    }\n");
   }
   TEXT("    wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n"
        "    const float2 part = row->warp[warp];\n");
   if (layer) {
     TEXT("    // Chan, Golub and LeVeque 1979.\n"
-         "    const float sum = sum_lanes(part.x, ROW_WARPS);\n"
-         "    const float off = part.x * own.each - sum * all.each;\n"
-         "    const float squares = sum_lanes(part.y + own.columns * off * off, ROW_WARPS);\n");
+         "    const float sum = sum_lanes(part.x, ROW_WARPS)");
+    STRING(split ? " + end_sum" : "");
+    TEXT(";\n"
+         "    const float off = part.x * own.each - sum * all.each;\n");
+    if (split) {
+      TEXT("    const float end_off = end_sum * end_count.each - sum * all.each;\n"
+           "    const float squares = sum_lanes(part.y + own.columns * off * off, ROW_WARPS) +\n"
+           "                          (end_squares + end_count.columns * end_off * end_off);\n");
+    } else {
+      TEXT("    const float squares = sum_lanes(part.y + own.columns * off * off, ROW_WARPS);\n");
+    }
   } else {
     TEXT("    constexpr float sum = 0.0f;\n"
-         "    const float squares = sum_lanes(part.y, ROW_WARPS);\n");
+         "    const float squares = sum_lanes(part.y, ROW_WARPS)");
+    STRING(split ? " + end_squares" : "");
+    TEXT(";\n");
   }
   TEXT("    // All lanes arrive and wait: they have read what the warps told.\n"
        "    __syncwarp();\n"
@@ -364,30 +470,34 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "    }\n"
        "  }\n"
        "}\n"
-       "\n"
-       "// Another one: of the rows whose turn it is this block's, tells the gang the moments.\n"
-       "__device__ __forceinline__ void make_moments(const Args *args, Told *told, Deal deal, Order order,\n"
-       "                                             Place place, int rounds, RowSums *sums) {\n"
+       "\n");
+  if (makers > 1) {
+    TEXT("// Others, each of every MAKERS-th row, from number `index` on: tell the block rows' moments. Each\n"
+         "// block makes them itself, of what all blocks of the gang tell.\n");
+  } else {
+    TEXT("// Another one: tells the block rows' moments, from number `index` on. Each block makes them itself,\n"
+         "// of what all blocks of the gang tell.\n");
+  }
+  TEXT("__device__ __forceinline__ void make_moments(const Args *args, const Told *told, Deal deal,\n"
+       "                                             Order order, Place place, int index, int rounds,\n"
+       "                                             RowSums *sums) {\n"
        "  constexpr int COUNT = BLOCKS_MAX / 32;\n"
        "  const int lane = threadIdx.x % 32;\n"
        "  Walk walk = first_row(args, order, place);\n"
-       "  int own = place.rank; // the next such round\n"
-       "#pragma unroll 1\n"
-       "  for (int round = 0; round < rounds; ++round) {\n"
-       "    const Walk row_walk = walk;\n"
+       "  for (int i = 0; i < index; ++i)\n"
        "    walk = next_row(args, order, place, walk);\n"
+       "#pragma unroll 1\n"
+       "  for (int round = index; round < rounds; round += MAKERS) {\n"
+       "    RowSums *const row = &sums[round % TURNS];\n"
        "    // The block's warps have told of this row: others do so at the same time. Who asks earlier asks\n"
-       "    // again, which costs the L2 cache time.\n"
-       "    wait_for_phase(shared_address(&sums[round % TURNS].told), round / TURNS % 2);\n"
-       "    if (round != own)\n"
-       "      continue;\n"
-       "    own += place.blocks;\n"
+       "    // again, which costs the L2 cache time. And all have read the moments whose place these take.\n"
+       "    wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n"
        "    uint64_t sum[COUNT], squares[COUNT];\n"
        "    bool there;\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < COUNT; ++i)\n"
        "      sum[i] = squares[i] = i * 32 + lane < place.blocks ? 0 : mark(0.0f, round);\n"
-       "    uint64_t(*const part)[2] = told->part[round % TOLD_ROWS] + place.gang * place.blocks;\n"
+       "    const uint64_t(*const part)[2] = told->part[round % TOLD_ROWS] + place.gang * place.blocks;\n"
        "    do {\n"
        "      there = true;\n"
        "#pragma unroll\n"
@@ -405,11 +515,9 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "    for (int i = 0; i < COUNT; ++i)\n"
          "      mean += value_of(sum[i]);\n"
          "    mean = sum_lanes(mean, 32) * args->per_column;\n"
-         "    const int shift = shift_of(order, row_walk);\n"
          "#pragma unroll\n"
          "    for (int i = 0; i < COUNT; ++i) {\n"
-         "      const int first = (i * 32 + lane) * ROW_WARPS;\n"
-         "      const Count count = count_of(args, deal, first, first + ROW_WARPS, shift);\n"
+         "      const Count count = count_of_block(args, deal, i * 32 + lane);\n"
          "      const float off = value_of(sum[i]) * count.each - mean;\n"
          "      if (i * 32 + lane < place.blocks)\n"
          "        all += value_of(squares[i]) + count.columns * off * off;\n"
@@ -422,36 +530,19 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   }
   TEXT("    const float rstd = reciprocal_sqrt_approx(sum_lanes(all, 32) * args->per_column + args->eps);\n"
        "    if (lane == 0) {\n"
-       "      store_told(told->row[place.gang][round % TOLD_ROWS], mark(mean, round), mark(rstd, round));\n");
-  if (layer) {
-    TEXT("      if (args->mean)\n"
-         "        args->mean[row_walk.row] = mean;\n");
-  }
-  TEXT("      if (args->rstd)\n"
-       "        args->rstd[row_walk.row] = rstd;\n"
-       "    }\n"
-       "  }\n"
-       "}\n"
-       "\n"
-       "// A third one: hands rows' moments to the block, a lane each of LISTENED rows.\n"
-       "__device__ __forceinline__ void hear_moments(const Told *told, Place place, int rounds,\n"
-       "                                             RowSums *sums) {\n"
-       "  int round = threadIdx.x % 32;\n"
-       "  bool done = round >= LISTENED || round >= rounds;\n"
-       "#pragma unroll 1\n"
-       "  while (!done) {\n"
-       "    uint64_t mean, rstd;\n"
-       "    load_told(told->row[place.gang][round % TOLD_ROWS], &mean, &rstd);\n"
-       "    if (is_of(mean, round) && is_of(rstd, round)) {\n"
-       "      RowSums *const row = &sums[round % TURNS];\n"
-       "      const float2 moments = {value_of(mean), value_of(rstd)};\n"
-       "      // The block has told of this row: all have read those of the one whose place it takes.\n"
-       "      wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n"
-       "      row->all = moments;\n"
+       "      row->all = {mean, rstd};\n"
        "      mbarrier_arrive(shared_address(&row->known));\n"
-       "      round += LISTENED;\n"
-       "      done = round >= rounds;\n"
+       "      if (place.rank == place.blocks - 1) {\n");
+  if (layer) {
+    TEXT("        if (args->mean)\n"
+         "          args->mean[walk.row] = mean;\n");
+  }
+  TEXT("        if (args->rstd)\n"
+       "          args->rstd[walk.row] = rstd;\n"
+       "      }\n"
        "    }\n"
+       "    for (int i = 0; i < MAKERS; ++i)\n"
+       "      walk = next_row(args, order, place, walk);\n"
        "  }\n"
        "}\n"
        "\n"
@@ -459,8 +550,7 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Its places, `each` bytes apart.\n"
        "struct Ring {\n"
-       "  unsigned char *first;\n"
-       "  uint32_t barriers;\n"
+       "  uint32_t first, barriers;\n"
        "  int each, slots;\n"
        "};\n"
        "\n"
@@ -469,7 +559,7 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  int index, parity;\n"
        "};\n"
        "\n"
-       "__device__ __forceinline__ unsigned char *place_of(const Ring *ring, Slot slot) {\n"
+       "__device__ __forceinline__ uint32_t place_of(const Ring *ring, Slot slot) {\n"
        "  return ring->first + slot.index * ring->each;\n"
        "}\n"
        "\n"
@@ -483,45 +573,32 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "__device__ __forceinline__ int64_t begin_of(const Args *args, Walk walk, int shift,\n"
        "                                            int64_t stride) {\n");
   if (split) {
-    TEXT("  return (walk.row * args->columns - shift) * SIZE;\n");
+    TEXT("  return ((int64_t)walk.row * args->columns - shift) * SIZE;\n");
   } else {
     TEXT("  return walk.row * stride * SIZE;\n");
   }
   TEXT("}\n"
        "\n"
-       "// A warp's part of a row: its vectors, and of them, from the lane's first on, those that are whole.\n"
-       "struct Part {\n"
-       "  int all, left;\n");
+       "// Sends a warp's part of a row on its way. By one lane.\n"
+       "__device__ __forceinline__ void send_row(const Args *args, Order order, Walk walk, Share share,\n"
+       "                                         const Ring *ring, Slot slot) {\n"
+       "  const int shift = shift_of(order, walk), bytes = share.vectors * 16;\n"
+       "  const uint32_t barrier = ring->barriers + slot.index * 8;\n"
+       "  mbarrier_arrive_expect(barrier, ");
+  STRING(adds ? "2 * bytes" : "bytes");
+  TEXT(");\n"
+       "  if (bytes == 0)\n"
+       "    return;\n");
   if (adds) {
-    TEXT("  int apart; // of a share\n");
+    TEXT("  bulk_load(place_of(ring, slot) + share.apart * 16,\n"
+         "            (const unsigned char *)args->residual +\n"
+         "                begin_of(args, walk, shift, args->residual_row_stride) + (int64_t)share.begin * 16,\n"
+         "            bytes, barrier);\n");
   }
-  if (split) {
-    TEXT("  // Elements before the row in its first vector, and of it in its last one; 0 where it is whole.\n"
-         "  int shift, end;\n"
-         "  bool begins, ends; // the warp has that first one, and that last one, and not as a whole\n"
-         "  bool beyond;       // that one reaches beyond the matrix: it does not come\n");
-  }
-  TEXT("};\n"
-       "\n"
-       "__device__ __forceinline__ Part part_of(const Args *args, Walk walk, int shift, Share share) {\n"
-       "  const int lane = threadIdx.x % 32;\n");
-  if (split) {
-    TEXT("  const int vectors = (args->columns + shift + ELEMENTS - 1) / ELEMENTS; // of the row\n"
-         "  const int all = max(min(share.vectors, vectors - share.begin), 0);\n"
-         "  const int end = (args->columns + shift) % ELEMENTS;\n"
-         "  const bool ends = end != 0 && all > 0 && share.begin + all == vectors;\n"
-         "  const Part part = {all,  all - ends - lane,");
-    STRING(adds ? " share.apart," : "");
-    TEXT("\n"
-         "                     shift, end,\n"
-         "                     share.begin == 0 && shift != 0, ends,\n"
-         "                     ends && walk.row + 1 == args->rows};\n");
-  } else {
-    TEXT("  const Part part = {share.vectors, share.vectors - lane");
-    STRING(adds ? ", share.apart" : "");
-    TEXT("};\n");
-  }
-  TEXT("  return part;\n"
+  TEXT("  bulk_load(place_of(ring, slot),\n"
+       "            (const unsigned char *)args->x + begin_of(args, walk, shift, args->x_row_stride) +\n"
+       "                (int64_t)share.begin * 16,\n"
+       "            bytes, barrier);\n"
        "}\n"
        "\n"
        "// What is sent next, and how many rows before it.\n"
@@ -531,36 +608,13 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  Slot slot;\n"
        "};\n"
        "\n"
-       "// Sends a warp's part of rows on its way, until there are `end`. Called by all lanes.\n"
+       "// Sends the first rows, until there are `end`. Called by all lanes.\n"
        "__device__ __forceinline__ void send_rows(const Args *args, Order order, Place place, Share share,\n"
        "                                          const Ring *ring, int end, Sender *next) {\n"
        "#pragma unroll 1\n"
        "  for (; next->sent < end; ++next->sent) {\n"
-       "    const int shift = shift_of(order, next->walk);\n"
-       "    const Part part = part_of(args, next->walk, shift, share);\n"
-       "    const int bytes = ");
-  STRING(split ? "(part.all - part.beyond)" : "part.all");
-  TEXT(" * 16;\n"
-       "    const uint32_t barrier = ring->barriers + next->slot.index * 8;\n"
-       "    if (threadIdx.x % 32 == 0) {\n"
-       "      mbarrier_arrive_expect(barrier, ");
-  STRING(adds ? "2 * bytes" : "bytes");
-  TEXT(");\n");
-  if (adds) {
-    TEXT("      if (bytes > 0)\n"
-         "        bulk_load(shared_address(place_of(ring, next->slot)) + share.apart * 16,\n"
-         "                  (const unsigned char *)args->residual +\n"
-         "                      begin_of(args, next->walk, shift, args->residual_row_stride) +\n"
-         "                      (int64_t)share.begin * 16,\n"
-         "                  bytes, barrier);\n");
-  }
-  TEXT("      if (bytes > 0)\n"
-       "        bulk_load(shared_address(place_of(ring, next->slot)),\n"
-       "                  (const unsigned char *)args->x +\n"
-       "                      begin_of(args, next->walk, shift, args->x_row_stride) +\n"
-       "                      (int64_t)share.begin * 16,\n"
-       "                  bytes, barrier);\n"
-       "    }\n"
+       "    if (threadIdx.x % 32 == 0)\n"
+       "      send_row(args, order, next->walk, share, ring, next->slot);\n"
        "    next->slot = next_slot(next->slot, ring->slots);\n"
        "    next->walk = next_row(args, order, place, next->walk);\n"
        "  }\n"
@@ -595,92 +649,29 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Vector number `index` of a part, in its place.\n"
-       "__device__ __forceinline__ uint4 vector_of_part(const uint4 *place, int index, const Part &part) {\n");
+  TEXT("// Vector number `index` of a share, or 0 if `there` is false. place: of the share\n"
+       "__device__ __forceinline__ uint4 vector_of_part(uint32_t place, int index, Share share,\n"
+       "                                                bool there) {\n"
+       "  const uint4 x = load_shared_16_if(there, place + index * 16);\n");
   if (adds) {
-    TEXT("  return add_vectors(place[index], place[part.apart + index]);\n");
+    TEXT("  return add_vectors(x, load_shared_16_if(there, place + (share.apart + index) * 16));\n");
   } else {
-    TEXT("  return place[index];\n");
+    TEXT("  return x;\n");
   }
   TEXT("}\n"
-       "\n");
-  if (split) {
-    TEXT("// Of a vector the bits of its first `count` elements.\n"
-         "__device__ __forceinline__ uint4 mask_elements(int count) {\n"
-         "  uint32_t word[4];\n"
-         "#pragma unroll\n"
-         "  for (int i = 0; i < 4; ++i)\n");
-    if (dtype == AP_LAYERNORM_DTYPE_FP32) {
-      TEXT("    word[i] = count > i ? 0xffffffff : 0;\n");
-    } else {
-      TEXT("    word[i] = count > 2 * i + 1 ? 0xffffffff : count > 2 * i ? 0xffff : 0;\n");
-    }
-    TEXT("  const uint4 mask = {word[0], word[1], word[2], word[3]};\n"
-         "  return mask;\n"
-         "}\n"
-         "\n"
-         "// A vector of the bits of `first` where `mask` has any, else of `other`.\n"
-         "__device__ __forceinline__ uint4 choose_bits(uint4 mask, uint4 first, uint4 other) {\n"
-         "  const uint4 chosen = {\n"
-         "      (first.x & mask.x) | (other.x & ~mask.x), (first.y & mask.y) | (other.y & ~mask.y),\n"
-         "      (first.z & mask.z) | (other.z & ~mask.z), (first.w & mask.w) | (other.w & ~mask.w)};\n"
-         "  return chosen;\n"
-         "}\n"
-         "\n"
-         "// The first `count` elements of a vector, and 0 for others.\n"
-         "__device__ __forceinline__ uint4 load_first_elements(const unsigned char *from, int count) {\n"
-         "  uint32_t word[4];\n"
-         "#pragma unroll\n"
-         "  for (int i = 0; i < 4; ++i)\n");
-    if (dtype == AP_LAYERNORM_DTYPE_FP32) {
-      TEXT("    word[i] = load_4_if(i < count, from + i * 4, 0);\n");
-    } else {
-      TEXT("    word[i] = load_2_if(2 * i < count, from + i * 4, 0) |\n"
-           "              load_2_if(2 * i + 1 < count, from + i * 4 + 2, 0) << 16;\n");
-    }
-    TEXT("  const uint4 vector = {word[0], word[1], word[2], word[3]};\n"
-         "  return vector;\n"
-         "}\n"
-         "\n"
-         "// The vector at the end of the matrix, with 0 in place of what is not there.\n"
-         "__device__ __forceinline__ uint4 load_last(const Args *args, const Part &part) {\n"
-         "  const int64_t begin = (args->rows * args->columns - part.end) * SIZE;\n"
-         "  const uint4 x = load_first_elements((const unsigned char *)args->x + begin, part.end);\n");
-    if (adds) {
-      TEXT("  return add_vectors(\n"
-           "      x, load_first_elements((const unsigned char *)args->residual + begin, part.end));\n");
-    } else {
-      TEXT("  return x;\n");
-    }
-    TEXT("}\n"
-         "\n"
-         "// The vectors at the row's ends, with 0 in place of others' elements: the first at the first lane,\n"
-         "// the last at the second one, and 0. place: of the part\n"
-         "__device__ __forceinline__ uint4 load_ends(const Args *args, const uint4 *place,\n"
-         "                                           const Part &part) {\n"
-         "  const int lane = threadIdx.x % 32;\n"
-         "  const uint4 zero = {0, 0, 0, 0};\n"
-         "  uint4 vector = zero;\n"
-         "  if (lane == 0 && part.begins)\n"
-         "    vector = choose_bits(mask_elements(part.shift), zero, vector_of_part(place, 0, part));\n"
-         "  if (lane == 1 && part.beyond)\n"
-         "    vector = load_last(args, part);\n"
-         "  else if (lane == 1 && part.ends)\n"
-         "    vector = choose_bits(mask_elements(part.end), vector_of_part(place, part.all - 1, part), zero);\n"
-         "  return vector;\n"
-         "}\n"
-         "\n");
-  }
-  TEXT("// Vector number `index` of a lane, 0 beyond ");
-  STRING(split ? "those that are whole" : "the row");
-  TEXT(". place: of its first\n"
-       "__device__ __forceinline__ uint4 load_own(const uint4 *place, int index, const Part &part) {\n"
-       "  uint4 vector = {0, 0, 0, 0};\n"
-       "  if (index * 32 < part.left");
-  STRING(split ? " && !(index == 0 && part.begins && threadIdx.x % 32 == 0)" : "");
-  TEXT(")\n"
-       "    vector = vector_of_part(place, index * 32, part);\n"
-       "  return vector;\n"
+       "\n"
+       "// Whether a lane has a vector number `index` of a share.\n"
+       "__device__ __forceinline__ bool has_vector(Share share, int index) {\n"
+       "  return index * 32 + (int)threadIdx.x % 32 < share.vectors;\n"
+       "}\n"
+       "\n"
+       "// A lane's vectors from number `first` on, `count` of them, 0 beyond the share. vector: (count)\n"
+       "__device__ __forceinline__ void load_own(uint32_t place, Share share, int first, int count,\n"
+       "                                         uint4 *vector) {\n"
+       "#pragma unroll\n"
+       "  for (int i = first; i < first + count; ++i)\n"
+       "    vector[i - first] =\n"
+       "        vector_of_part(place, i * 32 + (int)threadIdx.x % 32, share, has_vector(share, i));\n"
        "}\n"
        "\n"
        "// ---- What rows amount to ------------------------------------------------------------------------\n"
@@ -703,31 +694,18 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "\n");
   if (layer) {
     TEXT("// The sums of what a warp's values of a row differ from `about` by, and of the squares of that.\n"
-         "__device__ __forceinline__ float2 add_up_about(const Args *args, const uint4 *place,\n"
-         "                                               const Part &part, float about) {\n"
+         "__device__ __forceinline__ float2 add_up_about(uint32_t place, Share share, float about) {\n"
          "  const int lane = threadIdx.x % 32;\n"
          "  float2 all = {0.0f, 0.0f};\n"
          "#pragma unroll 1\n"
-         "  for (int i = lane; i < part.all; i += 32) {\n"
-         "    float value[ELEMENTS];\n");
-    if (split) {
-      TEXT("    const bool first = i == 0 && part.begins, last = i == part.all - 1 && part.ends;\n"
-           "    const int from = first ? part.shift : 0, to = last ? part.end : ELEMENTS;\n"
-           "    const uint4 vector =\n"
-           "        last && part.beyond ? load_last(args, part) : vector_of_part(place, i, part);\n"
-           "    widen_vector_");
-      STRING(in->word[AP_LAYERNORM_DTYPE]);
-      TEXT("(vector, value);\n");
-    } else {
-      TEXT("    widen_vector_");
-      STRING(in->word[AP_LAYERNORM_DTYPE]);
-      TEXT("(vector_of_part(place, i, part), value);\n");
-    }
-    TEXT("#pragma unroll\n"
+         "  for (int i = lane; i < share.vectors; i += 32) {\n"
+         "    float value[ELEMENTS];\n"
+         "    widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(vector_of_part(place, i, share, true), value);\n"
+         "#pragma unroll\n"
          "    for (int j = 0; j < ELEMENTS; ++j) {\n"
-         "      const float difference = ");
-    STRING(split ? "j >= from && j < to ? value[j] - about : 0.0f" : "value[j] - about");
-    TEXT(";\n"
+         "      const float difference = value[j] - about;\n"
          "      all.x += difference;\n"
          "      all.y += difference * difference;\n"
          "    }\n"
@@ -743,23 +721,17 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   STRING(layer ? "differences to its mean" : "values");
   TEXT(". count: its\n"
        "// columns; index: of its ring\n"
-       "__device__ __forceinline__ void add_up(const Args *args, const Part &part, Count count,\n"
-       "                                       const Ring *ring, Slot slot, int index, RowSums *to) {\n"
+       "__device__ __forceinline__ void add_up(Share share, Count count, const Ring *ring, Slot slot,\n"
+       "                                       int index, RowSums *to) {\n"
        "  const int lane = threadIdx.x % 32;\n"
-       "  const uint4 *const place = (const uint4 *)place_of(ring, slot);\n"
+       "  const uint32_t place = place_of(ring, slot);\n"
        "  wait_for_phase(ring->barriers + slot.index * 8, slot.parity);\n"
        "  float2 all = {0.0f, 0.0f};\n"
+       "  uint4 x[VECTORS];\n"
+       "  load_own(place, share, 0, VECTORS, x);\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    // Of half of them a warp may have none at all.\n"
-       "    if (i == VECTORS / 2 && i * 32 >= part.all)\n"
-       "      break;\n"
-       "    add_vector(&all, load_own(place + lane, i, part));\n"
-       "  }\n");
-  if (split) {
-    TEXT("  if (part.begins || part.ends)\n"
-         "    add_vector(&all, load_ends(args, place, part));\n");
-  }
+       "  for (int i = 0; i < VECTORS; ++i)\n"
+       "    add_vector(&all, x[i]);\n");
   if (layer) {
     TEXT("  all = sum_lanes_of_two(all, 32);\n"
          "  const float mean = all.x * count.each;\n"
@@ -774,7 +746,7 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "    const float about = widen_element_");
     STRING(in->word[AP_LAYERNORM_DTYPE]);
     TEXT("(bits);\n"
-         "    const float2 differences = add_up_about(args, place, part, about);\n"
+         "    const float2 differences = add_up_about(place, share, about);\n"
          "    all.x = about * count.columns + differences.x;\n"
          "    squares = differences.y - differences.x * (differences.x * count.each);\n"
          "  }\n"
@@ -822,20 +794,14 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    const int own = i * 32 + (int)threadIdx.x % 32;\n"
-       "    const int column = own < share.vectors ? (share.begin + own) * ELEMENTS : args->columns;\n"
+       "    const int column = (share.begin + own) * ELEMENTS;\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < WORDS; ++j)\n"
-       "      word[i][j] = absent_word(index);\n");
-  if (split) {
-    TEXT("    if (parameter)\n"
-         "      load_parameter_words(parameter, PARAMETER_SIZE, column, args->columns, ELEMENTS,\n"
-         "                           column + ELEMENTS <= args->columns, word[i]);\n");
-  } else {
-    TEXT("    if (parameter && column < args->columns)\n"
-         "      load_parameter_words(parameter, PARAMETER_SIZE, column, args->columns, ELEMENTS, true,\n"
-         "                           word[i]);\n");
-  }
-  TEXT("  }\n"
+       "      word[i][j] = absent_word(index);\n"
+       "    if (parameter && own < share.vectors)\n"
+       "      load_parameter_words(parameter, PARAMETER_SIZE, column, args->columns, ELEMENTS, true,\n"
+       "                           word[i]);\n"
+       "  }\n"
        "}\n"
        "\n");
   if (split) {
@@ -861,29 +827,36 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "  }\n"
          "}\n"
          "\n"
-         "// The word of parameter number `index` that ends with the element before column `column`, if there\n"
-         "// is one.\n"
-         "__device__ __forceinline__ uint32_t word_before(const Args *args, int index, int column) {\n"
+         "// What comes to a warp's first vector, at the end of words, when its columns go further for the\n"
+         "// `lane + 1`-th time: elements of parameter number `index`.\n"
+         "__device__ __forceinline__ uint32_t load_coming(const Args *args, int index, Share share) {\n"
          "  const void *const parameter = parameter_of(args, index);\n"
-         "  if (!parameter || column <= 0)\n"
-         "    return absent_word(index);\n");
-    if (params == AP_LAYERNORM_PARAMS_FP32) {
-      TEXT("  return load_element(parameter, PARAMETER_SIZE, column - 1);\n");
-    } else {
-      TEXT("  return load_element(parameter, PARAMETER_SIZE, column - 1) << 16;\n");
-    }
-    TEXT("}\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "  if (!parameter || lane >= ELEMENTS - 1)\n"
+         "    return absent_word(index);\n"
+         "  return load_element(parameter, PARAMETER_SIZE, share.begin * ELEMENTS - 1 - lane)");
+    STRING((params == AP_LAYERNORM_PARAMS_FP32) ? "" : " << 16");
+    TEXT(";\n"
+         "}\n"
          "\n");
   }
-  TEXT("// The values of a vector of y. index: the vector's, of the lane's; word: (PARAMETERS, VECTORS,\n"
+  TEXT("// A value of y.\n"
+       "__device__ __forceinline__ float value_of_row(float x, float2 moments, float factor");
+  STRING(layer ? ", float added" : "");
+  TEXT(") {\n");
+  if (!layer) {
+    TEXT("  return x * moments.y * factor;\n");
+  } else if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+    TEXT("  return (x - moments.x) * moments.y * factor + added;\n");
+  } else {
+    TEXT("  return (x * moments.y - moments.x * moments.y) * factor + added;\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "// The values of a vector of y. index: the vector's, of the lane's; word: (PARAMETERS, VECTORS,\n"
        "// WORDS)\n"
        "__device__ __forceinline__ uint4 vector_of_row(uint4 x, int index, float2 moments,\n"
        "                                               const uint32_t (*word)[VECTORS][WORDS]) {\n"
-       "  const float ");
-  STRING((layer && (dtype == AP_LAYERNORM_DTYPE_FP32)) ? "mean = moments.x, " : "");
-  TEXT("rstd = moments.y");
-  STRING((layer && (dtype != AP_LAYERNORM_DTYPE_FP32)) ? ", offset = -moments.x * moments.y" : "");
-  TEXT(";\n"
        "  float value[ELEMENTS], factor[ELEMENTS]");
   STRING(layer ? ", added[ELEMENTS]" : "");
   TEXT(";\n"
@@ -902,15 +875,11 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
     TEXT("(renewed, ELEMENTS, added);\n");
   }
   TEXT("#pragma unroll\n"
-       "  for (int j = 0; j < ELEMENTS; ++j)\n");
-  if (!layer) {
-    TEXT("    value[j] = value[j] * rstd * factor[j];\n");
-  } else if (dtype == AP_LAYERNORM_DTYPE_FP32) {
-    TEXT("    value[j] = (value[j] - mean) * rstd * factor[j] + added[j];\n");
-  } else {
-    TEXT("    value[j] = (value[j] * rstd + offset) * factor[j] + added[j];\n");
-  }
-  TEXT("  return narrow_vector_");
+       "  for (int j = 0; j < ELEMENTS; ++j)\n"
+       "    value[j] = value_of_row(value[j], moments, factor[j]");
+  STRING(layer ? ", added[j]" : "");
+  TEXT(");\n"
+       "  return narrow_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(value);\n"
        "}\n"
@@ -922,84 +891,95 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "};\n"
        "\n"
-       "// Writes a warp's part of a row. place: of the lane's first vector; word: (PARAMETERS, VECTORS,\n"
-       "// WORDS)\n"
-       "__device__ __forceinline__ void write_part(const Part &part, const uint4 *place, Outputs to,\n"
+       "// Writes a warp's part of a row. place: of the part; x: (LOADED), of which the lane's first vectors are\n"
+       "// there; word: (PARAMETERS, VECTORS, WORDS)\n"
+       "__device__ __forceinline__ void write_part(Share share, uint32_t place, uint4 *x, Outputs to,\n"
        "                                           float2 moments, const uint32_t (*word)[VECTORS][WORDS]) {\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
-       "    if (i == VECTORS / 2 && i * 32 >= part.all)\n"
-       "      break;\n"
-       "    const uint4 x = load_own(place, i, part);\n"
-       "    const uint4 y = vector_of_row(x, i, moments, word);\n"
-       "    if (i * 32 < part.left) {\n"
-       "      to.y[i * 32] = y;\n");
+       "    const uint4 own = x[i % LOADED];\n"
+       "    const uint4 y = vector_of_row(own, i, moments, word);\n"
+       "    if (i + LOADED < VECTORS)\n"
+       "      load_own(place, share, i + LOADED, 1, &x[i % LOADED]);\n"
+       "    store_16_if(has_vector(share, i), to.y + i * 32, y);\n");
   if (adds) {
-    TEXT("      to.sum[i * 32] = x;\n");
+    TEXT("    store_16_if(has_vector(share, i), to.sum + i * 32, own);\n");
   }
-  TEXT("    }\n"
-       "  }\n"
+  TEXT("  }\n"
        "}\n"
        "\n");
   if (split) {
-    TEXT("// The same of a part that has one of the row's ends. ends: (");
-    INTEGER(adds ? 4 : 2);
-    TEXT("), of the warp\n"
-         "__device__ __forceinline__ void write_ends(const Args *args, const Part &part, const uint4 *place,\n"
-         "                                           Outputs to, float2 moments,\n"
-         "                                           const uint32_t (*word)[VECTORS][WORDS], uint4 *ends) {\n"
-         "  const int lane = threadIdx.x % 32;\n"
-         "  const uint4 own = load_ends(args, place - lane, part);\n"
-         "  const uint4 last = {__shfl_sync(0xffffffff, own.x, 1), __shfl_sync(0xffffffff, own.y, 1),\n"
-         "                      __shfl_sync(0xffffffff, own.z, 1), __shfl_sync(0xffffffff, own.w, 1)};\n"
+    TEXT("// One warp of a gang's first block: writes the elements at rows' ends, a lane each.\n"
+         "__device__ __forceinline__ void write_ends(const Args *args, Order order, Place place, int rounds,\n"
+         "                                           RowSums *sums) {\n"
+         "  const int lane = threadIdx.x % 32, ends = ends_of(args);\n"
+         "  // Who tells of a row waits for this warp, too: it has read the moments of the one whose place\n"
+         "  // that takes, if there was one.\n"
+         "  if (lane == 0) {\n"
+         "    for (int i = 0; i < TURNS; ++i)\n"
+         "      mbarrier_arrive(shared_address(&sums[i].told));\n"
+         "  }\n"
+         "  Walk walk = first_row(args, order, place);\n"
+         "  int shift = shift_of(order, walk);\n"
+         "  float next = load_end(args, ends, shift, walk.row);\n"
+         "  float parameter[PARAMETERS] = {};\n"
+         "  int loaded = -1; // where rows begin whose parameters these are\n"
+         "#pragma unroll 1\n"
+         "  for (int round = 0; round < rounds; ++round) {\n"
+         "    const float value = next;\n"
+         "    const int column = column_of_end(args, ends, shift);\n"
+         "    const int64_t begin = (int64_t)walk.row * args->columns * SIZE;\n"
+         "    if (loaded != shift && lane < ends) {\n"
          "#pragma unroll\n"
-         "  for (int i = 0; i < VECTORS; ++i) {\n"
-         "    const bool is_first = i == 0 && lane == 0 && part.begins;\n"
-         "    const bool is_last = part.ends && i * 32 + lane == part.all - 1;\n"
-         "    const uint4 x = is_first ? own : is_last ? last : load_own(place, i, part);\n"
-         "    const uint4 y = vector_of_row(x, i, moments, word);\n");
+         "      for (int i = 0; i < PARAMETERS; ++i)\n"
+         "        parameter[i] = widen_element_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(\n"
+         "            parameter_of(args, i) ? load_element(parameter_of(args, i), PARAMETER_SIZE, column)\n"
+         "                                  : absent_word(i));\n"
+         "    }\n"
+         "    loaded = shift;\n"
+         "    walk = next_row(args, order, place, walk);\n"
+         "    shift = shift_of(order, walk);\n"
+         "    next = load_end(args, ends, shift, walk.row);\n"
+         "    // Hands over the moments of this row.\n"
+         "    RowSums *const row = &sums[round % TURNS];\n"
+         "    wait_for_phase(shared_address(&row->known), round / TURNS % 2);\n"
+         "    const float2 moments = row->all;\n"
+         "    // All lanes arrive and wait: they have read the moments.\n"
+         "    __syncwarp();\n"
+         "    if (lane == 0)\n"
+         "      mbarrier_arrive(shared_address(&row->told));\n"
+         "    if (lane < ends) {\n"
+         "      const float y = value_of_row(value, moments, parameter[0]");
+    STRING(layer ? ", parameter[1]" : "");
+    TEXT(");\n"
+         "      store_element((unsigned char *)args->y + begin, SIZE, column, narrow_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(y));\n");
     if (adds) {
-      TEXT("    if (is_first || is_last) {\n"
-           "      ends[is_last] = y;\n"
-           "      ends[2 + is_last] = x;\n"
-           "    } else if (i * 32 < part.left) {\n"
-           "      to.y[i * 32] = y;\n"
-           "      to.sum[i * 32] = x;\n"
-           "    }\n");
-    } else {
-      TEXT("    if (is_first)\n"
-           "      ends[0] = y;\n"
-           "    else if (is_last)\n"
-           "      ends[1] = y;\n"
-           "    else if (i * 32 < part.left)\n"
-           "      to.y[i * 32] = y;\n");
+      TEXT("      store_element((unsigned char *)args->sum + begin, SIZE, column,\n"
+           "                    narrow_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(value));\n");
     }
-    TEXT("  }\n"
-         "  // All lanes arrive and wait: the vectors at the ends are there, whose elements have a lane each.\n"
-         "  __syncwarp();\n"
-         "  const bool tail = lane >= ELEMENTS;\n"
-         "  const int index = tail ? (part.all - 1) * ELEMENTS + lane - ELEMENTS : lane;\n"
-         "  if (lane < 2 * ELEMENTS && (tail ? part.ends && lane - ELEMENTS < part.end\n"
-         "                                   : part.begins && lane >= part.shift)) {\n"
-         "    store_element(to.y - lane, SIZE, index, load_element(ends, SIZE, lane));\n");
-    if (adds) {
-      TEXT("    store_element(to.sum - lane, SIZE, index, load_element(ends + 2, SIZE, lane));\n");
-    }
-    TEXT("  }\n"
+    TEXT("    }\n"
+         "  }\n"
          "}\n"
          "\n");
   }
   TEXT("// The part of rows, and the ring, that number `index` of the block's has.\n"
        "__device__ __forceinline__ Share share_of(Deal deal, Place place, int index) {\n"
        "  const int number = place.rank * ROW_WARPS + index, begin = first_vector(deal, number);\n"
-       "  const Share share = {begin, first_vector(deal, number + 1) - begin");
+       "  const Share share = {begin");
+  STRING(split ? " + 1" : "");
+  TEXT(", first_vector(deal, number + 1) - begin");
   STRING(adds ? ", deal.each + (deal.more > 0)" : "");
   TEXT("};\n"
        "  return share;\n"
        "}\n"
        "\n"
-       "__device__ __forceinline__ Ring ring_of(unsigned char *rings, uint32_t barriers, Deal deal,\n"
-       "                                        int index) {\n"
+       "__device__ __forceinline__ Ring ring_of(uint32_t rings, uint32_t barriers, Deal deal, int index) {\n"
        "  const int each = (deal.each + (deal.more > 0)) * ");
   STRING(adds ? "2 * 16" : "16");
   TEXT(";\n"
@@ -1009,54 +989,44 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// Adds up parts of rows, as they arrive: those of rings from number `first` on.\n"
-       "__device__ __forceinline__ void add_up_rows(const Args *args, Deal deal, Order order, Place place,\n"
-       "                                            int first, unsigned char *rings, uint32_t barriers,\n"
-       "                                            int rounds, RowSums *sums) {\n"
-       "  Walk walk = first_row(args, order, place);\n"
+       "__device__ __forceinline__ void add_up_rows(Deal deal, Place place, int first, uint32_t rings,\n"
+       "                                            uint32_t barriers, int rounds, RowSums *sums) {\n"
        "  Slot slot = {0, 0};\n"
-       "  int shift = shift_of(order, walk);\n"
        "  Count count[ADDED];\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < ADDED; ++i) {\n"
        "    const int number = place.rank * ROW_WARPS + first + i;\n"
-       "    count[i] = count_of(args, deal, number, number + 1, shift);\n"
+       "    count[i] = count_of(deal, number, number + 1);\n"
        "  }\n"
        "#pragma unroll 1\n"
-       "  for (int round = 0; round < rounds; ++round) {\n");
-  if (split) {
-    TEXT("    if (shift != shift_of(order, walk)) {\n"
-         "      shift = shift_of(order, walk);\n"
-         "#pragma unroll\n"
-         "      for (int i = 0; i < ADDED; ++i) {\n"
-         "        const int number = place.rank * ROW_WARPS + first + i;\n"
-         "        count[i] = count_of(args, deal, number, number + 1, shift);\n"
-         "      }\n"
-         "    }\n");
-  }
-  TEXT("#pragma unroll\n"
+       "  for (int round = 0; round < rounds; ++round) {\n"
+       "#pragma unroll\n"
        "    for (int i = 0; i < ADDED; ++i) {\n"
        "      const Ring ring = ring_of(rings, barriers, deal, first + i);\n"
-       "      add_up(args, part_of(args, walk, shift, share_of(deal, place, first + i)), count[i], &ring,\n"
-       "             slot, first + i, &sums[round % TURNS]);\n"
+       "      add_up(share_of(deal, place, first + i), count[i], &ring, slot, first + i,\n"
+       "             &sums[round % TURNS]);\n"
        "    }\n"
        "    slot = next_slot(slot, ring_of(rings, barriers, deal, first).slots);\n"
-       "    walk = next_row(args, order, place, walk);\n"
        "  }\n"
        "}\n"
        "\n"
        "// Writes a warp's part of rows, when their moments are known.\n"
        "__device__ __forceinline__ void write_rows(const Args *args, Order order, Place place, Share share,\n"
        "                                           const Ring *ring, int rounds, RowSums *sums,\n"
-       "                                           Sender *next");
-  STRING(split ? ", uint4 *ends" : "");
-  TEXT(") {\n"
+       "                                           Sender *next) {\n"
        "  const int lane = threadIdx.x % 32;\n"
        "  uint32_t words[PARAMETERS][VECTORS][WORDS];\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < PARAMETERS; ++i)\n"
-       "    load_words(args, i, share, words[i]);\n"
-       "  send_rows(args, order, place, share, ring, min(rounds, ring->slots), next);\n"
-       "  Walk walk = first_row(args, order, place);\n"
+       "    load_words(args, i, share, words[i]);\n");
+  if (split) {
+    TEXT("  uint32_t coming[PARAMETERS];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < PARAMETERS; ++i)\n"
+         "    coming[i] = load_coming(args, i, share);\n");
+  }
+  TEXT("  send_rows(args, order, place, share, ring, min(rounds, ring->slots), next);\n"
+       "  Walk walk = first_row(args, order, place), next_walk = next->walk;\n"
        "  Slot slot = {0, 0};\n"
        "  int shift = 0; // where columns are by now in lanes' vectors\n"
        "#pragma unroll 1\n"
@@ -1066,11 +1036,10 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "    for (; shift < shift_of(order, walk); ++shift) {\n"
          "#pragma unroll\n"
          "      for (int i = 0; i < PARAMETERS; ++i)\n"
-         "        move_words(word_before(args, i, share.begin * ELEMENTS - shift), words[i]);\n"
+         "        move_words(__shfl_sync(0xffffffff, coming[i], shift), words[i]);\n"
          "    }\n");
   }
-  TEXT("    const Part part = part_of(args, walk, shift, share);\n"
-       "    const uint4 *const from = (const uint4 *)place_of(ring, slot) + lane;\n"
+  TEXT("    const uint32_t place_of_row = place_of(ring, slot);\n"
        "    const Outputs to = {\n"
        "        (uint4 *)((unsigned char *)args->y + begin_of(args, walk, shift, args->y_row_stride)) +\n"
        "            share.begin + lane");
@@ -1080,21 +1049,22 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
     TEXT("        (uint4 *)((unsigned char *)args->sum + begin_of(args, walk, shift, args->sum_row_stride)) +\n"
          "            share.begin + lane};\n");
   }
-  TEXT("    // Hands over the moments of this row.\n"
+  TEXT("    // Hands over the row, of which some vectors are loaded while its moments are on their way.\n"
+       "    wait_for_phase(ring->barriers + slot.index * 8, slot.parity);\n"
+       "    uint4 x[LOADED];\n"
+       "    load_own(place_of_row, share, 0, LOADED, x);\n"
+       "    // Hands over the moments.\n"
        "    RowSums *const row = &sums[round % TURNS];\n"
        "    wait_for_phase(shared_address(&row->known), round / TURNS % 2);\n"
-       "    const float2 moments = row->all;\n");
-  if (split) {
-    TEXT("    if (part.begins || part.ends)\n"
-         "      write_ends(args, part, from, to, moments, words, ends);\n"
-         "    else\n"
-         "      write_part(part, from, to, moments, words);\n");
-  } else {
-    TEXT("    write_part(part, from, to, moments, words);\n");
-  }
-  TEXT("    // All lanes arrive and wait: they have read the row. Another takes its place.\n"
+       "    const float2 moments = row->all;\n"
+       "    write_part(share, place_of_row, x, to, moments, words);\n"
+       "    // All lanes arrive and wait: they have read the row. Another takes its place.\n"
        "    __syncwarp();\n"
-       "    send_rows(args, order, place, share, ring, min(rounds, round + 1 + ring->slots), next);\n"
+       "    if (round < rounds - ring->slots) {\n"
+       "      if (lane == 0)\n"
+       "        send_row(args, order, next_walk, share, ring, slot);\n"
+       "      next_walk = next_row(args, order, place, next_walk);\n"
+       "    }\n"
        "    slot = next_slot(slot, ring->slots);\n"
        "    walk = next_row(args, order, place, walk);\n"
        "  }\n"
@@ -1106,15 +1076,12 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT("(\n"
        "        const __grid_constant__ attnpress_layernorm_fwd_args args) {\n"
        "  extern __shared__ __align__(1024) unsigned char smem[];\n"
-       "  __shared__ RowSums sums[TURNS];\n");
-  if (split) {
-    TEXT("  __shared__ uint4 warp_ends[ROW_WARPS][");
-    INTEGER(adds ? 4 : 2);
-    TEXT("];\n");
-  }
-  TEXT("  __shared__ __align__(8) unsigned char warp_barriers[ROW_WARPS * SLOTS * 8];\n"
+       "  __shared__ RowSums sums[TURNS];\n"
+       "  __shared__ __align__(8) unsigned char warp_barriers[ROW_WARPS * SLOTS * 8];\n"
        "  __shared__ int own_turn;\n"
-       "  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row_warp = warp % ROW_WARPS;\n"
+       "  // The same in all lanes, which the compiler does not see otherwise.\n"
+       "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;\n"
+       "  const int row_warp = warp % ROW_WARPS;\n"
        "  const int gangs = (int)min((int64_t)(gridDim.x / args.cluster), args.rows);\n"
        "  const Place place = {(int)blockIdx.x / args.cluster, gangs, (int)blockIdx.x % args.cluster,\n"
        "                       args.cluster};\n"
@@ -1122,30 +1089,38 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  const int rounds = place.gang < gangs ? ((int)args.rows - place.gang + gangs - 1) / gangs : 0;\n"
        "  if (threadIdx.x == 0) {\n"
        "    for (int i = 0; i < TURNS; ++i) {\n"
-       "      mbarrier_init(shared_address(&sums[i].told), ROW_WARPS);\n"
+       "      mbarrier_init(shared_address(&sums[i].told), ROW_WARPS");
+  STRING(split ? " + (place.rank == 0)" : "");
+  TEXT(");\n"
        "      mbarrier_init(shared_address(&sums[i].known), 2); // who tells, and who hears\n"
        "    }\n"
        "  }\n"
-       "  const uint32_t barriers = shared_address(warp_barriers);\n"
+       "  // To the compiler new values: it would make them anew wherever they are needed.\n"
+       "  const uint32_t barriers = opaque(shared_address(warp_barriers));\n"
+       "  const uint32_t rings = opaque(shared_address(smem));\n"
        "  if (warp < ROW_WARPS && lane < SLOTS)\n"
        "    mbarrier_init(barriers + (warp * SLOTS + lane) * 8, 1);\n"
        "  fence_mbarrier_init();\n"
        "  // All lanes arrive and wait: the warp's barriers are there.\n"
-       "  __syncwarp();\n"
-       "  // All memory is touched after what ran before has ended.\n"
-       "  griddepcontrol_wait();\n"
-       "  // Of all rows, wherever they begin in their first vector.\n"
-       "  const int vectors = (args.columns + ");
-  STRING(split ? "2 * ELEMENTS - 2" : "ELEMENTS - 1");
-  TEXT(") / ELEMENTS;\n"
-       "  const Deal deal = {vectors / (args.cluster * ROW_WARPS), vectors % (args.cluster * ROW_WARPS)};\n"
+       "  __syncwarp();\n");
+  if (split) {
+    TEXT("  // All but the first that are whole, wherever a row begins in its first vector.\n"
+         "  const int vectors = args.columns / ELEMENTS - 1;\n");
+  } else {
+    TEXT("  const int vectors = args.columns / ELEMENTS;\n");
+  }
+  TEXT("  const Deal deal = {vectors / (args.cluster * ROW_WARPS), vectors % (args.cluster * ROW_WARPS)};\n"
        "  const Share share = share_of(deal, place, row_warp);\n"
-       "  const Ring ring = ring_of(smem, barriers, deal, row_warp);\n"
+       "  const Ring ring = ring_of(rings, barriers, deal, row_warp);\n"
        "  Memory *const memory = args.told ? (Memory *)args.told : &own_memory;\n"
        "  const Order order = order_of(&args);\n"
        "  Sender next = {};\n"
        "  if (rounds > 0)\n"
        "    next.walk = first_row(&args, order, place);\n"
+       "  // A block of the next launch begins on an SM as this one's ends there, and waits.\n"
+       "  griddepcontrol_launch_dependents();\n"
+       "  // All memory is touched after what ran before has ended.\n"
+       "  griddepcontrol_wait();\n"
        "  if (warp < ROW_WARPS) {\n"
        "    send_rows(&args, order, place, share, &ring, min(rounds, min(FIRST_ROWS, ring.slots)), &next);\n"
        "  } else if (warp == ROW_WARPS + ADDERS) {\n"
@@ -1161,18 +1136,26 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "      await_turns(memory, own_turn);\n"
        "    return;\n"
        "  }\n"
-       "  if (warp < ROW_WARPS)\n"
-       "    write_rows(&args, order, place, share, &ring, rounds, sums, &next");
-  STRING(split ? ", warp_ends[warp]" : "");
-  TEXT(");\n"
-       "  else if (warp < ROW_WARPS + ADDERS)\n"
-       "    add_up_rows(&args, deal, order, place, (warp - ROW_WARPS) * ADDED, smem, barriers, rounds,\n"
-       "                sums);\n"
-       "  else if (warp == ROW_WARPS + ADDERS)\n"
+       "  if (warp < ROW_WARPS) {\n");
+  if (traded) {
+    TEXT("    increase_registers(128);\n");
+  }
+  TEXT("    write_rows(&args, order, place, share, &ring, rounds, sums, &next);\n"
+       "  } else if (warp < ROW_WARPS + ADDERS) {\n");
+  if (traded) {
+    TEXT("    decrease_registers(64);\n");
+  }
+  TEXT("    add_up_rows(deal, place, (warp - ROW_WARPS) * ADDED, rings, barriers, rounds, sums);\n"
+       "  } else if (warp == ROW_WARPS + ADDERS) {\n"
        "    tell_rows(&args, told, deal, order, place, rounds, sums);\n"
-       "  else if (warp == ROW_WARPS + ADDERS + 1)\n"
-       "    hear_moments(told, place, rounds, sums);\n"
-       "  else\n"
-       "    make_moments(&args, told, deal, order, place, rounds, sums);\n"
-       "}\n");
+       "  } else if (warp <= ROW_WARPS + ADDERS + MAKERS) {\n"
+       "    const int index = warp - (ROW_WARPS + ADDERS + 1);\n"
+       "    make_moments(&args, told, deal, order, place, index, rounds, sums);\n"
+       "  }\n");
+  if (split) {
+    TEXT("  else if (place.rank == 0) {\n"
+         "    write_ends(&args, order, place, rounds, sums);\n"
+         "  }\n");
+  }
+  TEXT("}\n");
 }
