@@ -137,8 +137,7 @@ def test_every_variant_is_there_once() -> None:
     forward = head_dims * 2 * 2 * 3 * 2 * 2 + head_dims_sm90 * 2 * 2 * 3 + 64 * 2
     forward += (32 + wide_pairs) * 2 * 2 * 2
     forward += 2 * 2 * 2  # head dims, dtypes and masks of the row block for long sequences
-    # And of few rows on sm90, up to head dim 128.
-    forward += (16 + sum(max(pair) <= 128 for pair in PAIRS)) * 2 * 2
+    forward += head_dims_sm90 * 2 * 2  # and of few rows on sm90
     forward += 2 * 2 * 2  # with shared splits
     # Of few rows on sm80 up to 256, on sm86 up to 192: dtypes and masks.
     for most in (256, 192):
