@@ -31,7 +31,9 @@ PLACES = (
     "page_table", "page_table_v", "page_indptr", "schedule",
 )  # fmt: skip
 """The tensors of a call, in the order of key_of()'s `tensors`."""
-_MADE = ("lse", "workspace", "q_rotated")  # what a call makes; out, too, where none is given
+# What a call makes; out, too, where none is given. The first two have these numbers in
+# runtime/exchange/replay.c, too.
+_MADE = ("workspace", "q_rotated", "lse")
 _NUMBERS = {name: i for i, name in enumerate((*PLACES, *_MADE))}
 _PLAIN = frozenset({int, float, bool, type(None)})
 
@@ -217,7 +219,7 @@ def run(key: tuple[Any, ...], tensors: tuple[Any, ...], stream_of: Any) -> Any:
         rotated = _empty_like(q)
     elif plan.rotated is not None:
         rotated = _empty(plan.rotated, dtype=dtype, device=device)
-    addresses += [0 if x is None else x.data_ptr() for x in (lse, workspace, rotated)]
+    addresses += [0 if x is None else x.data_ptr() for x in (workspace, rotated, lse)]
     words = plan.words(plan.image)
     base = addressof(words)
     for word, place in plan.slots:
@@ -261,10 +263,6 @@ def _keep_quickly(options: tuple[Any, ...], tensors: tuple[Any, ...], plan: _Pla
     if (made and not plan.out_as_q) or (plan.rotated is not None and not plan.rotated_as_q):
         return
     q = tensors[0]
-    sources = {name: i for i, name in enumerate(("workspace", "q_rotated"), len(PLACES))}
-    sources |= {name: i for i, name in enumerate(PLACES)}
-    names = {number: name for name, number in _NUMBERS.items()}
-    addresses = [(word, sources[names[number]]) for word, number in plan.slots]
 
     def words(pairs: Any) -> Any:
         return (_exchange.ReplayWord * len(pairs))(*pairs)
@@ -272,9 +270,9 @@ def _keep_quickly(options: tuple[Any, ...], tensors: tuple[Any, ...], plan: _Pla
     replay = _exchange.Replay(
         struct_size=sizeof(_exchange.Replay),
         image=plan.image,
-        addresses=words(addresses),
+        addresses=words(plan.slots),
         inner=words(plan.inner),
-        address_count=len(addresses),
+        address_count=len(plan.slots),
         inner_count=len(plan.inner),
         image_bytes=len(plan.image),
         forward=plan.structs[-1],

@@ -100,9 +100,9 @@ static int64_t sorted_walkers(const ap_layernorm_problem *p, const ap_device *de
  * how many rows each walks over at least. */
 int64_t ap_layernorm_walkers_of(const ap_layernorm_problem *p, const ap_device *device,
                                 const ap_launch *launch) {
-  const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile));
   if (is_sorted(launch))
     return sorted_walkers(p, device, launch);
+  const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile));
   if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES ||
@@ -123,8 +123,8 @@ int64_t ap_layernorm_walkers_of(const ap_layernorm_problem *p, const ap_device *
   return smaller(steps, at_once * multiple);
 }
 
-/** Of sorted rows all classes together have less clusters more than rows of one class than there may be
- * classes: each may have one that such rows have not. */
+/** Of sorted rows of several classes each may have one cluster more than its part of those that rows of one
+ * class have. */
 int64_t ap_layernorm_parts_most(const ap_layernorm_problem *p, const ap_device *device,
                                 const ap_launch *launch) {
   if (!is_sorted(launch))

@@ -77,16 +77,15 @@ static inline int has_gradients_cut_alike(const ap_layernorm_problem *p) {
   return has_rows_cut_alike(p);
 }
 
-/** Whether these begin at one element of a vector, all of them. */
-static inline int has_one_class(const ap_layernorm_problem *p) {
-  return p->tensor[AP_LAYERNORM_X].stride * ap_element_bytes(p->dtype) % VECTOR_BYTES == 0;
-}
-
 /** How many classes of these there are: a class's begin at one element of a vector. */
 static inline int64_t row_classes(const ap_layernorm_problem *p) {
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
   const int64_t odd = p->tensor[AP_LAYERNORM_X].stride & (elements - 1);
   return odd == 0 ? 1 : elements / (odd & -odd);
+}
+
+static inline int has_one_class(const ap_layernorm_problem *p) {
+  return row_classes(p) == 1;
 }
 
 /** Whether rows begin anywhere and lie one after the other, from a multiple of a vector on. */
