@@ -19,7 +19,7 @@ struct attnpress_plan {
   ap_device device; /* not for the CPU */
   int32_t range;
   ap_call *call;             /* as it was checked, without its data */
-  ap_launches *launches;     /* not for the CPU */
+  ap_launches *launches;     /* the end of a plan of the operation's; not for the CPU */
   const ap_snippet *snippet; /* of the call; NULL: none */
 };
 
@@ -121,6 +121,22 @@ static attnpress_status check_workspace(const ap_call *call, const ap_launches *
   return ATTNPRESS_OK;
 }
 
+static attnpress_status borrow_workspace(ap_lender *lender, ap_call *call,
+                                         const ap_launches *plan) {
+  if (plan->workspace_bytes == 0)
+    return ATTNPRESS_OK;
+  call->workspace = lender->lend(lender, plan->workspace_bytes);
+  RETURN_IF(call->workspace == NULL, ATTNPRESS_OUT_OF_MEMORY,
+            "the caller has no memory for a workspace of %zu bytes", plan->workspace_bytes);
+  call->workspace_bytes = plan->workspace_bytes;
+  return ATTNPRESS_OK;
+}
+
+/** The workspace of a call: the lender's, where there is one, or what the caller gave. */
+static attnpress_status get_workspace(ap_lender *lender, ap_call *call, const ap_launches *plan) {
+  return lender != NULL ? borrow_workspace(lender, call, plan) : check_workspace(call, plan);
+}
+
 /** Launches all; the context is current. */
 static attnpress_status launch_all(const ap_driver *driver, const ap_operation *operation,
                                    ap_call *call, const ap_launches *plan,
@@ -200,42 +216,121 @@ static const ap_check check_of_run[] = {
     [ATTNPRESS_CPU] = {ATTNPRESS_CPU, 1, ATTNPRESS_ONE_CALL},
 };
 
-/** Every kernel is there before the first is launched. */
-static attnpress_status run_launches(attnpress_handle *handle, ap_context *context,
-                                     const ap_operation *operation, ap_call *call,
-                                     const ap_launches *plan, const ap_snippet *snippet,
-                                     CUstream stream) {
+/** Where a call runs. */
+typedef struct ap_place {
+  attnpress_handle *handle;
+  ap_context *context;
+  CUstream stream;
+} ap_place;
+
+/** Finds the kernels of a plan, all of them before the first is launched. */
+static attnpress_status find_kernels(const ap_place *at, const ap_launches *plan,
+                                     const ap_snippet *snippet, const ap_bound **bound) {
+  for (int i = 0; i < plan->count; ++i) {
+    const ap_launch *launch = &plan->launch[i];
+    const attnpress_status found =
+        ap_kernel_get(at->handle, at->context, &launch->variant, key_of(launch),
+                      launch->snippet ? snippet : NULL, launch->target, at->stream, 0, &bound[i]);
+    if (found == ATTNPRESS_NO_KERNEL)
+      return fail_missing(at->handle, plan, snippet);
+    FORWARD_IF(found);
+  }
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status launch_found(const ap_place *at, const ap_operation *operation,
+                                     ap_call *call, const ap_launches *plan,
+                                     const ap_bound *const *bound) {
+  int pushed;
+  FORWARD_IF(ap_enter(at->handle, at->context->context, &pushed));
+  const attnpress_status status = launch_all(&at->handle->driver, operation, call, plan, bound,
+                                             at->context->device.memo, at->stream);
+  ap_leave(at->handle, pushed);
+  return status;
+}
+
+static attnpress_status run_launches(const ap_place *at, const ap_operation *operation,
+                                     ap_call *call, const ap_launches *plan,
+                                     const ap_snippet *snippet) {
   const ap_bound *bound[AP_LAUNCHES_MAX];
   if (plan->count == 0)
     return ATTNPRESS_OK; /* the output is empty */
   FORWARD_IF(check_workspace(call, plan));
-  for (int i = 0; i < plan->count; ++i) {
-    const ap_launch *launch = &plan->launch[i];
-    const attnpress_status found =
-        ap_kernel_get(handle, context, &launch->variant, key_of(launch),
-                      launch->snippet ? snippet : NULL, launch->target, stream, 0, &bound[i]);
-    if (found == ATTNPRESS_NO_KERNEL)
-      return fail_missing(handle, plan, snippet);
-    FORWARD_IF(found);
-  }
-  int pushed;
-  FORWARD_IF(ap_enter(handle, context->context, &pushed));
-  const attnpress_status status =
-      launch_all(&handle->driver, operation, call, plan, bound, context->device.memo, stream);
-  ap_leave(handle, pushed);
-  return status;
+  FORWARD_IF(find_kernels(at, plan, snippet, bound));
+  return launch_found(at, operation, call, plan, bound);
 }
 
-static attnpress_status borrow_workspace(ap_lender *lender, ap_call *call,
-                                         const ap_launches *plan) {
-  if (plan->workspace_bytes == 0)
-    return ATTNPRESS_OK;
-  call->workspace = lender->lend(lender, plan->workspace_bytes);
-  RETURN_IF(call->workspace == NULL, ATTNPRESS_OUT_OF_MEMORY,
-            "the caller has no memory for a workspace of %zu bytes", plan->workspace_bytes);
-  call->workspace_bytes = plan->workspace_bytes;
-  return ATTNPRESS_OK;
+/* ---- Plans that are remembered --------------------------------------------------------------- */
+
+/** Bytes of an operation's own part of a plan, and of the plan up to its last launch. */
+static size_t own_bytes(const ap_operation *operation) {
+  return operation->plan_bytes - sizeof(ap_launches);
 }
+
+static size_t used_bytes(const ap_operation *operation, const ap_launches *plan) {
+  return own_bytes(operation) + offsetof(ap_launches, launch) +
+         (size_t)plan->count * sizeof *plan->launch;
+}
+
+/** What a plan is remembered by: the operation, what it looks at of the call, and the context, whose
+ * device and kernels are no other's. */
+static void make_key(const ap_place *at, const ap_operation *operation, const ap_call *call,
+                     ap_recall_key *key) {
+  const uint64_t head[] = {(uint64_t)(uintptr_t)operation,
+                           atomic_load_explicit(&at->context->id, memory_order_relaxed)};
+  key->words = 0;
+  ap_recall_add(key, head, sizeof head);
+  operation->key(call, key);
+}
+
+/** Remembers a plan with its kernels, which are there as long as the context. */
+static void remember(const ap_place *at, const ap_operation *operation, const ap_recall_key *key,
+                     const ap_launches *plan, const ap_bound *const *bound) {
+  const size_t bytes = used_bytes(operation, plan);
+  const size_t bound_bytes = (size_t)plan->count * sizeof *bound;
+  ap_recall_entry *entry;
+  char *to = ap_recall_begin(&at->context->plans, key, bytes + bound_bytes, &entry);
+  if (to == NULL)
+    return;
+  memcpy(to, (const char *)plan - own_bytes(operation), bytes);
+  memcpy(to + bytes, bound, bound_bytes);
+  ap_recall_end(entry);
+}
+
+/** Runs a call by a plan of this call alone, which is remembered where the operation says by what.
+ * `fresh`: memory for one that is not. What is remembered is used where it lies: until it is
+ * released nothing is done that may call back, or not return. */
+static attnpress_status run_one_call(const ap_place *at, const ap_operation *operation,
+                                     ap_call *call, ap_lender *lender, ap_launches *fresh) {
+  ap_recall_key key;
+  if (operation->key != NULL) {
+    ap_recall_entry *held;
+    make_key(at, operation, call, &key);
+    const char *known = ap_recall_hold(&at->context->plans, &key, &held);
+    if (known != NULL) {
+      const ap_launches *plan = (const ap_launches *)(const void *)(known + own_bytes(operation));
+      const void *bound = known + used_bytes(operation, plan);
+      attnpress_status status = get_workspace(lender, call, plan);
+      if (status == ATTNPRESS_OK)
+        status = launch_found(at, operation, call, plan, bound);
+      ap_recall_release(held);
+      return status;
+    }
+  }
+  const ap_snippet *snippet;
+  const ap_bound *bound[AP_LAUNCHES_MAX];
+  FORWARD_IF(operation->plan(call, &at->context->device, ATTNPRESS_ONE_CALL, fresh));
+  FORWARD_IF(get_snippet(at->handle, operation, call, &snippet));
+  if (fresh->count == 0)
+    return ATTNPRESS_OK; /* the output is empty */
+  FORWARD_IF(get_workspace(lender, call, fresh));
+  FORWARD_IF(find_kernels(at, fresh, snippet, bound));
+  if (operation->key != NULL)
+    remember(at, operation, &key, fresh, bound);
+  return launch_found(at, operation, call, fresh, bound);
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static attnpress_status check_runs(const attnpress_handle *handle) {
   RETURN_IF(handle == NULL, ATTNPRESS_INVALID_ARGUMENT, "handle is NULL");
@@ -261,12 +356,8 @@ attnpress_status ap_call_run_lent(attnpress_handle *handle, const ap_operation *
             "the stream is on device %d and the tensors are on device %d", context->device.ordinal,
             (int)lender->device);
   FORWARD_IF(ap_inspect(handle, context, operation, call, stream));
-  FORWARD_IF(operation->plan(call, &context->device, ATTNPRESS_ONE_CALL, plan));
-  if (lender != NULL)
-    FORWARD_IF(borrow_workspace(lender, call, plan));
-  const ap_snippet *snippet;
-  FORWARD_IF(get_snippet(handle, operation, call, &snippet));
-  return run_launches(handle, context, operation, call, plan, snippet, stream);
+  const ap_place at = {handle, context, stream};
+  return run_one_call(&at, operation, call, lender, plan);
 }
 
 attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation,
@@ -339,7 +430,9 @@ attnpress_status ap_plan_make(attnpress_handle *handle, const ap_operation *oper
   if (fresh != NULL) {
     *fresh = (attnpress_plan){.handle = handle, .operation = operation, .range = known.range};
     fresh->call = calloc(1, operation->call_bytes);
-    fresh->launches = calloc(1, operation->plan_bytes);
+    char *plan_memory = calloc(1, operation->plan_bytes);
+    if (plan_memory != NULL)
+      fresh->launches = (ap_launches *)(void *)(plan_memory + own_bytes(operation));
   }
   attnpress_status status;
   if (fresh == NULL || fresh->call == NULL || fresh->launches == NULL)
@@ -356,7 +449,8 @@ attnpress_status ap_plan_make(attnpress_handle *handle, const ap_operation *oper
 void attnpress_plan_destroy(attnpress_plan *plan) {
   if (plan == NULL)
     return;
-  free(plan->launches);
+  if (plan->launches != NULL)
+    free((char *)plan->launches - own_bytes(plan->operation));
   free(plan->call);
   free(plan);
 }
@@ -535,11 +629,9 @@ attnpress_status ap_plan_run(const attnpress_plan *plan, const void *args, void 
   }
   FORWARD_IF(enter_device(plan, stream, &context));
   FORWARD_IF(ap_inspect(handle, context, operation, call, stream));
-  const ap_launches *launches = plan->launches;
-  if (plan->range == ATTNPRESS_UP_TO || operation->plans_by_pointers) {
-    FORWARD_IF(operation->plan(call, &context->device, ATTNPRESS_ONE_CALL, fresh));
-    launches = fresh;
-  }
+  const ap_place at = {handle, context, stream};
+  if (plan->range == ATTNPRESS_UP_TO || operation->plans_by_pointers)
+    return run_one_call(&at, operation, call, NULL, fresh);
   /* Calls that it serves have its snippet. */
-  return run_launches(handle, context, operation, call, launches, plan->snippet, stream);
+  return run_launches(&at, operation, call, plan->launches, plan->snippet);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "attnpress/attnpress.h"
+#include "core/recall.h"
 #include "core/struct.h"
 #include "handle.h"
 #include "press/registry.h"
@@ -45,12 +46,18 @@ typedef struct ap_launch {
   int32_t snippet;    /* 1: its source ends with the call's text */
 } ap_launch;
 
-/** The head of an operation's plan: its launches in order. Not initialised beyond `count`. */
+/** The end of an operation's plan, `base`, behind what is its own: its launches in order. Not
+ * initialised beyond `count`: what is remembered of a plan ends there. */
 typedef struct ap_launches {
   int count;              /* 0: the output is empty */
   size_t workspace_bytes; /* SIZE_MAX: no bound (ranges only) */
   ap_launch launch[AP_LAUNCHES_MAX];
 } ap_launches;
+
+/** The operation's own plan that launches are the end of. */
+#define AP_PLAN_OF(type, launches) ((type *)(void *)((char *)(launches)-offsetof(type, base)))
+#define AP_CONST_PLAN_OF(type, launches)                                                           \
+  ((const type *)(const void *)((const char *)(launches)-offsetof(type, base)))
 
 /** How a call's arguments are to be checked. */
 typedef struct ap_check {
@@ -62,8 +69,9 @@ typedef struct ap_check {
 struct ap_inspection; /* inspect.h */
 
 typedef struct ap_operation {
-  const char *name;              /* of the public function */
-  size_t call_bytes, plan_bytes; /* of its own structs, whose heads are ap_call and ap_launches */
+  const char *name; /* of the public function */
+  /* Of its own structs: ap_call is the head of one, ap_launches the end of the other. */
+  size_t call_bytes, plan_bytes;
   /** Checks a caller's arguments and fills `call`. */
   attnpress_status (*check)(const void *args, ap_check how, ap_call *call);
   /** Writes the text of a call that has one, and what is said of its errors: name, text, scope and
@@ -72,6 +80,9 @@ typedef struct ap_operation {
   /** Chooses what is launched; pure. */
   attnpress_status (*plan)(const ap_call *call, const ap_device *device, int32_t range,
                            ap_launches *plan);
+  /** Adds all to a key that `plan` looks at of a call, so that plans of single calls are remembered.
+   * NULL: they are not. */
+  void (*key)(const ap_call *call, ap_recall_key *key);
   /** Whether a plan that was made for `planned` serves `call`; the sentence says what differs. */
   attnpress_status (*serves)(const ap_call *call, const ap_call *planned, int32_t range);
   /** 1: kernels depend on what `serves` does not ask about (addresses, strides, what is given), so

@@ -11,11 +11,11 @@
 
 #include "support.h"
 
-static const ap_device h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024, 1, 0, NULL, NULL};
-static const ap_device a100 = {0, 80, 108, 2048, 164 * 1024, 163 * 1024, 1, 0, NULL, NULL};
-static const ap_device a10 = {0, 86, 72, 1536, 100 * 1024, 99 * 1024, 1, 0, NULL, NULL};
+static const ap_device h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024, 1, 0, NULL};
+static const ap_device a100 = {0, 80, 108, 2048, 164 * 1024, 163 * 1024, 1, 0, NULL};
+static const ap_device a10 = {0, 86, 72, 1536, 100 * 1024, 99 * 1024, 1, 0, NULL};
 /* With a driver that makes no tensor maps. */
-static const ap_device old_h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024, 0, 0, NULL, NULL};
+static const ap_device old_h200 = {0, 90, 132, 2048, 228 * 1024, 227 * 1024, 0, 0, NULL};
 
 static ap_problem make_problem(int batch, int heads_q, int heads_kv, int seqlen_q, int seqlen_k,
                                int hdim) {

@@ -33,8 +33,14 @@ attnpress_status ap_append_check(const attnpress_append_args *args, ap_check how
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
+/** What a launch depends on. */
+typedef struct ap_append_size {
+  int64_t dtype, tokens, token_threads;
+} ap_append_size;
+
+ap_append_size ap_append_size_of(const ap_append_problem *problem);
 /** The launch of a call, or of a range; *count: 0 where there is nothing to do, else 1. */
-attnpress_status ap_append_plan_launch(const ap_append_problem *problem, const ap_device *device,
+attnpress_status ap_append_plan_launch(const ap_append_size *size, const ap_device *device,
                                        int32_t range, ap_launch *launch, int *count);
 attnpress_status ap_append_plan_call(const ap_append_problem *problem, const ap_device *device,
                                      int32_t range, ap_launches *plan);

@@ -11,12 +11,12 @@
 
 enum { OVERLAP_CAPABILITY_MIN = 90 };
 
-static attnpress_status find_kernel(const ap_append_problem *p, const ap_device *device,
+static attnpress_status find_kernel(const ap_append_size *size, const ap_device *device,
                                     ap_launch *launch) {
   ap_variant *v = &launch->variant;
   *launch = (ap_launch){.variant.family = AP_FAMILY_APPEND, .num_splits = 1};
   v->axis[AP_APPEND_PASS] = AP_APPEND_PASS_WRITE;
-  v->axis[AP_APPEND_DTYPE] = p->dtype;
+  v->axis[AP_APPEND_DTYPE] = (int32_t)size->dtype;
   launch->overlaps = device->capability >= OVERLAP_CAPABILITY_MIN; /* it waits itself */
   ap_choose_arch(device, launch);
   return ap_find_launch_tile(launch);
@@ -58,15 +58,19 @@ static int64_t token_threads_of(const ap_append_problem *p) {
   return threads;
 }
 
-attnpress_status ap_append_plan_launch(const ap_append_problem *p, const ap_device *device,
+ap_append_size ap_append_size_of(const ap_append_problem *p) {
+  return (ap_append_size){p->dtype, p->tokens, token_threads_of(p)};
+}
+
+attnpress_status ap_append_plan_launch(const ap_append_size *size, const ap_device *device,
                                        int32_t range, ap_launch *launch, int *count) {
   int64_t threads;
   *count = 0;
   FORWARD_IF(ap_check_capability(device->capability));
-  const int overflows = __builtin_mul_overflow(token_threads_of(p), p->tokens, &threads);
+  const int overflows = __builtin_mul_overflow(size->token_threads, size->tokens, &threads);
   if (range == ATTNPRESS_ONE_CALL && !overflows && threads == 0)
     return ATTNPRESS_OK;
-  FORWARD_IF(find_kernel(p, device, launch));
+  FORWARD_IF(find_kernel(size, device, launch));
   *count = 1;
   if (range != ATTNPRESS_ONE_CALL)
     return ATTNPRESS_OK;
@@ -74,7 +78,7 @@ attnpress_status ap_append_plan_launch(const ap_append_problem *p, const ap_devi
             "%" PRId64 " tokens of %" PRId64
             " vectors of 16 bytes are more than a launch has threads, 2^31 - 1: append them in "
             "several calls",
-            p->tokens, token_threads_of(p));
+            size->tokens, size->token_threads);
   launch->grid = (uint32_t)ceil_div(threads, launch->tile.threads);
   return ATTNPRESS_OK;
 }
@@ -82,7 +86,8 @@ attnpress_status ap_append_plan_launch(const ap_append_problem *p, const ap_devi
 attnpress_status ap_append_plan_call(const ap_append_problem *p, const ap_device *device,
                                      int32_t range, ap_launches *plan) {
   plan->workspace_bytes = 0;
-  return ap_append_plan_launch(p, device, range, &plan->launch[0], &plan->count);
+  const ap_append_size size = ap_append_size_of(p);
+  return ap_append_plan_launch(&size, device, range, &plan->launch[0], &plan->count);
 }
 
 /* ---- The argument block ---------------------------------------------------------------------- */

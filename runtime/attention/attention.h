@@ -101,6 +101,8 @@ typedef struct ap_backward_order {
   size_t first_unit_offset_bytes, sequences_offset_bytes;
 } ap_backward_order;
 
+enum { AP_BACKWARD_LAUNCHES_MAX = 16 }; /* of a call, which has fewer */
+
 /** What a backward call launches, and where its workspace holds what. `launches` is filled, too. */
 typedef struct ap_backward_plan {
   int32_t row_tiles, sum_tiles;  /* as in attnpress_bwd_args */
@@ -119,20 +121,20 @@ typedef struct ap_backward_plan {
   int32_t can_take;              /* 1: bwd is a kernel that can, and the counter is there */
   int32_t takes;                 /* 1: its thread blocks take key blocks one after the other */
   size_t taken_offset_bytes;     /* behind dq_zeroed */
-  int32_t blocks[AP_LAUNCHES_MAX];  /* of each launch: the argument of that name, */
-  int32_t abreast[AP_LAUNCHES_MAX]; /* and so here; 0: it has none; less: that less 1 */
-  int32_t orders;                   /* of ragged calls; 0: no schedule kernel runs */
+  int32_t blocks[AP_BACKWARD_LAUNCHES_MAX];  /* of each launch: the argument of that name, */
+  int32_t abreast[AP_BACKWARD_LAUNCHES_MAX]; /* and so here; 0: it has none; less: that less 1 */
+  int32_t orders;                            /* of ragged calls; 0: no schedule kernel runs */
   ap_backward_order order[ATTNPRESS_SCHEDULE_ORDERS];
-  int32_t order_of[AP_LAUNCHES_MAX]; /* of each launch that has one */
-  int32_t group_parts;               /* as in attnpress_bwd_args, */
-  int32_t key_tiles;                 /* and so here, of these keys alone that parts have */
-  int32_t by_steps;                  /* 1: parts of walks have equal steps, not query heads */
-  int32_t whole_blocks, whole_keys;  /* key blocks of each head that have no parts; their keys */
-  int64_t part_rows;                 /* of dk_sum and dv_sum, of all parts; or a bound */
-  size_t dk_sum_offset_bytes;        /* where group_parts > 1: behind dq_zeroed */
-  size_t dv_sum_offset_bytes;        /* behind dk_sum */
-  int32_t dk_convert, dv_convert;    /* the launches that make dk and dv of them; 0: none */
-  int32_t dbias_row_blocks;          /* of the kernel for dbias: of its rows or, where it has
+  int32_t order_of[AP_BACKWARD_LAUNCHES_MAX]; /* of each launch that has one */
+  int32_t group_parts;                        /* as in attnpress_bwd_args, */
+  int32_t key_tiles;                          /* and so here, of these keys alone that parts have */
+  int32_t by_steps;                 /* 1: parts of walks have equal steps, not query heads */
+  int32_t whole_blocks, whole_keys; /* key blocks of each head that have no parts; their keys */
+  int64_t part_rows;                /* of dk_sum and dv_sum, of all parts; or a bound */
+  size_t dk_sum_offset_bytes;       /* where group_parts > 1: behind dq_zeroed */
+  size_t dv_sum_offset_bytes;       /* behind dk_sum */
+  int32_t dk_convert, dv_convert;   /* the launches that make dk and dv of them; 0: none */
+  int32_t dbias_row_blocks;         /* of the kernel for dbias: of its rows or, where it has
                                         one, of all that it sums up */
 } ap_backward_plan;
 
@@ -360,9 +362,11 @@ int ap_ragged_maps_fit(const attnpress_forward_args *args);
 int32_t ap_page_box_rows(const attnpress_forward_args *args, const ap_tile *tile);
 /** How far apart the map of K or V in pages has two heads. */
 int32_t ap_page_head_step(const attnpress_tensor *t);
-/** Writes the maps of a call whose problem has `tma` and whose output is not empty. */
+/** Writes the maps of a call whose problem has `tma` and whose output is not empty. page_box_rows: what
+ * ap_page_box_rows() says, of keys in pages. */
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
-                                       const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args);
+                                       const ap_plan *plan, int32_t page_box_rows,
+                                       attnpress_fwd_sm90_args *kernel_args);
 /** Whether an sm90 kernel has one of the bias. */
 static inline int ap_has_bias_map(const ap_variant *v) {
   return v->axis[AP_ATTENTION_BIAS] == AP_ATTENTION_BIAS_FP16 ||

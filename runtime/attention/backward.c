@@ -23,8 +23,8 @@ typedef struct backward_call {
 
 /** What a call or a range launches. `how` is of one call alone. */
 typedef struct backward_plan {
-  ap_launches base;
   ap_backward_plan how;
+  ap_launches base;
 } backward_plan;
 
 /** A call that is run: its argument block, beside what it was checked to be. */
@@ -63,13 +63,20 @@ static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
   return ap_score_mod_write(args->score_mod, 1, ap_dbuffers_wanted(args), fresh);
 }
 
+static void key(const ap_call *base, ap_recall_key *key_of_call) {
+  const backward_call *call = (const backward_call *)base;
+  const int64_t deterministic = call->args.deterministic;
+  ap_recall_add(key_of_call, &call->problem, sizeof call->problem);
+  ap_recall_add(key_of_call, &deterministic, sizeof deterministic);
+}
+
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
   const backward_call *call = (const backward_call *)base;
   if (range == ATTNPRESS_UP_TO)
     return ap_choose_backward_range(&call->problem, call->args.deterministic, device, launches);
   return ap_choose_backward(&call->problem, call->args.deterministic, device,
-                            &((backward_plan *)launches)->how, launches);
+                            &AP_PLAN_OF(backward_plan, launches)->how, launches);
 }
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
@@ -266,7 +273,7 @@ static void set_blocks(attnpress_bwd_args *block, const ap_backward_plan *how, i
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   backward_run *run = (backward_run *)base;
-  const ap_backward_plan *how = &((const backward_plan *)launches)->how;
+  const ap_backward_plan *how = &AP_CONST_PLAN_OF(backward_plan, launches)->how;
   run->call.args.workspace = base->workspace; /* or the lender's */
   const ap_launch *launch = &launches->launch[index];
   if (run->call.args.ragged != NULL) {
@@ -369,6 +376,7 @@ static const ap_operation backward = {
     .check = check,
     .snippet = snippet,
     .plan = plan,
+    .key = key,
     .serves = serves,
     .arguments = arguments,
     .run_cpu = run_cpu,

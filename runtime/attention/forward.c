@@ -23,8 +23,8 @@ typedef struct forward_call {
 
 /** What a call or a range launches. `how` is of one call alone. */
 typedef struct forward_plan {
-  ap_launches base;
   ap_plan how;
+  ap_launches base;
 } forward_plan;
 
 /** A call that is run: its argument blocks, beside what it was checked to be. */
@@ -65,18 +65,9 @@ static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
   return ap_score_mod_write(((const forward_call *)base)->args.score_mod, 0, 0, fresh);
 }
 
-/** ap_choose(), which is asked for the same problem again and again. */
-static attnpress_status choose_or_recall(const ap_problem *problem, const ap_device *device,
-                                         ap_plan *how) {
-  static const ap_recall_sizes sizes = {sizeof *problem / 8, sizeof *how / 8};
-  _Static_assert(sizeof *problem % 8 == 0 && sizeof *problem / 8 <= AP_RECALL_KEY_WORDS &&
-                     sizeof *how % 8 == 0 && sizeof *how / 8 <= AP_RECALL_ANSWER_WORDS,
-                 "room in the table for a problem and its plan");
-  if (ap_recall_find(device->recall, sizes, problem, how))
-    return ATTNPRESS_OK;
-  FORWARD_IF(ap_choose(problem, device, how));
-  ap_recall_put(device->recall, sizes, problem, how);
-  return ATTNPRESS_OK;
+static void key(const ap_call *base, ap_recall_key *key_of_call) {
+  const ap_problem *problem = &((const forward_call *)base)->problem;
+  ap_recall_add(key_of_call, problem, sizeof *problem);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
@@ -84,10 +75,10 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
   const ap_problem *problem = &((const forward_call *)base)->problem;
   if (range == ATTNPRESS_UP_TO)
     return ap_choose_range(problem, device, launches);
-  ap_plan *how = &((forward_plan *)launches)->how;
+  ap_plan *how = &AP_PLAN_OF(forward_plan, launches)->how;
   launches->count = 0;
   launches->workspace_bytes = 0;
-  FORWARD_IF(choose_or_recall(problem, device, how));
+  FORWARD_IF(ap_choose(problem, device, how));
   if (how->grid == 0)
     return ATTNPRESS_OK;
   launches->workspace_bytes = how->workspace_bytes;
@@ -190,7 +181,8 @@ static void fill_forward(const forward_call *call, const ap_plan *how, attnpress
 
 /** The rest of what an sm90 kernel takes; `fwd` stands. */
 static attnpress_status fill_sm90(const ap_driver *driver, const forward_call *call,
-                                  const ap_plan *how, attnpress_fwd_sm90_args *out) {
+                                  const ap_plan *how, int32_t page_box_rows,
+                                  attnpress_fwd_sm90_args *out) {
   const attnpress_fwd_args *fwd = &out->fwd;
   out->section_heads = ap_divisor(how->section_heads);
   out->section_units = ap_divisor(how->section_heads * how->row_blocks);
@@ -203,7 +195,7 @@ static attnpress_status fill_sm90(const ap_driver *driver, const forward_call *c
   out->rounds = how->rounds;
   out->warpgroup_positions = ap_consumer_rows(&how->tile) / fwd->heads_per_tile;
   memset(out->reserved, 0, sizeof out->reserved);
-  return ap_tensor_maps_encode(driver, &call->args, how, out);
+  return ap_tensor_maps_encode(driver, &call->args, how, page_box_rows, out);
 }
 
 static void fill_combine(const attnpress_fwd_args *a, const ap_plan *how,
@@ -302,13 +294,13 @@ static attnpress_status fill_sm90_ragged(const ap_driver *driver, const forward_
   out->walk_bytes = schedule->order[0].walk_bytes;
   out->sharing = schedule->order[0].sharing;
   memset(out->reserved, 0, sizeof out->reserved);
-  return fill_sm90(driver, call, how, &out->sm90);
+  return fill_sm90(driver, call, how, out->box_rows, &out->sm90);
 }
 
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   forward_run *run = (forward_run *)base;
-  const ap_plan *how = &((const forward_plan *)launches)->how;
+  const ap_plan *how = &AP_CONST_PLAN_OF(forward_plan, launches)->how;
   run->call.args.workspace = base->workspace; /* or the lender's */
   if (ap_is_scheduled(how)) {
     attnpress_fwd_args *fwd = &run->main_ragged.batch.sm90.fwd;
@@ -384,7 +376,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     if (base->has_snippet)
       ap_score_mod_fill(&run->call.args, how, &run->main.with_mod.mod);
     *block = &run->main;
-    FORWARD_IF(fill_sm90(driver, &run->call, how, &run->main.sm90));
+    FORWARD_IF(fill_sm90(driver, &run->call, how, 0, &run->main.sm90));
     if (!ap_has_bias_map(&how->variant))
       return ATTNPRESS_OK;
     return ap_bias_map_encode(driver, &run->call.args, &how->tile, &run->main.with_bias);
@@ -432,6 +424,7 @@ static const ap_operation forward = {
     .check = check,
     .snippet = snippet,
     .plan = plan,
+    .key = key,
     .serves = serves,
     .arguments = arguments,
     .inspect = inspect,
@@ -495,6 +488,12 @@ static int appends_on_the_way(const ap_launches *launches) {
          launches->launch[0].variant.axis[AP_ATTENTION_APPEND];
 }
 
+static void key_of_both(const ap_call *base, ap_recall_key *key_of_call) {
+  const ap_append_size size = ap_append_size_of(&((const append_forward_run *)base)->append);
+  key(base, key_of_call);
+  ap_recall_add(key_of_call, &size, sizeof size);
+}
+
 /** Append's kernel comes before those of attention, where none of these does both. */
 static attnpress_status plan_both(const ap_call *base, const ap_device *device, int32_t range,
                                   ap_launches *launches) {
@@ -504,7 +503,8 @@ static attnpress_status plan_both(const ap_call *base, const ap_device *device, 
   FORWARD_IF(plan(base, device, range, launches));
   if (appends_on_the_way(launches))
     return ATTNPRESS_OK;
-  FORWARD_IF(ap_append_plan_launch(&run->append, device, range, &write, &writes));
+  const ap_append_size size = ap_append_size_of(&run->append);
+  FORWARD_IF(ap_append_plan_launch(&size, device, range, &write, &writes));
   if (!writes)
     return ATTNPRESS_OK;
   memmove(&launches->launch[1], &launches->launch[0],
@@ -558,6 +558,7 @@ static const ap_operation append_forward = {
     .check = check_both,
     .snippet = snippet,
     .plan = plan_both,
+    .key = key_of_both,
     .arguments = arguments_of_both,
     .inspect = inspect_both,
     .run_cpu = run_both_on_cpu,

@@ -43,8 +43,9 @@ static int32_t box_slabs(const attnpress_tensor *t) {
 
 /** Columns of a step along the dimension that heads and slabs share, both being whole steps. */
 static int32_t page_step(const attnpress_tensor *t) {
-  return t->shape[HEADS] > 1 ? (int32_t)common_divisor(SLAB_COLUMNS, t->stride[HEADS])
-                             : SLAB_COLUMNS;
+  _Static_assert((SLAB_COLUMNS & (SLAB_COLUMNS - 1)) == 0, "a power of two");
+  const int64_t bits = SLAB_COLUMNS | (t->shape[HEADS] > 1 ? t->stride[HEADS] : 0);
+  return (int32_t)(bits & -bits); /* divides both; without a division, as calls ask for it often */
 }
 
 /** In 64 bits. A map has heads and slabs apart where a box has one slab alone. */
@@ -153,11 +154,12 @@ static ap_view view_pages(const attnpress_tensor *k, const attnpress_tensor *q, 
 }
 
 attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
-                                       const ap_plan *plan, attnpress_fwd_sm90_args *kernel_args) {
+                                       const ap_plan *plan, int32_t page_box_rows,
+                                       attnpress_fwd_sm90_args *kernel_args) {
   const ap_view q = view_queries(&args->q, &plan->tile, plan->heads_per_tile);
   ap_view k, v;
   if (args->ragged != NULL && args->ragged->page_table != NULL) {
-    const int32_t rows = ap_page_box_rows(args, &plan->tile);
+    const int32_t rows = page_box_rows;
     k = rows > 0 ? view_pages(&args->k, &args->q, rows) : q; /* which is only prefetched */
     v = rows > 0 ? view_pages(&args->v, &args->q, rows) : q;
   } else {

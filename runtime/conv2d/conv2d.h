@@ -37,7 +37,6 @@ attnpress_status ap_conv2d_validate(ap_conv2d_problem *problem, ap_check how);
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
 typedef struct ap_conv2d_plan {
-  ap_launches base;
   /* Of the first launch of each pass. */
   int32_t row_blocks[AP_CONV2D_PASS_REDUCE + 1], column_blocks[AP_CONV2D_PASS_REDUCE + 1];
   int32_t splits, split_pixels;     /* of wgrad */
@@ -46,6 +45,7 @@ typedef struct ap_conv2d_plan {
   int32_t group_shift[2];           /* of dweight's and of dbias's reduce */
   /* Offsets in the workspace, in bytes. */
   size_t masked, weight_parts, bias_parts;
+  ap_launches base;
 } ap_conv2d_plan;
 
 /** fprop; or those of dout, dgrad, wgrad and reduce that the call needs. */

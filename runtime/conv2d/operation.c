@@ -66,7 +66,7 @@ static attnpress_status check_backward(const void *args, ap_check how, ap_call *
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
-  return ap_conv2d_plan_call(problem_of(base), device, range, (ap_conv2d_plan *)launches);
+  return ap_conv2d_plan_call(problem_of(base), device, range, AP_PLAN_OF(ap_conv2d_plan, launches));
 }
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   conv2d_run *run = (conv2d_run *)base;
   *block = &run->block;
   return ap_conv2d_fill(driver, &run->call.problem, base->workspace,
-                        (const ap_conv2d_plan *)launches, index, &run->block);
+                        AP_CONST_PLAN_OF(ap_conv2d_plan, launches), index, &run->block);
 }
 
 /* ---- The CPU --------------------------------------------------------------------------------- */

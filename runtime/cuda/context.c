@@ -108,7 +108,6 @@ static ap_context *new_record(attnpress_handle *handle, CUcontext context, unsig
   fresh->context = context;
   fresh->device = *device;
   fresh->device.memo = &fresh->memo;
-  fresh->device.recall = &fresh->recall;
   atomic_init(&fresh->id, id);
   atomic_init(&fresh->table, table);
   fresh->next = atomic_load_explicit(&handle->contexts, memory_order_relaxed);
@@ -129,10 +128,8 @@ static attnpress_status add_context(attnpress_handle *handle, CUcontext context,
     record = new_record(handle, context, id, &device);
   } else if (atomic_load_explicit(&record->id, memory_order_relaxed) != id) {
     empty(record);
-    ap_recall_clear(&record->recall);
     record->device = device;
     record->device.memo = &record->memo;
-    record->device.recall = &record->recall;
     atomic_store_explicit(&record->id, id, memory_order_release);
   } /* else another thread was first */
   pthread_mutex_unlock(&handle->lock);
@@ -206,6 +203,7 @@ void ap_contexts_free(attnpress_handle *handle) {
   while (context != NULL) {
     ap_context *next = context->next;
     empty(context);
+    ap_recall_free(&context->plans);
     free(atomic_load(&context->table));
     free(context);
     context = next;

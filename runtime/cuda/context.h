@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/recall.h"
 #include "cuda/driver.h"
 
 typedef struct ap_kernel ap_kernel;
@@ -35,8 +36,8 @@ typedef struct ap_context {
   CUcontext context;
   _Atomic(unsigned long long) id; /* stored last: who reads it may read the rest */
   ap_device device;
-  ap_memo memo; /* the device's */
-  ap_recall recall;
+  ap_memo memo;    /* the device's */
+  ap_recall plans; /* of calls that ran, with their kernels; keys have the id (call.c) */
   _Atomic(ap_bound_table *) table;
 } ap_context;
 

@@ -2,7 +2,6 @@
 #pragma once
 #include "attnpress/attnpress.h"
 #include "core/memo.h"
-#include "core/recall.h"
 #include "cuda/cuda_api.h"
 
 typedef struct ap_driver {
@@ -18,10 +17,9 @@ typedef struct ap_device {
   int ordinal;
   int capability; /* 90 for 9.0 */
   int sm_count, threads_per_sm, smem_per_sm_bytes, smem_per_block_bytes;
-  int tma;           /* 1: the driver makes tensor maps */
-  int arch_max;      /* attnpress_options.arch_max */
-  ap_memo *memo;     /* what plans for the device remember; NULL: nothing */
-  ap_recall *recall; /* whole plans, likewise */
+  int tma;       /* 1: the driver makes tensor maps */
+  int arch_max;  /* attnpress_options.arch_max */
+  ap_memo *memo; /* what plans for the device remember; NULL: nothing */
 } ap_device;
 
 /** Dynamic shared memory of which an SM has no room for more than so many thread blocks, as each takes

@@ -60,14 +60,29 @@ attnpress_status ap_layernorm_validate(ap_layernorm_problem *problem, ap_check h
 /** What a call launches: fwd; or bwd, or bwd_params; bwd_reduce; bwd_dx. In a range, each kernel
  * that one of its calls may take. */
 typedef struct ap_layernorm_plan {
-  ap_launches base;
   int32_t parts;     /* of dweight and dbias */
   int32_t sum_shift; /* bwd_reduce: 2^sum_shift threads of a block are beside each other */
   int32_t gang;      /* thread blocks that share a row and are no cluster; 0: none do */
   size_t told_bytes; /* of the workspace, at its begin: what those tell each other */
   int64_t pitch;     /* columns from one part to the next */
+  ap_launches base;
 } ap_layernorm_plan;
 
+/** What plans depend on. Of addresses that is which tensors there are, where in a vector they begin,
+ * and which of them are one. */
+typedef struct ap_layernorm_size {
+  int64_t rows, columns, stride[AP_LAYERNORM_TENSORS];
+  uint8_t tensor[AP_LAYERNORM_TENSORS];
+  uint8_t weight, bias, dweight, dbias;
+  uint8_t dtype, param_dtype, rms, backward;
+  uint32_t reserved; /* 0 */
+} ap_layernorm_size;
+
+_Static_assert(sizeof(ap_layernorm_size) == 8 * sizeof(int64_t),
+               "no padding, which nobody fills: plans are remembered by its bytes");
+
+ap_layernorm_size ap_layernorm_size_of(const ap_layernorm_problem *problem);
+/** Of the problem's size alone. */
 attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *problem,
                                         const ap_device *device, int32_t range,
                                         ap_layernorm_plan *plan);

@@ -83,9 +83,15 @@ static attnpress_status check_backward(const void *args, ap_check how, ap_call *
   return ap_layernorm_validate(p, how);
 }
 
+static void key(const ap_call *base, ap_recall_key *key_of_call) {
+  const ap_layernorm_size size = ap_layernorm_size_of(problem_of(base));
+  ap_recall_add(key_of_call, &size, sizeof size);
+}
+
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
-  return ap_layernorm_plan_call(problem_of(base), device, range, (ap_layernorm_plan *)launches);
+  return ap_layernorm_plan_call(problem_of(base), device, range,
+                                AP_PLAN_OF(ap_layernorm_plan, launches));
 }
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
@@ -189,7 +195,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   layernorm_run *run = (layernorm_run *)base;
   const int32_t pass = launches->launch[index].variant.axis[AP_LAYERNORM_PASS];
-  const ap_layernorm_plan *plan_of_call = (const ap_layernorm_plan *)launches;
+  const ap_layernorm_plan *plan_of_call = AP_CONST_PLAN_OF(ap_layernorm_plan, launches);
   (void)driver;
   *block = &run->block;
   if (pass == AP_LAYERNORM_PASS_FWD)
@@ -227,7 +233,7 @@ static attnpress_status run_planned(const attnpress_plan *planned, const void *a
 #define OPERATION(function, check_function)                                                        \
   {                                                                                                \
     .name = function, .call_bytes = sizeof(layernorm_call),                                        \
-    .plan_bytes = sizeof(ap_layernorm_plan), .check = check_function, .plan = plan,                \
+    .plan_bytes = sizeof(ap_layernorm_plan), .check = check_function, .plan = plan, .key = key,    \
     .serves = serves, .arguments = arguments, .run_cpu = run_cpu, .describe_cpu = describe_cpu,    \
     .run_planned = run_planned, .plans_by_pointers = 1                                             \
   }

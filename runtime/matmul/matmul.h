@@ -29,8 +29,8 @@ attnpress_status ap_matmul_validate(ap_matmul_problem *problem, ap_check how);
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
 typedef struct ap_matmul_plan {
-  ap_launches base;
   int32_t cluster_share; /* sm90: row blocks of a cluster, one after the other */
+  ap_launches base;
 } ap_matmul_plan;
 
 /** The one launch of a call, or in a range each kernel that one of its calls may take. */

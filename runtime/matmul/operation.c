@@ -48,7 +48,7 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
-  return ap_matmul_plan_call(problem_of(base), device, range, (ap_matmul_plan *)launches);
+  return ap_matmul_plan_call(problem_of(base), device, range, AP_PLAN_OF(ap_matmul_plan, launches));
 }
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
@@ -86,7 +86,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   const ap_matmul_problem *p = &run->call.problem;
   *block = &run->block;
   if (launches->launch[index].cluster > 0)
-    return fill_sm90(driver, p, (const ap_matmul_plan *)launches, &run->block.sm90);
+    return fill_sm90(driver, p, AP_CONST_PLAN_OF(ap_matmul_plan, launches), &run->block.sm90);
   run->block.sm80 = (attnpress_matmul_args_sm80){.x = p->x,
                                                  .w = p->w,
                                                  .rows = p->rows,

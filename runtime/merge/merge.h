@@ -32,8 +32,8 @@ attnpress_status ap_merge_validate(const attnpress_merge_args *args, ap_check ho
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
 typedef struct ap_merge_plan {
-  ap_launches base;
   int32_t lane_shift; /* 2^lane_shift lanes share a row */
+  ap_launches base;
 } ap_merge_plan;
 
 attnpress_status ap_merge_plan_call(const ap_merge_problem *problem, const ap_device *device,

@@ -31,7 +31,7 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
-  return ap_merge_plan_call(problem_of(base), device, range, (ap_merge_plan *)launches);
+  return ap_merge_plan_call(problem_of(base), device, range, AP_PLAN_OF(ap_merge_plan, launches));
 }
 
 static attnpress_status serves(const ap_call *base, const ap_call *planned_base, int32_t range) {
@@ -56,7 +56,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   merge_run *run = (merge_run *)base;
   (void)driver, (void)index;
-  ap_merge_fill_args(problem_of(base), (const ap_merge_plan *)launches, &run->block);
+  ap_merge_fill_args(problem_of(base), AP_CONST_PLAN_OF(ap_merge_plan, launches), &run->block);
   *block = &run->block;
   return ATTNPRESS_OK;
 }

@@ -87,7 +87,7 @@ static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
-  return ap_outer_plan_call(problem_of(base), device, range, (ap_outer_plan *)launches);
+  return ap_outer_plan_call(problem_of(base), device, range, AP_PLAN_OF(ap_outer_plan, launches));
 }
 
 /* ---- Which calls a plan serves --------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static attnpress_outer_reduce_args reduce_block(const outer_call *call, const ap
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,
                                   const ap_launches *launches, int index, void **block) {
   outer_run *run = (outer_run *)base;
-  const ap_outer_plan *planned = (const ap_outer_plan *)launches;
+  const ap_outer_plan *planned = AP_CONST_PLAN_OF(ap_outer_plan, launches);
   const int32_t pass = launches->launch[index].variant.axis[AP_OUTER_PASS];
   (void)driver;
   *block = &run->block;

@@ -56,8 +56,8 @@ void ap_outer_mod_fill(const ap_outer_problem *problem,
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
 typedef struct ap_outer_plan {
-  ap_launches base;
   int32_t column_shift, column_blocks, row_blocks; /* of the first launch */
+  ap_launches base;
 } ap_outer_plan;
 
 /** fwd or sum; or bwd, and bwd_reduce where dy is needed. */

@@ -14,8 +14,8 @@ typedef struct softmax_call {
 
 /** What is launched. */
 typedef struct softmax_plan {
-  ap_launches base;
   int32_t sm_count;
+  ap_launches base;
 } softmax_plan;
 
 /** A call that is run: its argument block, beside what it was checked to be. */
@@ -73,7 +73,7 @@ static attnpress_status check_backward(const void *args, ap_check how, ap_call *
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
-  ((softmax_plan *)launches)->sm_count = device->sm_count;
+  AP_PLAN_OF(softmax_plan, launches)->sm_count = device->sm_count;
   return ap_softmax_plan(problem_of(base), device, range, launches);
 }
 
@@ -91,7 +91,7 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 /** Blocks of kernels that fetch ahead have one row, and an SM holds one or two of them, which begin in
  * the order of their rows: the row that is as many behind as there are SMs begins soon, but not yet. */
 static int32_t rows_ahead(const ap_launches *launches) {
-  return ((const softmax_plan *)launches)->sm_count;
+  return AP_CONST_PLAN_OF(softmax_plan, launches)->sm_count;
 }
 
 static attnpress_status arguments(const ap_driver *driver, ap_call *base,

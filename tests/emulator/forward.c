@@ -294,7 +294,7 @@ static int encode_maps(const call *c, const kernel *k, attnpress_fwd_sm90_bias_a
                             .get_error_name = no_words,
                             .get_error_string = no_words};
   const ap_plan plan = {.heads_per_tile = args->sm90.fwd.heads_per_tile, .tile = k->tile};
-  if (ap_tensor_maps_encode(&driver, &c->args, &plan, &args->sm90) == ATTNPRESS_OK &&
+  if (ap_tensor_maps_encode(&driver, &c->args, &plan, 0, &args->sm90) == ATTNPRESS_OK &&
       (!ap_has_bias_map(&k->variant) ||
        ap_bias_map_encode(&driver, &c->args, &k->tile, args) == ATTNPRESS_OK))
     return 0;

@@ -998,7 +998,9 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
   attnpress_fwd_args *fwd = &args->sm90.fwd;
   const int heads = fwd->heads_per_tile, tile_heads = fwd->heads_q / heads;
   const int positions = (int)ap_row_block_positions(&c->kernel->tile, heads);
-  if (ap_tensor_maps_encode(&driver, &c->args, &plan, &args->sm90) != ATTNPRESS_OK) {
+  const int32_t page_box_rows =
+      c->args.ragged->page_table != NULL ? ap_page_box_rows(&c->args, &c->kernel->tile) : 0;
+  if (ap_tensor_maps_encode(&driver, &c->args, &plan, page_box_rows, &args->sm90) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
   }
