@@ -23,6 +23,7 @@ struct CUctx_st {
 };
 struct CUstream_st {
   CUcontext context;
+  unsigned long long id;
   int capturing;
 };
 struct CUlib_st {
@@ -44,7 +45,7 @@ struct CUfunc_st {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fake_cuda fake;
 static int initialised, captures;
-static unsigned long long next_id = 1;
+static unsigned long long next_id = 1, next_stream_id = 100;
 static CUcontext freed_contexts; /* a list: an address comes again, as with any allocator */
 static struct CUfunc_st functions[FUNCTIONS_MAX];
 static int function_count;
@@ -95,6 +96,9 @@ static void context_set(CUcontext context) {
 static CUstream stream_new(CUcontext context) {
   CUstream stream = calloc(1, sizeof *stream);
   stream->context = context;
+  pthread_mutex_lock(&lock);
+  stream->id = next_stream_id++;
+  pthread_mutex_unlock(&lock);
   return stream;
 }
 
@@ -275,6 +279,13 @@ API(cuStreamGetCtx, CUstream stream, CUcontext *context) {
     return *context != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
   }
   *context = stream->context;
+  return CUDA_SUCCESS;
+}
+
+API(cuStreamGetId, CUstream stream, unsigned long long *id) {
+  if ((uintptr_t)stream <= 2)
+    return CUDA_ERROR_INVALID_VALUE; /* nobody asks for these */
+  *id = stream->id;
   return CUDA_SUCCESS;
 }
 

@@ -621,6 +621,39 @@ static void test_contexts(void **state) {
   cuda->context_set(own);
 }
 
+static attnpress_status run_on(attnpress_handle *handle, const call *c, CUstream stream) {
+  cuda->launches = 0;
+  return attnpress_forward(handle, &c->forward, stream);
+}
+
+/** A stream that comes at the address of one that was another context's runs in its own. */
+static void test_streams(void **state) {
+  (void)state;
+  static call c;
+  make_attention(&dense, &c);
+  attnpress_handle *handle = make_handle();
+  CUcontext own = cuda->context_get(), contexts[2] = {cuda->context_new(0), cuda->context_new(0)};
+  CUstream last = NULL;
+  int again = 0;
+  for (int round = 0; round < 16; ++round) {
+    CUcontext context = contexts[round / 2 % 2];
+    CUstream stream = cuda->stream_new(context);
+    again += stream == last;
+    last = stream;
+    for (int times = 0; times < 2; ++times) {
+      assert_ok(run_on(handle, &c, stream));
+      assert_ptr_equal(cuda->launch[0].context, context);
+      assert_ptr_equal(cuda->launch[0].stream, stream);
+    }
+    cuda->stream_free(stream);
+  }
+  assert_in_range(again, 1, 16); /* else nothing was tested */
+  attnpress_destroy(handle);
+  cuda->context_set(own);
+  for (int i = 0; i < 2; ++i)
+    cuda->context_free(contexts[i]);
+}
+
 static int set_up_all(void **state) {
   setenv("FAKE_CUDA_DEVICES", "2", 1);
   const int status = set_up_attention(state);
@@ -633,8 +666,8 @@ static int set_up_all(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_forward),   TEST(test_backward),   TEST(test_append_forward),
-      TEST(test_layernorm), TEST(test_remembered), TEST(test_contexts),
+      TEST(test_forward),    TEST(test_backward), TEST(test_append_forward), TEST(test_layernorm),
+      TEST(test_remembered), TEST(test_contexts), TEST(test_streams),
   };
   return cmocka_run_group_tests(tests, set_up_all, tear_down_group);
 }
