@@ -138,13 +138,14 @@ static attnpress_status get_workspace(ap_lender *lender, ap_call *call, const ap
 }
 
 /** Launches all; the context is current. */
-static attnpress_status launch_all(const ap_driver *driver, const ap_operation *operation,
-                                   ap_call *call, const ap_launches *plan,
-                                   const ap_bound *const *bound, ap_memo *memo, CUstream stream) {
+static attnpress_status launch_all(ap_maps *maps, const ap_operation *operation, ap_call *call,
+                                   const ap_launches *plan, const ap_bound *const *bound,
+                                   ap_memo *memo, CUstream stream) {
+  const ap_driver *driver = maps->driver;
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];
     void *block;
-    FORWARD_IF(operation->arguments(driver, call, plan, i, &block));
+    FORWARD_IF(operation->arguments(maps, call, plan, i, &block));
     if (launch->clears)
       FORWARD_IF(ap_clear_words(driver, call->workspace, launch->clears, stream));
     const ap_launch_shape shape = {.grid = launch->grid,
@@ -240,11 +241,11 @@ static attnpress_status find_kernels(const ap_place *at, const ap_launches *plan
 
 static attnpress_status launch_found(const ap_place *at, const ap_operation *operation,
                                      ap_call *call, const ap_launches *plan,
-                                     const ap_bound *const *bound) {
+                                     const ap_bound *const *bound, ap_maps *maps) {
   int pushed;
   FORWARD_IF(ap_enter(at->handle, at->context->context, &pushed));
-  const attnpress_status status = launch_all(&at->handle->driver, operation, call, plan, bound,
-                                             at->context->device.memo, at->stream);
+  const attnpress_status status =
+      launch_all(maps, operation, call, plan, bound, at->context->device.memo, at->stream);
   ap_leave(at->handle, pushed);
   return status;
 }
@@ -257,19 +258,22 @@ static attnpress_status run_launches(const ap_place *at, const ap_operation *ope
     return ATTNPRESS_OK; /* the output is empty */
   FORWARD_IF(check_workspace(call, plan));
   FORWARD_IF(find_kernels(at, plan, snippet, bound));
-  return launch_found(at, operation, call, plan, bound);
+  ap_maps maps = {.driver = &at->handle->driver};
+  return launch_found(at, operation, call, plan, bound, &maps);
 }
 
 /* ---- Plans that are remembered --------------------------------------------------------------- */
 
-/** Bytes of an operation's own part of a plan, and of the plan up to its last launch. */
+/** The head of what is remembered of a call. Behind it lie its plan up to the last launch, the
+ * launches' kernels, and the call's tensor maps. */
+typedef struct remembered {
+  size_t plan_bytes;
+  int64_t num_maps;
+} remembered;
+
+/** Bytes of an operation's own part of a plan. */
 static size_t own_bytes(const ap_operation *operation) {
   return operation->plan_bytes - sizeof(ap_launches);
-}
-
-static size_t used_bytes(const ap_operation *operation, const ap_launches *plan) {
-  return own_bytes(operation) + offsetof(ap_launches, launch) +
-         (size_t)plan->count * sizeof *plan->launch;
 }
 
 /** What a plan is remembered by: the operation, what it looks at of the call, and the context, whose
@@ -283,51 +287,70 @@ static void make_key(const ap_place *at, const ap_operation *operation, const ap
   operation->key(call, key);
 }
 
-/** Remembers a plan with its kernels, which are there as long as the context. */
+/** Remembers a plan with its kernels, which are there as long as the context, and what maps the call
+ * made. */
 static void remember(const ap_place *at, const ap_operation *operation, const ap_recall_key *key,
-                     const ap_launches *plan, const ap_bound *const *bound) {
-  const size_t bytes = used_bytes(operation, plan);
-  const size_t bound_bytes = (size_t)plan->count * sizeof *bound;
+                     const ap_launches *plan, const ap_bound *const *bound, const ap_maps *maps) {
+  const size_t own = own_bytes(operation), count = (size_t)plan->count;
+  const remembered head = {own + offsetof(ap_launches, launch) + count * sizeof *plan->launch,
+                           maps->count < AP_MAPS_MAX ? maps->count : AP_MAPS_MAX};
+  const size_t bound_bytes = count * sizeof *bound;
+  const size_t maps_bytes = (size_t)head.num_maps * sizeof *maps->made;
   ap_recall_entry *entry;
-  char *to = ap_recall_begin(&at->context->plans, key, bytes + bound_bytes, &entry);
+  char *to = ap_recall_begin(&at->context->plans, key,
+                             sizeof head + head.plan_bytes + bound_bytes + maps_bytes, &entry);
   if (to == NULL)
     return;
-  memcpy(to, (const char *)plan - own_bytes(operation), bytes);
-  memcpy(to + bytes, bound, bound_bytes);
+  memcpy(to, &head, sizeof head);
+  memcpy(to += sizeof head, (const char *)plan - own, head.plan_bytes);
+  memcpy(to += head.plan_bytes, bound, bound_bytes);
+  memcpy(to + bound_bytes, maps->made, maps_bytes);
   ap_recall_end(entry);
 }
 
+/** Runs what is remembered, where it lies. */
+static attnpress_status run_remembered(const ap_place *at, const ap_operation *operation,
+                                       ap_call *call, ap_lender *lender, const remembered *head) {
+  const char *plan_at = (const char *)(head + 1), *bound_at = plan_at + head->plan_bytes;
+  const ap_launches *plan = (const void *)(plan_at + own_bytes(operation));
+  const ap_bound *const *bound = (const void *)bound_at;
+  ap_maps maps = {.driver = &at->handle->driver,
+                  .num_known = (int)head->num_maps,
+                  .known = (const void *)(bound + plan->count)};
+  FORWARD_IF(get_workspace(lender, call, plan));
+  return launch_found(at, operation, call, plan, bound, &maps);
+}
+
 /** Runs a call by a plan of this call alone, which is remembered where the operation says by what.
- * `fresh`: memory for one that is not. What is remembered is used where it lies: until it is
- * released nothing is done that may call back, or not return. */
+ * `fresh`: memory for one that is not. Until what is remembered is released nothing is done that may
+ * call back, or not return. */
 static attnpress_status run_one_call(const ap_place *at, const ap_operation *operation,
                                      ap_call *call, ap_lender *lender, ap_launches *fresh) {
   ap_recall_key key;
   if (operation->key != NULL) {
     ap_recall_entry *held;
     make_key(at, operation, call, &key);
-    const char *known = ap_recall_hold(&at->context->plans, &key, &held);
-    if (known != NULL) {
-      const ap_launches *plan = (const ap_launches *)(const void *)(known + own_bytes(operation));
-      const void *bound = known + used_bytes(operation, plan);
-      attnpress_status status = get_workspace(lender, call, plan);
-      if (status == ATTNPRESS_OK)
-        status = launch_found(at, operation, call, plan, bound);
+    const remembered *head = ap_recall_hold(&at->context->plans, &key, &held);
+    if (head != NULL) {
+      const attnpress_status status = run_remembered(at, operation, call, lender, head);
       ap_recall_release(held);
       return status;
     }
   }
   const ap_snippet *snippet;
   const ap_bound *bound[AP_LAUNCHES_MAX];
+  ap_map made[AP_MAPS_MAX];
+  ap_maps maps = {.driver = &at->handle->driver, .made = made};
   FORWARD_IF(operation->plan(call, &at->context->device, ATTNPRESS_ONE_CALL, fresh));
   FORWARD_IF(get_snippet(at->handle, operation, call, &snippet));
   if (fresh->count == 0)
     return ATTNPRESS_OK; /* the output is empty */
   FORWARD_IF(get_workspace(lender, call, fresh));
   FORWARD_IF(find_kernels(at, fresh, snippet, bound));
+  FORWARD_IF(launch_found(at, operation, call, fresh, bound, &maps));
   if (operation->key != NULL)
-    remember(at, operation, &key, fresh, bound);
-  return launch_found(at, operation, call, fresh, bound);
+    remember(at, operation, &key, fresh, bound, &maps);
+  return ATTNPRESS_OK;
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */

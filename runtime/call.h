@@ -13,6 +13,7 @@
 #include "attnpress/attnpress.h"
 #include "core/recall.h"
 #include "core/struct.h"
+#include "cuda/tensor_map.h"
 #include "handle.h"
 #include "press/registry.h"
 
@@ -89,8 +90,8 @@ typedef struct ap_operation {
    * that each run of a plan chooses its own. */
   int32_t plans_by_pointers;
   /** The argument block of launch `index`, which lives in the call; asked for in order. */
-  attnpress_status (*arguments)(const ap_driver *driver, ap_call *call, const ap_launches *plan,
-                                int index, void **block);
+  attnpress_status (*arguments)(ap_maps *maps, ap_call *call, const ap_launches *plan, int index,
+                                void **block);
   /** Looks at what index arrays of a checked call hold, in the checking mode: INVALID_ARGUMENT with
    * the first entry that does not fit. NULL: no call has any. */
   attnpress_status (*inspect)(const ap_call *call, struct ap_inspection *inspection);

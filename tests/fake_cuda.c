@@ -117,7 +117,7 @@ static void args_of(const char *prefix, size_t bytes);
 static void args_by(size_t (*bytes)(const char *symbol));
 
 static void reset(void) {
-  fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = 0;
+  fake.loads = fake.unloads = fake.functions = fake.launches = fake.maps = fake.moved_maps = 0;
   fake.refuse_loads = fake.fail_load = fake.fail_launch = fake.stream_capturing = 0;
   fake.copies = fake.waits = 0;
   fake.cluster_room = fake.rooms_asked = 0;
@@ -484,9 +484,23 @@ API(cuTensorMapEncodeTiled, void *map, int data_type, uint32_t rank, void *addre
   fake.fail_map = CUDA_SUCCESS;
   fake.maps += result == CUDA_SUCCESS;
   pthread_mutex_unlock(&lock);
-  if (result == CUDA_SUCCESS)
+  if (result == CUDA_SUCCESS) {
+    memset(map, 0, sizeof(attnpress_tensor_map));
     memcpy(map, &m, sizeof m);
+  }
   return result;
+}
+
+API(cuTensorMapReplaceAddress, void *map, void *address) {
+  if (current() == NULL)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if ((uintptr_t)map % 64 != 0 || address == NULL || (uintptr_t)address % 16 != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  ((fake_map *)map)->address = (uintptr_t)address;
+  pthread_mutex_lock(&lock);
+  ++fake.moved_maps;
+  pthread_mutex_unlock(&lock);
+  return CUDA_SUCCESS;
 }
 
 API(cuTensorMapEncodeIm2col, void *map, int data_type, uint32_t rank, void *address,

@@ -38,6 +38,7 @@ typedef struct fake_cuda {
   /* What happened. */
   _Atomic int loads, unloads, functions; /* tests read them while other threads load */
   int maps;                              /* tensor maps that were made */
+  int moved_maps;                        /* whose address was replaced */
   _Atomic int launches;                  /* the first FAKE_LAUNCHES_MAX are kept */
   fake_launch launch[FAKE_LAUNCHES_MAX];
   /* What is to happen. */

@@ -2,6 +2,7 @@
  * Each row of the tables below changes one thing of a call that its plan may depend on; a key that
  * leaves one out finds another call's plan (the driver and NVRTC are stand-ins). */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,10 +34,17 @@ typedef struct shape {
   int32_t ragged, max_rows, max_keys, page, new_keys;
   int32_t deterministic, dsinks, dbias, dbias_rows, accumulate; /* backward */
   int32_t rotary, tokens;                                       /* append */
+  /* What a plan does not depend on, but tensor maps do. */
+  int32_t moved;  /* every tensor is elsewhere */
+  int32_t gap_in; /* 1, 2, ...: a tensor whose rows are further apart */
 } shape;
 
 #define CHANGE(name, value)                                                                        \
   { #name, offsetof(shape, name), value }
+
+#define MAP_CHANGES                                                                                \
+  CHANGE(moved, 1), CHANGE(moved, 3), CHANGE(gap_in, 1), CHANGE(gap_in, 2), CHANGE(gap_in, 3),     \
+      CHANGE(gap_in, 4), CHANGE(gap_in, 5)
 
 static const shape dense = {.batch = 2,
                             .rows = 512,
@@ -77,6 +85,7 @@ static const change dense_changes[] = {
     CHANGE(dsinks, 1),
     CHANGE(dbias, 1),
     CHANGE(accumulate, 1),
+    MAP_CHANGES,
 };
 
 static const shape window = {.batch = 2,
@@ -94,8 +103,8 @@ static const shape window = {.batch = 2,
                              .bias = ATTNPRESS_FP32};
 
 static const change window_changes[] = {
-    CHANGE(left, 300), CHANGE(right, 0), CHANGE(chunk, 256),      CHANGE(top_left, 1),
-    CHANGE(dsinks, 1), CHANGE(dbias, 1), CHANGE(deterministic, 1)};
+    CHANGE(left, 300), CHANGE(right, 0), CHANGE(chunk, 256),       CHANGE(top_left, 1),
+    CHANGE(dsinks, 1), CHANGE(dbias, 1), CHANGE(deterministic, 1), MAP_CHANGES};
 
 static const shape sequences = {.batch = 16,
                                 .rows = 2048,
@@ -127,7 +136,10 @@ static const change sequences_changes[] = {
     CHANGE(hdim, 72),
     CHANGE(kv_heads, 32),
     CHANGE(dtype, ATTNPRESS_FP16),
+    MAP_CHANGES,
 };
+
+static const change pages_changes[] = {CHANGE(page, 16), CHANGE(page, 32), MAP_CHANGES};
 
 /** One query of each sequence, over keys in a cache. */
 static const shape decode = {.batch = 64,
@@ -153,7 +165,7 @@ static const change decode_changes[] = {
     CHANGE(splits, 4), CHANGE(invariant, 1),
     CHANGE(far, 1),    CHANGE(dtype, ATTNPRESS_FP16),
     CHANGE(rotary, 0), CHANGE(rotary, 64),
-    CHANGE(tokens, 2),
+    CHANGE(tokens, 2), MAP_CHANGES,
 };
 
 /** Prompts, which a kernel of their own appends. */
@@ -200,7 +212,12 @@ static void *place(int which) {
 
 static attnpress_tensor tensor_of(const shape *s, int which, int batch, int rows, int heads,
                                   int columns) {
-  attnpress_tensor t = attnpress_tensor_bshd(place(which), batch, rows, heads, columns, s->dtype);
+  void *data = (char *)place(which) + 4096 * s->moved;
+  attnpress_tensor t = attnpress_tensor_bshd(data, batch, rows, heads, columns, s->dtype);
+  if (s->gap_in == which + 1) {
+    t.stride[1] += 64;
+    t.stride[0] = rows * t.stride[1];
+  }
   if (s->far && which == 1)
     t.stride[0] = INT64_C(1) << 42;
   return t;
@@ -541,6 +558,11 @@ static void test_forward(void **state) {
   CHECK(run_forward, make_attention, window, window_changes);
   CHECK(run_forward, make_attention, sequences, sequences_changes);
   CHECK(run_forward, make_attention, decode, decode_changes);
+  shape pages = sequences;
+  pages.page = 64;
+  CHECK(run_forward, make_attention, pages, pages_changes);
+  pages.invariant = 1;
+  CHECK(run_forward, make_attention, pages, pages_changes);
 }
 
 static void test_backward(void **state) {
@@ -564,6 +586,173 @@ static void test_layernorm(void **state) {
   CHECK(run_norm_backward, make_norm, norm, norm_changes);
   CHECK(run_norm_backward, make_norm, odd_norm, norm_changes);
   CHECK(run_norm_backward, make_norm, wide_norm, norm_changes);
+}
+
+/** Runs a call that is to ask the driver for so many maps, and for so many addresses in others. */
+static void run_for_maps(attnpress_handle *handle, run_function *function, const call *c, int maps,
+                         int moved) {
+  static outcome alone, among;
+  attnpress_handle *own = make_handle();
+  run(own, function, c, &alone);
+  attnpress_destroy(own);
+  const int maps_before = cuda->maps, moved_before = cuda->moved_maps;
+  run(handle, function, c, &among);
+  assert_int_equal(cuda->maps - maps_before, maps);
+  assert_int_equal(cuda->moved_maps - moved_before, moved);
+  assert_int_equal(among.status, ATTNPRESS_OK);
+  assert_true(is_same(&alone, &among));
+}
+
+/** The driver makes a call's tensor maps once. Later it is told of other addresses; where anything
+ * else differs the map is made anew, as all are by a driver that does not replace addresses. */
+static void test_maps(void **state) {
+  (void)state;
+  static call c;
+  shape batch_invariant = sequences;
+  batch_invariant.page = 64;
+  batch_invariant.invariant = 1;
+  const struct {
+    run_function *function;
+    const shape *of;
+    int maps;
+  } rows[] = {{run_forward, &dense, 3},
+              {run_forward, &sequences, 3},
+              {run_forward, &batch_invariant, 3},
+              {run_backward, &dense, 4},
+              {run_backward, &sequences, 4}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    run_function *function = rows[i].function;
+    shape s = *rows[i].of;
+    attnpress_handle *handle = make_handle();
+    make_attention(&s, &c);
+    run_for_maps(handle, function, &c, rows[i].maps, 0);
+    run_for_maps(handle, function, &c, 0, 0);
+    s.moved = 1;
+    make_attention(&s, &c);
+    run_for_maps(handle, function, &c, 0, rows[i].maps);
+    s.gap_in = 2;
+    make_attention(&s, &c);
+    run_for_maps(handle, function, &c, 1, rows[i].maps - 1);
+    s.moved = 0;
+    make_attention(&s, &c);
+    run_for_maps(handle, function, &c, 1, 0);
+    s.gap_in = 0;
+    make_attention(&s, &c);
+    run_for_maps(handle, function, &c, 0, 0);
+    handle->driver.tensor_map_replace_address = NULL;
+    run_for_maps(handle, function, &c, 0, 0);
+    s.moved = 1;
+    make_attention(&s, &c);
+    run_for_maps(handle, function, &c, rows[i].maps, 0);
+    attnpress_destroy(handle);
+  }
+}
+
+/** Whatever differs between a view and the one of a known map, the map that is made is the view's. */
+static void test_views(void **state) {
+  (void)state;
+  enum { MAPS = 2 };
+  const ap_view first = {.data = place(0),
+                         .data_type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                         .rank = 5,
+                         .extents = {64, 8, 6, 4, 2},
+                         .strides_bytes = {1024, 128, 8192, 32768},
+                         .box = {64, 8, 2, 2, 1},
+                         .steps = {1, 1, 1, 1, 1}};
+  attnpress_handle *handle = make_handle();
+  ap_map made[AP_MAPS_MAX];
+  _Alignas(64) attnpress_tensor_map map, expected;
+  ap_maps fresh = {.driver = &handle->driver, .made = made};
+  for (int i = 0; i < MAPS; ++i)
+    assert_ok(ap_view_encode(&fresh, &first, "first", &map));
+  const int fields = 2 + 5 + 4 + 5 + 5;
+  for (int field = 0; field <= fields; ++field) {
+    ap_view view = first;
+    int at = field - 1;
+    if (at == 0)
+      view.data_type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    else if (at == 1)
+      view.rank = 4;
+    else if ((at -= 2) >= 0 && at < 5)
+      view.extents[at] += 8;
+    else if ((at -= 5) >= 0 && at < 4)
+      view.strides_bytes[at] += 16;
+    else if ((at -= 4) >= 0 && at < 5)
+      view.box[at] = 16;
+    else if ((at -= 5) >= 0)
+      view.steps[at] = 2;
+    for (int moved = 0; moved < 2; ++moved) {
+      view.data = place(moved);
+      ap_maps alone = {.driver = &handle->driver};
+      ap_maps again = {.driver = &handle->driver, .num_known = MAPS, .known = made};
+      assert_ok(ap_view_encode(&alone, &view, "view", &expected));
+      for (int i = 0; i < MAPS + 1; ++i) { /* the last is one more than there were */
+        const int maps = cuda->maps;
+        assert_ok(ap_view_encode(&again, &view, "view", &map));
+        assert_int_equal(cuda->maps - maps, field > 0 || i == MAPS);
+        assert_memory_equal(&map, &expected, sizeof map);
+      }
+    }
+  }
+  attnpress_destroy(handle);
+}
+
+enum { THREADS = 4, CALLS = FAKE_LAUNCHES_MAX / THREADS };
+
+typedef struct thread_calls {
+  attnpress_handle *handle;
+  CUcontext context;
+  CUstream stream;
+  shape of;
+} thread_calls;
+
+static void *run_calls(void *of) {
+  const thread_calls *t = of;
+  call *c = calloc(1, sizeof *c);
+  int failed = 0;
+  cuda->context_set(t->context);
+  make_attention(&t->of, c);
+  for (int i = 0; i < CALLS; ++i)
+    failed += attnpress_forward(t->handle, &c->forward, t->stream) != ATTNPRESS_OK;
+  free(c);
+  return (void *)(uintptr_t)(unsigned)failed;
+}
+
+/** Threads that share a plan have each their own addresses. */
+static void test_threads(void **state) {
+  (void)state;
+  static thread_calls of[THREADS];
+  pthread_t threads[THREADS];
+  static call c;
+  attnpress_handle *handle = make_handle();
+  make_attention(&dense, &c);
+  assert_ok(run_forward(handle, &c));
+  cuda->launches = 0;
+  for (int i = 0; i < THREADS; ++i) {
+    of[i] =
+        (thread_calls){handle, cuda->context_get(), cuda->stream_new(cuda->context_get()), dense};
+    of[i].of.moved = i;
+    assert_int_equal(pthread_create(&threads[i], NULL, run_calls, &of[i]), 0);
+  }
+  for (int i = 0; i < THREADS; ++i) {
+    void *failed;
+    pthread_join(threads[i], &failed);
+    assert_null(failed);
+  }
+  assert_int_equal(cuda->launches, THREADS * CALLS);
+  for (int i = 0; i < THREADS * CALLS; ++i) {
+    attnpress_fwd_sm90_args args;
+    fake_map map;
+    memcpy(&args, cuda->launch[i].args, sizeof args);
+    memcpy(&map, &args.k, sizeof map);
+    int thread = 0;
+    while (of[thread].stream != cuda->launch[i].stream)
+      ++thread;
+    assert_true(map.address == (uintptr_t)place(1) + 4096 * (uintptr_t)thread);
+  }
+  attnpress_destroy(handle);
+  for (int i = 0; i < THREADS; ++i)
+    cuda->stream_free(of[i].stream);
 }
 
 /** A call that runs is remembered by what its plan depends on alone: not by its addresses. */
@@ -666,8 +855,9 @@ static int set_up_all(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_forward),    TEST(test_backward), TEST(test_append_forward), TEST(test_layernorm),
-      TEST(test_remembered), TEST(test_contexts), TEST(test_streams),
+      TEST(test_forward),  TEST(test_backward), TEST(test_append_forward), TEST(test_layernorm),
+      TEST(test_maps),     TEST(test_views),    TEST(test_threads),        TEST(test_remembered),
+      TEST(test_contexts), TEST(test_streams),
   };
   return cmocka_run_group_tests(tests, set_up_all, tear_down_group);
 }

@@ -27,8 +27,8 @@ run_tests() { # NAME SANITIZERS TESTS...
 
 run_tests sanitized-address address,undefined \
   test_allocations test_api test_cache test_handle test_plans test_cpu test_dispatch test_jit test_variant \
-  test_layernorm_plans test_outer
-run_tests sanitized-thread thread test_api test_cache test_recall
+  test_layernorm_plans test_outer test_recalled_plans
+run_tests sanitized-thread thread test_api test_cache test_recall test_recalled_plans
 # Its tests of threads alone.
 filter='test_threads_that*'
 run_tests sanitized-thread thread test_cpu

@@ -64,10 +64,10 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
   return ATTNPRESS_OK;
 }
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   append_run *run = (append_run *)base;
-  (void)driver, (void)launches, (void)index;
+  (void)maps, (void)launches, (void)index;
   ap_append_fill_args(problem_of(base), &run->block);
   *block = &run->block;
   return ATTNPRESS_OK;

@@ -364,7 +364,7 @@ int32_t ap_page_box_rows(const attnpress_forward_args *args, const ap_tile *tile
 int32_t ap_page_head_step(const attnpress_tensor *t);
 /** Writes the maps of a call whose problem has `tma` and whose output is not empty. page_box_rows: what
  * ap_page_box_rows() says, of keys in pages. */
-attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
+attnpress_status ap_tensor_maps_encode(ap_maps *maps, const attnpress_forward_args *args,
                                        const ap_plan *plan, int32_t page_box_rows,
                                        attnpress_fwd_sm90_args *kernel_args);
 /** Whether an sm90 kernel has one of the bias. */
@@ -373,7 +373,7 @@ static inline int ap_has_bias_map(const ap_variant *v) {
          v->axis[AP_ATTENTION_BIAS] == AP_ATTENTION_BIAS_BF16;
 }
 /** Writes the map of a bias of 16 bits; where there can be none, bias_alignment says so. */
-attnpress_status ap_bias_map_encode(const ap_driver *driver, const attnpress_forward_args *args,
+attnpress_status ap_bias_map_encode(ap_maps *maps, const attnpress_forward_args *args,
                                     const ap_tile *tile, attnpress_fwd_sm90_bias_args *out);
 /** The same of a backward call, of Q, K, V, dO and the output. */
 int ap_backward_maps_fit(const attnpress_backward_args *args, int64_t batch, int64_t seqlen_q,
@@ -382,6 +382,5 @@ int ap_backward_maps_fit(const attnpress_backward_args *args, int64_t batch, int
 typedef struct ap_backward_maps {
   attnpress_tensor_map *q, *dout, *k, *v, *out; /* out: or NULL */
 } ap_backward_maps;
-attnpress_status ap_backward_maps_encode(const ap_driver *driver,
-                                         const attnpress_backward_args *args, const ap_tile *tile,
-                                         ap_backward_maps maps);
+attnpress_status ap_backward_maps_encode(ap_maps *maps, const attnpress_backward_args *args,
+                                         const ap_tile *tile, ap_backward_maps to);

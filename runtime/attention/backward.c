@@ -111,12 +111,12 @@ static float *sum_of_keys(char *workspace, size_t offset_bytes, int32_t first_ke
   return (float *)((uintptr_t)workspace + offset_bytes - missing);
 }
 
-static void fill_block(const backward_call *call, const ap_backward_plan *how,
-                       attnpress_bwd_args *out) {
+/** forward: of the call's arguments, by ap_forward_of(). */
+static void fill_block(const backward_call *call, const attnpress_forward_args *forward,
+                       const ap_backward_plan *how, attnpress_bwd_args *out) {
   const attnpress_backward_args *a = &call->args;
   const ap_problem *p = &call->problem;
-  const attnpress_forward_args forward = ap_forward_of(a);
-  const float scale = (float)ap_scale(&forward);
+  const float scale = (float)ap_scale(forward);
   char *workspace = a->workspace;
   *out = (attnpress_bwd_args){
       .q = a->q.data,
@@ -142,7 +142,7 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
       .accumulate = a->accumulate,
       .dq_sum_quads = how->fused ? 4 * p->hdim : 0,
       .scale = scale,
-      .scale_log2 = ap_scale_log2_of(&forward, scale),
+      .scale_log2 = ap_scale_log2_of(forward, scale),
       .dsinks = a->dsinks,
       .group_parts = how->group_parts,
       .sum_parts = 1,
@@ -157,7 +157,7 @@ static void fill_block(const backward_call *call, const ap_backward_plan *how,
     out->dk_sum = sum_of_keys(workspace, how->dk_sum_offset_bytes, how->whole_keys, p->hdim);
     out->dv_sum = sum_of_keys(workspace, how->dv_sum_offset_bytes, how->whole_keys, p->hdim_v);
   }
-  ap_fill_scaled_score_args(&forward, scale, &out->score);
+  ap_fill_scaled_score_args(forward, scale, &out->score);
   const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
                                        &a->dout, &a->dq, &a->dk, &a->dv};
   int64_t *strides = &out->q_batch_stride; /* batch, row and head of each, in this order */
@@ -174,7 +174,7 @@ static void fill_ragged(const backward_call *call, const ap_backward_plan *how,
   const attnpress_forward_args forward = ap_forward_of(a);
   int64_t lse[3], dlse[3];
   int packed;
-  fill_block(call, how, &out->bwd);
+  fill_block(call, &forward, how, &out->bwd);
   out->ragged = ap_fill_gradient_ragged_args(&forward);
   out->direct_keys = how->direct_keys;
   out->bwd.own_sums = how->own_sums > 0;
@@ -270,8 +270,8 @@ static void set_blocks(attnpress_bwd_args *block, const ap_backward_plan *how, i
   block->abreast = abreast == 0 ? 1 : abreast < 0 ? abreast + 1 : abreast;
 }
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   backward_run *run = (backward_run *)base;
   const ap_backward_plan *how = &AP_CONST_PLAN_OF(backward_plan, launches)->how;
   run->call.args.workspace = base->workspace; /* or the lender's */
@@ -308,7 +308,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
       return ATTNPRESS_OK;
     *block = ragged;
-    return ap_backward_maps_encode(driver, &run->call.args, &launch->tile,
+    return ap_backward_maps_encode(maps, &run->call.args, &launch->tile,
                                    (ap_backward_maps){&ragged->q, &ragged->dout, &ragged->k,
                                                       &ragged->v,
                                                       how->zero_ahead > 0 ? &ragged->out : NULL});
@@ -316,7 +316,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   if (base->has_snippet) { /* sm80's kernels alone have one */
     const attnpress_forward_args forward = ap_forward_of(&run->call.args);
     if (index == 0) {
-      fill_block(&run->call, how, &run->with_mod.bwd);
+      fill_block(&run->call, &forward, how, &run->with_mod.bwd);
       ap_score_mod_fill(&forward, NULL, &run->with_mod.mod);
       ap_dbuffers_fill(&run->call.args, &run->with_mod.gradients);
     }
@@ -324,8 +324,10 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     *block = &run->with_mod;
     return ATTNPRESS_OK;
   }
-  if (index == 0)
-    fill_block(&run->call, how, &run->block.bwd);
+  if (index == 0) {
+    const attnpress_forward_args forward = ap_forward_of(&run->call.args);
+    fill_block(&run->call, &forward, how, &run->block.bwd);
+  }
   set_blocks(&run->block.bwd, how, index);
   *block = &run->block.bwd;
   if (how->group_parts > 1 && (index == how->dk_convert || index == how->dv_convert)) {
@@ -342,7 +344,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     return ATTNPRESS_OK;
   *block = &run->block;
   return ap_backward_maps_encode(
-      driver, &run->call.args, &launch->tile,
+      maps, &run->call.args, &launch->tile,
       (ap_backward_maps){&run->block.q, &run->block.dout, &run->block.k, &run->block.v, NULL});
 }
 

@@ -216,12 +216,12 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
   return ATTNPRESS_OK;
 }
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   mask_call *call = (mask_call *)base;
   const attnpress_dropout_mask_args *a = &call->args;
   const ap_tile *tile = &launches->launch[index].tile;
-  (void)driver;
+  (void)maps;
   call->block = (attnpress_dropout_keep_args){
       .keep = a->keep,
       .batch_stride = a->stride[0],

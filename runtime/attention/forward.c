@@ -180,9 +180,8 @@ static void fill_forward(const forward_call *call, const ap_plan *how, attnpress
 }
 
 /** The rest of what an sm90 kernel takes; `fwd` stands. */
-static attnpress_status fill_sm90(const ap_driver *driver, const forward_call *call,
-                                  const ap_plan *how, int32_t page_box_rows,
-                                  attnpress_fwd_sm90_args *out) {
+static attnpress_status fill_sm90(ap_maps *maps, const forward_call *call, const ap_plan *how,
+                                  int32_t page_box_rows, attnpress_fwd_sm90_args *out) {
   const attnpress_fwd_args *fwd = &out->fwd;
   out->section_heads = ap_divisor(how->section_heads);
   out->section_units = ap_divisor(how->section_heads * how->row_blocks);
@@ -195,7 +194,7 @@ static attnpress_status fill_sm90(const ap_driver *driver, const forward_call *c
   out->rounds = how->rounds;
   out->warpgroup_positions = ap_consumer_rows(&how->tile) / fwd->heads_per_tile;
   memset(out->reserved, 0, sizeof out->reserved);
-  return ap_tensor_maps_encode(driver, &call->args, how, page_box_rows, out);
+  return ap_tensor_maps_encode(maps, &call->args, how, page_box_rows, out);
 }
 
 static void fill_combine(const attnpress_fwd_args *a, const ap_plan *how,
@@ -275,7 +274,7 @@ static void fill_schedule(const forward_call *call, const ap_plan *how,
 }
 
 /** The kernel's that comes after it; `fwd` stands. */
-static attnpress_status fill_sm90_ragged(const ap_driver *driver, const forward_call *call,
+static attnpress_status fill_sm90_ragged(ap_maps *maps, const forward_call *call,
                                          const ap_plan *how,
                                          const attnpress_fwd_schedule_args *schedule,
                                          attnpress_fwd_sm90_ragged_args *out) {
@@ -294,11 +293,11 @@ static attnpress_status fill_sm90_ragged(const ap_driver *driver, const forward_
   out->walk_bytes = schedule->order[0].walk_bytes;
   out->sharing = schedule->order[0].sharing;
   memset(out->reserved, 0, sizeof out->reserved);
-  return fill_sm90(driver, call, how, out->box_rows, &out->sm90);
+  return fill_sm90(maps, call, how, out->box_rows, &out->sm90);
 }
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   forward_run *run = (forward_run *)base;
   const ap_plan *how = &AP_CONST_PLAN_OF(forward_plan, launches)->how;
   run->call.args.workspace = base->workspace; /* or the lender's */
@@ -324,13 +323,13 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     if (base->has_snippet)
       ap_score_mod_fill(&run->call.args, NULL, &run->main_ragged.mod);
     *block = &run->main_ragged;
-    return fill_sm90_ragged(driver, &run->call, how, &run->schedule, &run->main_ragged.batch);
+    return fill_sm90_ragged(maps, &run->call, how, &run->schedule, &run->main_ragged.batch);
   }
   if (how->heads_are_rows && index == 0)
     ap_take_heads_as_rows(&run->call.args, &run->call.problem);
-  const int maps = ap_has_map(&run->call.problem);
+  const int first = ap_has_map(&run->call.problem);
   attnpress_fwd_args *fwd = &run->main.sm90.fwd;
-  if (index > maps) { /* the forward kernel's stand */
+  if (index > first) { /* the forward kernel's stand */
     fill_combine(fwd, how, &run->combine.combine);
     if (run->call.args.ragged != NULL)
       run->combine.ragged = run->ragged.batch.ragged;
@@ -341,7 +340,7 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
   }
   if (index == 0)
     fill_forward(&run->call, how, fwd);
-  if (index < maps) {
+  if (index < first) {
     fill_map(&run->call, how, fwd, &run->map);
     *block = &run->map;
     return ATTNPRESS_OK;
@@ -376,10 +375,10 @@ static attnpress_status arguments(const ap_driver *driver, ap_call *base,
     if (base->has_snippet)
       ap_score_mod_fill(&run->call.args, how, &run->main.with_mod.mod);
     *block = &run->main;
-    FORWARD_IF(fill_sm90(driver, &run->call, how, 0, &run->main.sm90));
+    FORWARD_IF(fill_sm90(maps, &run->call, how, 0, &run->main.sm90));
     if (!ap_has_bias_map(&how->variant))
       return ATTNPRESS_OK;
-    return ap_bias_map_encode(driver, &run->call.args, &how->tile, &run->main.with_bias);
+    return ap_bias_map_encode(maps, &run->call.args, &how->tile, &run->main.with_bias);
   }
   if (base->has_snippet) {
     run->with_mod.fwd = *fwd;
@@ -514,8 +513,8 @@ static attnpress_status plan_both(const ap_call *base, const ap_device *device, 
   return ATTNPRESS_OK;
 }
 
-static attnpress_status arguments_of_both(const ap_driver *driver, ap_call *base,
-                                          const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments_of_both(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                          int index, void **block) {
   append_forward_run *run = (append_forward_run *)base;
   const int first = has_append_kernel(launches);
   if (first && index == 0) {
@@ -523,7 +522,7 @@ static attnpress_status arguments_of_both(const ap_driver *driver, ap_call *base
     *block = &run->write;
     return ATTNPRESS_OK;
   }
-  FORWARD_IF(arguments(driver, base, launches, index - first, block));
+  FORWARD_IF(arguments(maps, base, launches, index - first, block));
   if (!appends_on_the_way(launches) || index > 0)
     return ATTNPRESS_OK;
   attnpress_fwd_args *fwd = &run->runs.runs.batch.fwd;

@@ -65,10 +65,10 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned, int3
                          ((const schedule_call *)planned)->problem.batch, range);
 }
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   schedule_run *run = (schedule_run *)base;
-  (void)driver, (void)launches, (void)index;
+  (void)maps, (void)launches, (void)index;
   run->block = (attnpress_fwd_schedule_args){
       .ragged = ap_fill_ragged_args(&run->call.args),
       .batch = run->call.problem.batch,

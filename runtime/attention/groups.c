@@ -74,7 +74,13 @@ attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups)
 }
 
 attnpress_status ap_copy_backward_groups(attnpress_backward_args *args, ap_groups *groups) {
-  attnpress_forward_args forward = ap_forward_of(args);
+  attnpress_forward_args forward = {.window = args->window, /* what ap_copy_groups() looks at */
+                                    .alibi = args->alibi,
+                                    .bias = args->bias,
+                                    .sinks = args->sinks,
+                                    .dropout = args->dropout,
+                                    .ragged = args->ragged,
+                                    .score_mod = args->score_mod};
   FORWARD_IF(ap_copy_groups(&forward, groups));
   args->window = forward.window;
   args->alibi = forward.alibi;

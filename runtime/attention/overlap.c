@@ -1,8 +1,24 @@
 /* Strides against the spans below them, from the narrowest dimension to the widest. */
 #include "attention/overlap.h"
 
+/** Whether rows nest as most do, each dimension around those behind it. */
+static inline int nest_in_order(int dimensions, const int64_t *extent, const int64_t *stride,
+                                int64_t span) {
+  for (int i = dimensions - 1; i >= 0; --i) {
+    int64_t reach;
+    if (extent[i] == 1)
+      continue;
+    if (stride[i] < span || __builtin_mul_overflow(extent[i] - 1, stride[i], &reach) ||
+        __builtin_add_overflow(reach, span, &span))
+      return 0;
+  }
+  return 1;
+}
+
 int ap_rows_overlap(int dimensions, const int64_t *extent, const int64_t *stride,
                     int64_t row_elements) {
+  if (nest_in_order(dimensions, extent, stride, row_elements))
+    return 0;
   int done[4] = {0};
   int64_t span = row_elements; /* of the dimensions that are done */
   for (int i = 0; i < dimensions; ++i) {

@@ -391,11 +391,11 @@ attnpress_status ap_check_ragged(const attnpress_forward_args *args, int with_da
 
 /** The gradient of lse, which is only read: any strides that are not negative. */
 static attnpress_status check_dlse(const attnpress_backward_args *args, int with_data) {
-  const attnpress_forward_args forward = ap_forward_of(args);
   int64_t stride[3];
   int packed;
   if (args->dlse == NULL)
     return ATTNPRESS_OK;
+  const attnpress_forward_args forward = ap_forward_of(args);
   RETURN_IF(args->dlse_row_stride < 0, ATTNPRESS_INVALID_ARGUMENT,
             "dlse_row_stride is %" PRId64 "; it must not be negative", args->dlse_row_stride);
   ap_ragged_row_strides(&forward, args->dlse_stride, args->dlse_row_stride, stride, &packed);

@@ -153,7 +153,7 @@ static ap_view view_pages(const attnpress_tensor *k, const attnpress_tensor *q, 
   return v;
 }
 
-attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_forward_args *args,
+attnpress_status ap_tensor_maps_encode(ap_maps *maps, const attnpress_forward_args *args,
                                        const ap_plan *plan, int32_t page_box_rows,
                                        attnpress_fwd_sm90_args *kernel_args) {
   const ap_view q = view_queries(&args->q, &plan->tile, plan->heads_per_tile);
@@ -167,9 +167,9 @@ attnpress_status ap_tensor_maps_encode(const ap_driver *driver, const attnpress_
     k = view_keys(&args->k, &args->q, keys);
     v = view_keys(&args->v, &args->q, keys);
   }
-  FORWARD_IF(ap_view_encode(driver, &q, "q", &kernel_args->q));
-  FORWARD_IF(ap_view_encode(driver, &k, "k", &kernel_args->k));
-  return ap_view_encode(driver, &v, "v", &kernel_args->v);
+  FORWARD_IF(ap_view_encode(maps, &q, "q", &kernel_args->q));
+  FORWARD_IF(ap_view_encode(maps, &k, "k", &kernel_args->k));
+  return ap_view_encode(maps, &v, "v", &kernel_args->v);
 }
 
 /** What one serves all of has a stride of 0. Nothing is loaded where there are no keys. */
@@ -180,7 +180,7 @@ static int bias_fits(const attnpress_bias *bias, const int64_t extents[3]) {
   return bias->shape[3] > 0;
 }
 
-attnpress_status ap_bias_map_encode(const ap_driver *driver, const attnpress_forward_args *args,
+attnpress_status ap_bias_map_encode(ap_maps *maps, const attnpress_forward_args *args,
                                     const ap_tile *tile, attnpress_fwd_sm90_bias_args *out) {
   attnpress_score_args *score = &out->sm90.fwd.score;
   const attnpress_bias *bias = args->bias;
@@ -197,14 +197,13 @@ attnpress_status ap_bias_map_encode(const ap_driver *driver, const attnpress_for
   ap_view_add(&v, extents[2], ap_bias_stride(bias, 2), tile->field[AP_ATTENTION_TILE_BLOCK_M]);
   ap_view_add(&v, extents[1], ap_bias_stride(bias, 1), 1);
   ap_view_add(&v, extents[0], ap_bias_stride(bias, 0), 1);
-  return ap_view_encode(driver, &v, "bias", &out->bias);
+  return ap_view_encode(maps, &v, "bias", &out->bias);
 }
 
 /* ---- Backward -------------------------------------------------------------------------------- */
 
-attnpress_status ap_backward_maps_encode(const ap_driver *driver,
-                                         const attnpress_backward_args *args, const ap_tile *tile,
-                                         ap_backward_maps maps) {
+attnpress_status ap_backward_maps_encode(ap_maps *maps, const attnpress_backward_args *args,
+                                         const ap_tile *tile, ap_backward_maps to) {
   const int32_t rows = tile->field[AP_ATTENTION_TILE_BLOCK_M];
   const int32_t keys = tile->field[AP_ATTENTION_TILE_BLOCK_N];
   /* Without rows a map is only prefetched, as one without keys above. */
@@ -212,14 +211,14 @@ attnpress_status ap_backward_maps_encode(const ap_driver *driver,
   const ap_view dout = view_keys(&args->dout, &args->k, rows);
   const ap_view k = view_keys(&args->k, &args->q, keys);
   const ap_view v = view_keys(&args->v, &args->q, keys);
-  FORWARD_IF(ap_view_encode(driver, &q, "q", maps.q));
-  FORWARD_IF(ap_view_encode(driver, &dout, "dout", maps.dout));
-  FORWARD_IF(ap_view_encode(driver, &k, "k", maps.k));
-  if (maps.out != NULL) {
+  FORWARD_IF(ap_view_encode(maps, &q, "q", to.q));
+  FORWARD_IF(ap_view_encode(maps, &dout, "dout", to.dout));
+  FORWARD_IF(ap_view_encode(maps, &k, "k", to.k));
+  if (to.out != NULL) {
     const ap_view out = view_keys(&args->out, &args->k, rows);
-    FORWARD_IF(ap_view_encode(driver, &out, "out", maps.out));
+    FORWARD_IF(ap_view_encode(maps, &out, "out", to.out));
   }
-  return ap_view_encode(driver, &v, "v", maps.v);
+  return ap_view_encode(maps, &v, "v", to.v);
 }
 
 int ap_backward_maps_fit(const attnpress_backward_args *args, int64_t batch, int64_t seqlen_q,

@@ -119,9 +119,8 @@ static void fill_reduce(const ap_conv2d_problem *p, char *workspace, const ap_co
                                       .group_shift = plan->group_shift[bias]};
 }
 
-attnpress_status ap_conv2d_fill(const ap_driver *driver, const ap_conv2d_problem *p,
-                                void *workspace, const ap_conv2d_plan *plan, int index,
-                                ap_conv2d_block *block) {
+attnpress_status ap_conv2d_fill(ap_maps *maps, const ap_conv2d_problem *p, void *workspace,
+                                const ap_conv2d_plan *plan, int index, ap_conv2d_block *block) {
   const ap_launch *launch = &plan->base.launch[index];
   const int32_t pass = launch->variant.axis[AP_CONV2D_PASS];
   const int im2col = launch->variant.axis[AP_CONV2D_COPIES] == AP_CONV2D_COPIES_IM2COL;
@@ -132,9 +131,9 @@ attnpress_status ap_conv2d_fill(const ap_driver *driver, const ap_conv2d_problem
   else if (pass == AP_CONV2D_PASS_REDUCE)
     fill_reduce(p, workspace, plan, plan->reduces[index], &block->reduce);
   else if (im2col && pass == AP_CONV2D_PASS_WGRAD)
-    return ap_conv2d_fill_im2col_wgrad(driver, p, &dout, parts, plan, &block->im2col_wgrad);
+    return ap_conv2d_fill_im2col_wgrad(maps, p, &dout, parts, plan, &block->im2col_wgrad);
   else if (im2col)
-    return ap_conv2d_fill_im2col(driver, p, &dout, plan, launch, &block->im2col);
+    return ap_conv2d_fill_im2col(maps, p, &dout, plan, launch, &block->im2col);
   else if (pass == AP_CONV2D_PASS_WGRAD)
     fill_wgrad(p, &dout, parts, plan, &block->wgrad);
   else

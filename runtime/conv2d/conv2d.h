@@ -64,12 +64,11 @@ typedef struct ap_conv2d_gradient {
 int ap_conv2d_im2col_fits(const ap_conv2d_problem *problem, int32_t pass);
 
 /** The argument blocks of its kernels; dout: not read by fprop. */
-attnpress_status ap_conv2d_fill_im2col(const ap_driver *driver, const ap_conv2d_problem *problem,
+attnpress_status ap_conv2d_fill_im2col(ap_maps *maps, const ap_conv2d_problem *problem,
                                        const ap_conv2d_gradient *dout, const ap_conv2d_plan *plan,
                                        const ap_launch *launch, attnpress_conv2d_im2col_args *args);
 /** parts: (splits, filters, filter_height, filter_width, channels) or NULL */
-attnpress_status ap_conv2d_fill_im2col_wgrad(const ap_driver *driver,
-                                             const ap_conv2d_problem *problem,
+attnpress_status ap_conv2d_fill_im2col_wgrad(ap_maps *maps, const ap_conv2d_problem *problem,
                                              const ap_conv2d_gradient *dout, float *parts,
                                              const ap_conv2d_plan *plan,
                                              attnpress_conv2d_im2col_wgrad_args *args);
@@ -86,9 +85,8 @@ typedef union ap_conv2d_block {
 } ap_conv2d_block;
 
 /** Fills the argument block of launch `index`. */
-attnpress_status ap_conv2d_fill(const ap_driver *driver, const ap_conv2d_problem *problem,
-                                void *workspace, const ap_conv2d_plan *plan, int index,
-                                ap_conv2d_block *block);
+attnpress_status ap_conv2d_fill(ap_maps *maps, const ap_conv2d_problem *problem, void *workspace,
+                                const ap_conv2d_plan *plan, int index, ap_conv2d_block *block);
 
 /* ---- cpu.c ----------------------------------------------------------------------------------- */
 

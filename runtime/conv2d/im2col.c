@@ -168,7 +168,7 @@ static void copy_vectors(const int64_t stride[3], int32_t vectors[3]) {
     vectors[i] = (int32_t)(stride[i] / VECTOR > INT32_MAX ? 0 : stride[i] / VECTOR);
 }
 
-attnpress_status ap_conv2d_fill_im2col(const ap_driver *driver, const ap_conv2d_problem *p,
+attnpress_status ap_conv2d_fill_im2col(ap_maps *maps, const ap_conv2d_problem *p,
                                        const ap_conv2d_gradient *dout, const ap_conv2d_plan *plan,
                                        const ap_launch *launch, attnpress_conv2d_im2col_args *a) {
   const attnpress_conv2d_shape *s = &p->shape;
@@ -194,13 +194,13 @@ attnpress_status ap_conv2d_fill_im2col(const ap_driver *driver, const ap_conv2d_
     }
     const ap_pixels pixels = dgrad ? dout_pixels(p, dout, a->line[class], block_m)
                                    : x_pixels(p, a->line[class], block_m);
-    FORWARD_IF(ap_pixels_encode(driver, &pixels, dgrad ? "dout" : "x", &a->in[class]));
+    FORWARD_IF(ap_pixels_encode(maps, &pixels, dgrad ? "dout" : "x", &a->in[class]));
   }
   const ap_view weight = weight_view(p, dgrad ? SLAB : field[AP_CONV2D_TILE_BLOCK_N]);
-  return ap_view_encode(driver, &weight, "weight", &a->weight);
+  return ap_view_encode(maps, &weight, "weight", &a->weight);
 }
 
-attnpress_status ap_conv2d_fill_im2col_wgrad(const ap_driver *driver, const ap_conv2d_problem *p,
+attnpress_status ap_conv2d_fill_im2col_wgrad(ap_maps *maps, const ap_conv2d_problem *p,
                                              const ap_conv2d_gradient *dout, float *parts,
                                              const ap_conv2d_plan *plan,
                                              attnpress_conv2d_im2col_wgrad_args *a) {
@@ -227,8 +227,8 @@ attnpress_status ap_conv2d_fill_im2col_wgrad(const ap_driver *driver, const ap_c
     line[i] = whole_line(p, i);
   }
   const ap_pixels x = x_pixels(p, line, SLAB);
-  FORWARD_IF(ap_pixels_encode(driver, &x, "x", &a->x));
+  FORWARD_IF(ap_pixels_encode(maps, &x, "x", &a->x));
   out_lines(p, line);
   const ap_pixels gradient = dout_pixels(p, dout, line, SLAB);
-  return ap_pixels_encode(driver, &gradient, "dout", &a->dout);
+  return ap_pixels_encode(maps, &gradient, "dout", &a->dout);
 }

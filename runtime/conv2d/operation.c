@@ -109,11 +109,11 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   conv2d_run *run = (conv2d_run *)base;
   *block = &run->block;
-  return ap_conv2d_fill(driver, &run->call.problem, base->workspace,
+  return ap_conv2d_fill(maps, &run->call.problem, base->workspace,
                         AP_CONST_PLAN_OF(ap_conv2d_plan, launches), index, &run->block);
 }
 

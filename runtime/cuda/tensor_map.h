@@ -57,10 +57,29 @@ static inline int ap_view_stride_fits(int64_t extent, int64_t stride, int64_t ti
                          bytes <= AP_VIEW_STRIDE_MAX_BYTES / AP_VIEW_ELEMENT_BYTES);
 }
 
+/* ---- Maps ------------------------------------------------------------------------------------ */
+
+enum { AP_MAPS_MAX = 8, AP_MAP_WORDS = 16 };
+
+/** A map, and what the driver was told for it. */
+typedef struct ap_map {
+  ap_view view;
+  uint64_t word[AP_MAP_WORDS];
+} ap_map;
+
+/** Makes the maps of one call. An earlier call of the same plan asked for its own in the same order:
+ * where such a map is of a like view, at any address, it is copied, which takes less time. */
+typedef struct ap_maps {
+  const ap_driver *driver;
+  int count;           /* that the call has asked for */
+  int num_known;       /* of an earlier call */
+  const ap_map *known; /* other threads read them, too */
+  ap_map *made;        /* AP_MAPS_MAX: the call's own are noted there; NULL: nowhere */
+} ap_maps;
+
 /** Writes the map of a view: 128-byte swizzle, and zeros for what lies outside. `map`: 128 bytes,
  * 64-byte aligned; `name` is for the sentence of a failure. */
-attnpress_status ap_view_encode(const ap_driver *driver, const ap_view *view, const char *name,
-                                void *map);
+attnpress_status ap_view_encode(ap_maps *maps, const ap_view *view, const char *name, void *map);
 
 /* ---- Pixels: the copy engine's im2col mode --------------------------------------------------- */
 
@@ -87,6 +106,6 @@ typedef struct ap_pixels {
 /** 1 where the driver takes such images. */
 int ap_pixels_fit(const ap_pixels *pixels);
 
-/** Writes their map, as ap_view_encode does. */
-attnpress_status ap_pixels_encode(const ap_driver *driver, const ap_pixels *pixels,
-                                  const char *name, void *map);
+/** Writes their map, as ap_view_encode does; always anew. */
+attnpress_status ap_pixels_encode(ap_maps *maps, const ap_pixels *pixels, const char *name,
+                                  void *map);

@@ -191,12 +191,12 @@ static attnpress_layernorm_reduce_args reduce_block(const layernorm_call *call,
                                            .pitch = (int32_t)plan->pitch};
 }
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   layernorm_run *run = (layernorm_run *)base;
   const int32_t pass = launches->launch[index].variant.axis[AP_LAYERNORM_PASS];
   const ap_layernorm_plan *plan_of_call = AP_CONST_PLAN_OF(ap_layernorm_plan, launches);
-  (void)driver;
+  (void)maps;
   *block = &run->block;
   if (pass == AP_LAYERNORM_PASS_FWD)
     run->block.forward = forward_block(

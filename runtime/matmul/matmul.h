@@ -42,7 +42,7 @@ attnpress_status ap_matmul_plan_call(const ap_matmul_problem *problem, const ap_
 /** 1 where x and W of a call can have tensor maps. */
 int ap_matmul_maps_fit(const ap_matmul_problem *problem);
 /** Writes those of a call. */
-attnpress_status ap_matmul_maps_encode(const ap_driver *driver, const ap_matmul_problem *problem,
+attnpress_status ap_matmul_maps_encode(ap_maps *maps, const ap_matmul_problem *problem,
                                        const ap_tile *tile, attnpress_matmul_args_sm90 *block);
 
 /* ---- cpu.c ----------------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 
 /* ---- Kernel arguments ------------------------------------------------------------------------ */
 
-static attnpress_status fill_sm90(const ap_driver *driver, const ap_matmul_problem *p,
+static attnpress_status fill_sm90(ap_maps *maps, const ap_matmul_problem *p,
                                   const ap_matmul_plan *plan, attnpress_matmul_args_sm90 *block) {
   const ap_launch *launch = &plan->base.launch[0];
   const int64_t block_m = launch->tile.field[AP_MATMUL_TILE_BLOCK_M];
@@ -77,16 +77,16 @@ static attnpress_status fill_sm90(const ap_driver *driver, const ap_matmul_probl
       .row_blocks = (int32_t)ceil_div(p->rows, block_m),
       .cluster_share = plan->cluster_share,
   };
-  return ap_matmul_maps_encode(driver, p, &launch->tile, block);
+  return ap_matmul_maps_encode(maps, p, &launch->tile, block);
 }
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   matmul_run *run = (matmul_run *)base;
   const ap_matmul_problem *p = &run->call.problem;
   *block = &run->block;
   if (launches->launch[index].cluster > 0)
-    return fill_sm90(driver, p, AP_CONST_PLAN_OF(ap_matmul_plan, launches), &run->block.sm90);
+    return fill_sm90(maps, p, AP_CONST_PLAN_OF(ap_matmul_plan, launches), &run->block.sm90);
   run->block.sm80 = (attnpress_matmul_args_sm80){.x = p->x,
                                                  .w = p->w,
                                                  .rows = p->rows,

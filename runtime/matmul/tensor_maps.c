@@ -21,12 +21,12 @@ static ap_view view(const ap_matmul_problem *p, const void *data, int64_t rows, 
   return v;
 }
 
-attnpress_status ap_matmul_maps_encode(const ap_driver *driver, const ap_matmul_problem *p,
+attnpress_status ap_matmul_maps_encode(ap_maps *maps, const ap_matmul_problem *p,
                                        const ap_tile *tile, attnpress_matmul_args_sm90 *block) {
   const int32_t *field = tile->field;
   const int32_t w_rows = p->transposed ? field[AP_MATMUL_TILE_BLOCK_N] : AP_MATMUL_SM90_BLOCK_K;
   const ap_view x = view(p, p->x, p->rows, p->x_stride, field[AP_MATMUL_TILE_BLOCK_M]);
   const ap_view w = view(p, p->w, p->n, p->w_stride, w_rows);
-  FORWARD_IF(ap_view_encode(driver, &x, "x", &block->x));
-  return ap_view_encode(driver, &w, "w", &block->w);
+  FORWARD_IF(ap_view_encode(maps, &x, "x", &block->x));
+  return ap_view_encode(maps, &w, "w", &block->w);
 }

@@ -52,10 +52,10 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
   return ATTNPRESS_OK;
 }
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   merge_run *run = (merge_run *)base;
-  (void)driver, (void)index;
+  (void)maps, (void)index;
   ap_merge_fill_args(problem_of(base), AP_CONST_PLAN_OF(ap_merge_plan, launches), &run->block);
   *block = &run->block;
   return ATTNPRESS_OK;

@@ -154,12 +154,12 @@ static attnpress_outer_reduce_args reduce_block(const outer_call *call, const ap
                                        .row_blocks = plan->row_blocks};
 }
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   outer_run *run = (outer_run *)base;
   const ap_outer_plan *planned = AP_CONST_PLAN_OF(ap_outer_plan, launches);
   const int32_t pass = launches->launch[index].variant.axis[AP_OUTER_PASS];
-  (void)driver;
+  (void)maps;
   *block = &run->block;
   if (pass == AP_OUTER_PASS_BWD) {
     run->block.backward = backward_block(&run->call, planned);

@@ -94,12 +94,12 @@ static int32_t rows_ahead(const ap_launches *launches) {
   return AP_CONST_PLAN_OF(softmax_plan, launches)->sm_count;
 }
 
-static attnpress_status arguments(const ap_driver *driver, ap_call *base,
-                                  const ap_launches *launches, int index, void **block) {
+static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
+                                  int index, void **block) {
   softmax_run *run = (softmax_run *)base;
   const ap_softmax_problem *p = &run->call.problem;
   const ap_softmax_tensor *t = p->tensor;
-  (void)driver, (void)index;
+  (void)maps, (void)index;
   *block = &run->block;
   if (p->pass == AP_SOFTMAX_PASS_FWD)
     run->block.forward = (attnpress_softmax_fwd_args){.x = t[0].data,

@@ -480,8 +480,9 @@ static int fill_sm90(const kernel *k, const call *c, attnpress_bwd_sm90_args *ar
   const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
                             .get_error_name = no_words,
                             .get_error_string = no_words};
+  ap_maps maps = {.driver = &driver};
   if (ap_backward_maps_encode(
-          &driver, &c->args, &k->tile,
+          &maps, &c->args, &k->tile,
           (ap_backward_maps){&args->q, &args->dout, &args->k, &args->v, NULL}) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;

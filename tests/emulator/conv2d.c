@@ -171,6 +171,7 @@ static int plan_launch(call *c, const kernel *k, const conv2d_row *s, char *repo
                             .tensor_map_encode_im2col = emulated_encode_im2col,
                             .get_error_name = no_words,
                             .get_error_string = no_words};
+  ap_maps maps = {.driver = &driver};
   const attnpress_conv2d_shape *shape = &c->c.shape;
   const int64_t rows = k->tile.field[AP_CONV2D_TILE_BLOCK_M];
   const int64_t columns = k->tile.field[AP_CONV2D_TILE_BLOCK_N];
@@ -230,7 +231,7 @@ static int plan_launch(call *c, const kernel *k, const conv2d_row *s, char *repo
   }
   if (is_im2col(&k->variant) && c->pass != AP_CONV2D_PASS_WGRAD && c->grid > 2)
     c->grid = (c->grid + 1) / 2; /* each block has several tiles */
-  if (ap_conv2d_fill(&driver, &p, workspace, &plan, 0, &c->block) == ATTNPRESS_OK)
+  if (ap_conv2d_fill(&maps, &p, workspace, &plan, 0, &c->block) == ATTNPRESS_OK)
     return 0;
   snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
   return -1;

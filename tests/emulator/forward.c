@@ -293,10 +293,11 @@ static int encode_maps(const call *c, const kernel *k, attnpress_fwd_sm90_bias_a
   const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
                             .get_error_name = no_words,
                             .get_error_string = no_words};
+  ap_maps maps = {.driver = &driver};
   const ap_plan plan = {.heads_per_tile = args->sm90.fwd.heads_per_tile, .tile = k->tile};
-  if (ap_tensor_maps_encode(&driver, &c->args, &plan, 0, &args->sm90) == ATTNPRESS_OK &&
+  if (ap_tensor_maps_encode(&maps, &c->args, &plan, 0, &args->sm90) == ATTNPRESS_OK &&
       (!ap_has_bias_map(&k->variant) ||
-       ap_bias_map_encode(&driver, &c->args, &k->tile, args) == ATTNPRESS_OK))
+       ap_bias_map_encode(&maps, &c->args, &k->tile, args) == ATTNPRESS_OK))
     return 0;
   snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
   return -1;

@@ -94,6 +94,7 @@ static int fill_sm90(const kernel *k, const matmul_case *m, int64_t row_blocks,
   const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
                             .get_error_name = no_words,
                             .get_error_string = no_words};
+  ap_maps maps = {.driver = &driver};
   const int64_t block_n = k->tile.field[AP_MATMUL_TILE_BLOCK_N];
   const ap_matmul_problem problem = {.x = ATTNPRESS_DATA(m->x),
                                      .w = m->w,
@@ -111,7 +112,7 @@ static int fill_sm90(const kernel *k, const matmul_case *m, int64_t row_blocks,
                                        .cluster = (int32_t)((m->n + block_n - 1) / block_n),
                                        .row_blocks = (int32_t)row_blocks,
                                        .cluster_share = 2};
-  if (ap_matmul_maps_encode(&driver, &problem, &k->tile, args) == ATTNPRESS_OK)
+  if (ap_matmul_maps_encode(&maps, &problem, &k->tile, args) == ATTNPRESS_OK)
     return 0;
   snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
   return -1;

@@ -991,6 +991,7 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
   const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
                             .get_error_name = no_words,
                             .get_error_string = no_words};
+  ap_maps maps = {.driver = &driver};
   const ap_plan plan = {.heads_per_tile = plain.fwd.heads_per_tile, .tile = c->kernel->tile};
   attnpress_fwd_sm90_ragged_mod_args with_mod = {.batch.sm90.fwd = plain.fwd,
                                                  .batch.ragged = plain.ragged};
@@ -1000,7 +1001,7 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
   const int positions = (int)ap_row_block_positions(&c->kernel->tile, heads);
   const int32_t page_box_rows =
       c->args.ragged->page_table != NULL ? ap_page_box_rows(&c->args, &c->kernel->tile) : 0;
-  if (ap_tensor_maps_encode(&driver, &c->args, &plan, page_box_rows, &args->sm90) != ATTNPRESS_OK) {
+  if (ap_tensor_maps_encode(&maps, &c->args, &plan, page_box_rows, &args->sm90) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
   }

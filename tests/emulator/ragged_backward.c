@@ -718,9 +718,10 @@ static int fill_maps(const call *c, attnpress_bwd_sm90_ragged_args *args, char *
   const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
                             .get_error_name = no_words,
                             .get_error_string = no_words};
+  ap_maps maps = {.driver = &driver};
   attnpress_bwd_args *bwd = &args->batch.bwd;
   bwd->q = bwd->k = bwd->v = bwd->dout = bwd->out = NULL;
-  if (ap_backward_maps_encode(&driver, &c->args, &c->kernel->tile,
+  if (ap_backward_maps_encode(&maps, &c->args, &c->kernel->tile,
                               (ap_backward_maps){&args->q, &args->dout, &args->k, &args->v,
                                                  &args->out}) == ATTNPRESS_OK)
     return 0;
