@@ -22,6 +22,7 @@ struct CUctx_st {
   unsigned long long id;
 };
 struct CUstream_st {
+  CUstream next_freed;
   CUcontext context;
   unsigned long long id;
   int capturing;
@@ -46,7 +47,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fake_cuda fake;
 static int initialised, captures;
 static unsigned long long next_id = 1, next_stream_id = 100;
-static CUcontext freed_contexts; /* a list: an address comes again, as with any allocator */
+static CUcontext freed_contexts; /* lists: an address comes again, as with any allocator */
+static CUstream freed_streams;
 static struct CUfunc_st functions[FUNCTIONS_MAX];
 static int function_count;
 static _Thread_local CUcontext stack[STACK_MAX];
@@ -94,10 +96,13 @@ static void context_set(CUcontext context) {
 }
 
 static CUstream stream_new(CUcontext context) {
-  CUstream stream = calloc(1, sizeof *stream);
-  stream->context = context;
   pthread_mutex_lock(&lock);
-  stream->id = next_stream_id++;
+  CUstream stream = freed_streams;
+  if (stream != NULL)
+    freed_streams = stream->next_freed;
+  else
+    stream = malloc(sizeof *stream);
+  *stream = (struct CUstream_st){.context = context, .id = next_stream_id++};
   pthread_mutex_unlock(&lock);
   return stream;
 }
@@ -110,7 +115,10 @@ static void stream_capture(CUstream stream, int capturing) {
 }
 
 static void stream_free(CUstream stream) {
-  free(stream);
+  pthread_mutex_lock(&lock);
+  stream->next_freed = freed_streams;
+  freed_streams = stream;
+  pthread_mutex_unlock(&lock);
 }
 
 static void args_of(const char *prefix, size_t bytes);

@@ -77,6 +77,15 @@ SPOIL(strides_out_overlap, a->out.stride[0] = a->out.stride[1] = a->out.stride[2
 SPOIL(stride_out_in_span, a->out.stride[0] = a->out.stride[1])
 SPOIL(stride_out_zero, a->out.stride[0] = 0)
 SPOIL(stride_overflows, a->q.stride[0] = INT64_MAX - 7)
+SPOIL(rows_out_overlap, a->out.stride[1] = 64)
+/** Nearly 2^63 elements. */
+static void span_far(attnpress_forward_args *a, int64_t extent, int64_t stride) {
+  a->q.shape[0] = a->q.shape[1] = extent;
+  a->q.stride[0] = a->q.stride[1] = stride;
+}
+SPOIL(spans_overflow, span_far(a, (1 << 30) - 1, (INT64_C(1) << 32) - 8))
+SPOIL(spans_overflow_by_extents, span_far(a, INT32_MAX - 1023, INT64_C(1) << 31))
+SPOIL(spans_overflow_by_strides, span_far(a, 1 << 27, INT64_C(1) << 35))
 SPOIL(bytes_overflow, a->q.stride[0] = INT64_MAX / 2 - 7)
 static void rows_overflow(attnpress_forward_args *a) {
   a->q.shape[0] = a->k.shape[0] = a->v.shape[0] = a->out.shape[0] = INT32_MAX;
@@ -144,6 +153,13 @@ static const bad_input bad_inputs[] = {
      stride_out_in_span},
     {"out broadcast", ATTNPRESS_INVALID_ARGUMENT, "out.stride[0] (batch) is 0", stride_out_zero},
     {"offset overflow", ATTNPRESS_INVALID_ARGUMENT, "overflows", stride_overflows},
+    {"spans overflow", ATTNPRESS_INVALID_ARGUMENT, "2^63 bytes", spans_overflow},
+    {"spans overflow by extents", ATTNPRESS_INVALID_ARGUMENT, "2^63 bytes",
+     spans_overflow_by_extents},
+    {"spans overflow by strides", ATTNPRESS_INVALID_ARGUMENT, "2^63 bytes",
+     spans_overflow_by_strides},
+    {"out's rows overlap", ATTNPRESS_INVALID_ARGUMENT, "out.stride[1] (seqlen) is 64",
+     rows_out_overlap},
     {"byte overflow", ATTNPRESS_INVALID_ARGUMENT, "q spans more than 2^63 bytes", bytes_overflow},
     {"row overflow", ATTNPRESS_INVALID_ARGUMENT, "overflows", rows_overflow},
     {"v.reserved", ATTNPRESS_INVALID_ARGUMENT, "v.reserved is 1", reserved_tensor},
