@@ -20,6 +20,7 @@ enum {
   GANG_DSUM_SLOTS = 6,    /* with dsum */
   GANG_SLOTS_MIN = 3,     /* else: one that is written, one that is added up, one more */
   GANG_FORWARD_SLOTS = 6, /* forward, where longer parts of rows are better than more of them */
+  GANG_UNIT = 8,          /* and vectors of whole rows that are dealt together, as the kernel */
   GANG_FEWER = 32,        /* vectors that a row's first and its last warp do without, if they can */
   GANG_TOLD_BYTES = (16 + 8) * 16 /* of each block, as the kernel */
 };
@@ -44,9 +45,10 @@ attnpress_status ap_layernorm_prefer_forward_gang(const ap_layernorm_problem *p,
   const int64_t warps = field(&gang, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
   const int64_t ring = gang.tile.smem_bytes / warps / VECTOR_BYTES / (1 + adds);
   const int64_t most = gang.variant.axis[AP_LAYERNORM_COLS] / elements / warps;
-  const int64_t part = smaller(ring / GANG_FORWARD_SLOTS, most);
-  const int64_t least = smaller(ceil_div(vectors, part * warps), device->sm_count);
-  if (ceil_div(vectors, least * warps) > most)
+  const int64_t unit = split ? 1 : GANG_UNIT, units = ceil_div(vectors, unit);
+  const int64_t part = smaller(ring / GANG_FORWARD_SLOTS, most) / unit;
+  const int64_t least = smaller(ceil_div(units, part * warps), device->sm_count);
+  if (ceil_div(units, least * warps) * unit > most)
     return ATTNPRESS_OK;
   const int64_t gangs = smaller(device->sm_count / least, p->rows);
   gang.grid = (uint32_t)device->sm_count;

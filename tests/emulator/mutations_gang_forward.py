@@ -96,10 +96,47 @@ MUTATIONS = [
         "",
     ),
     Mutation(
-        "gang forward: a warp's part begins where the next one's does",
+        "split forward: a warp's part begins where the next one's does",
         GANG,
         "return warp * deal.each + min(warp, deal.more);",
         "return warp * deal.each + min(warp + 1, deal.more);",
+    ),
+    Mutation(
+        "gang forward: less than a line is dealt",
+        GANG,
+        "* UNIT, deal.vectors);",
+        "* (UNIT - 1), deal.vectors);",
+    ),
+    Mutation(
+        "gang forward: the last line is taken for a whole one",
+        GANG,
+        "return min((warp * deal.each + min(warp, deal.more)) * UNIT, deal.vectors);",
+        "return (warp * deal.each + min(warp, deal.more)) * UNIT;",
+    ),
+    Mutation(
+        "gang forward: a place has room for a vector of each line",
+        GANG,
+        "return (deal.each + (deal.more > 0)) * UNIT;",
+        "return deal.each + (deal.more > 0);",
+    ),
+    Mutation(
+        "gang forward: the last of the first rows is not sent",
+        GANG,
+        "for (int i = 0; next->sent < min(rounds, ring->slots); ++i) {",
+        "for (int i = 0; next->sent < min(rounds, ring->slots) - 1; ++i) {",
+    ),
+    Mutation(
+        "gang forward: a row more than there are places is sent at once",
+        GANG,
+        "for (int i = 0; next->sent < min(rounds, ring->slots); ++i) {",
+        "for (int i = 0; next->sent <= min(rounds, ring->slots); ++i) {",
+    ),
+    Mutation(
+        "gang forward: a row that has come is sent again",
+        GANG,
+        "    send_rows(args, order, place, share, ring, next->sent + 1, next);\n",
+        "    send_rows(args, order, place, share, ring, next->sent + 1, next);\n"
+        "    next->slot.index -= i == 1;\n",
     ),
     Mutation(
         "split forward: parameters of a class stay where the one before had them",
