@@ -1431,6 +1431,62 @@ static void test_forward_gangs(void **state) {
   assert_true(gangs > 500 && split > 500 && sums > 300);
 }
 
+/* Of rows that begin anywhere as many gangs as are at few places of a matrix, and blocks of more columns
+ * where that takes them. */
+static void test_counts_of_forward_gangs(void **state) {
+  static const struct {
+    int64_t rows, columns;
+    int32_t dtype, param_dtype, more, block, gangs;
+  } cases[] = {
+      {107, 300001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 20480, 8}, /* of 6 */
+      {31, 300001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 16384, 6},  /* few rows */
+      {3, 300001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 16384, 3},
+      {107, 270001, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 20480, 8}, /* of 7 */
+      {107, 262145, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 16384, 8}, /* 9 would be at 9 places */
+      {107, 333333, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 16384, 6}, /* 7 at 7 */
+      {107, 450001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 16384, 4},
+      {107, 600001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 20480, 4},
+      {107, 750001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 20480, 3}, /* half as many more */
+      {107, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 16384, 2},
+      {107, 300001, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 10240, 4},
+      {3, 300001, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 10240, 3},
+      {107, 700001, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 10240, 1},
+      {107, 300001, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 10240, 4},
+      {107, 600001, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 10240, 2},
+      {107, 1000001, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 8192, 1},
+      {107, 300001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 10240, 4},
+      {107, 350001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 8192, 3},
+      {107, 70001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 10240, 16}, /* of 14 */
+      {107, 65537, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 8192, 16},
+      {107, 300000, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 8192, 3}, /* whole vectors */
+      {107, 600008, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 16384, 3},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const int64_t stride = cases[i].columns;
+    const ap_layernorm_problem p = {
+        .tensor = {{.data = (void *)0x100000, .stride = stride},
+                   {.data = cases[i].more ? (void *)0x300000 : NULL, .stride = stride},
+                   {.data = (void *)0x200000, .stride = stride},
+                   {.data = cases[i].more ? (void *)0x400000 : NULL, .stride = stride}},
+        .rows = cases[i].rows,
+        .columns = cases[i].columns,
+        .weight = (void *)0x4000000,
+        .bias = (void *)0x6000000,
+        .dtype = cases[i].dtype,
+        .param_dtype = cases[i].param_dtype};
+    ap_device device;
+    ap_layernorm_plan plan;
+    assert_ok(ap_device_of_target("sm_90", &device));
+    assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
+    const ap_launch *l = &plan.base.launch[0];
+    if (plan.gang == 0 || l->variant.axis[AP_LAYERNORM_COLS] != cases[i].block ||
+        (int)l->grid / plan.gang != cases[i].gangs)
+      fail_msg("%lld columns: gangs of %d blocks of %d columns", (long long)cases[i].columns,
+               plan.gang, l->variant.axis[AP_LAYERNORM_COLS]);
+  }
+}
+
 /* A forward launch of gangs: nothing is cleared before it, and its blocks have memory of the kernel's own. */
 static void test_launch_forward_gangs(void **state) {
   (void)state;
@@ -1869,6 +1925,7 @@ int main(void) {
       TEST(test_gangs),
       TEST(test_launch_gangs),
       cmocka_unit_test(test_forward_gangs),
+      cmocka_unit_test(test_counts_of_forward_gangs),
       TEST(test_launch_forward_gangs),
       cmocka_unit_test(test_classes),
       cmocka_unit_test(test_range),

@@ -701,7 +701,8 @@ def _gang_problems(variant: Variant, tile: Tile) -> list[str]:
         (
             threads(tile) == _gang_warps(variant, tile.row_threads // WARP) * WARP,
             "two warps of a block have no columns; forward those that add up, too, and one that "
-            "has rows' ends, and three have none where parameters of fp32 are beside 16 bits",
+            "has rows' ends, and three have none where parameters of fp32 are beside 16 bits or "
+            "of rows that begin anywhere",
         ),
         (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
         (tile.blocks == 1, "each block of a gang has an SM to itself"),
@@ -994,8 +995,9 @@ def _short_tile(variant: Variant) -> Tile:
 
 
 def _gang_tile(variant: Variant) -> Tile:
-    """Ten warps, which have 200 registers a thread; forward fourteen to sixteen, which have 128, or
-    eighteen and nineteen, of which those that write get 128 and those that add up 64."""
+    """Ten warps, which have 200 registers a thread; forward fourteen or fifteen, which have 128,
+    sixteen, of which those that write get up to 168, or eighteen and nineteen, of which those that
+    write get 128 and those that add up 64."""
     warps = _gang_warps(variant, GANG_WARPS)
     tile = make_tile(family(), warps=warps, row_threads=GANG_WARPS * WARP, slots=GANG_SLOTS)
     return sized(variant, tile)
@@ -1007,7 +1009,10 @@ def _gang_warps(variant: Variant, row_warps: int) -> int:
         of_fp32 = variant.rows in ("gang", "split") and variant.params == "fp32"
         adders = GANG_ADDERS if of_fp32 and not _is_split(variant) else GANG_FEW_ADDERS
         makers = GANG_WIDE_MAKERS if of_fp32 and variant.dtype != "fp32" else 1
-        return row_warps + adders + 1 + makers + _is_split(variant)
+        # Registers are traded between whole warpgroups: of rows that begin anywhere one warp may
+        # have nothing to do.
+        idle = variant.rows == "split" and makers == 1
+        return row_warps + adders + 1 + makers + _is_split(variant) + idle
     return row_warps + GANG_OTHER_WARPS
 
 

@@ -31,6 +31,7 @@ enum {
   GANG_COLS_MIN = 65536,           /* gangs have longer rows */
   GANG_WHOLE_DSUM_COLS_MIN = 8192, /* and with dsum, backward, whole vectors of more columns */
   GANG_BLOCK_COLS = 8192,          /* of a block, at the most; forward twice as many */
+  GANG_LONG_BLOCK_COLS = 10240,    /* forward, of rows that begin anywhere, the same */
   GANG_BLOCKS_MAX = 160            /* of a gang, as the kernel */
 };
 
@@ -125,9 +126,9 @@ attnpress_status ap_layernorm_find_odd_kernel(const ap_layernorm_problem *p,
                                               const ap_device *device, int32_t pass,
                                               ap_launch *launch, int *fits);
 /** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...): some have registers for half of the
- * columns. */
+ * columns. longer: forward, that whose blocks have more of them */
 attnpress_status ap_layernorm_find_gang_kernel(const ap_layernorm_problem *p,
-                                               const ap_device *device, int32_t rows,
+                                               const ap_device *device, int32_t rows, int longer,
                                                ap_launch *launch, int *fits);
 
 /* ---- grid.c ---------------------------------------------------------------------------------- */

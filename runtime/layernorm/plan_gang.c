@@ -20,6 +20,7 @@ enum {
   GANG_DSUM_SLOTS = 6,    /* with dsum */
   GANG_SLOTS_MIN = 3,     /* else: one that is written, one that is added up, one more */
   GANG_FORWARD_SLOTS = 6, /* forward, where longer parts of rows are better than more of them */
+  GANG_LONG_ROUNDS = 4,   /* rows of a gang at the least, where blocks have more columns */
   GANG_UNIT = 8,          /* and vectors of whole rows that are dealt together, as the kernel */
   GANG_FEWER = 32,        /* vectors that a row's first and its last warp do without, if they can */
   GANG_TOLD_BYTES = (16 + 8) * 16 /* of each block, as the kernel */
@@ -27,34 +28,82 @@ enum {
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
+/** The gangs of a kernel: a launch has `count`, or 0 where none has room for a row. */
+typedef struct forward_gangs {
+  ap_launch launch;
+  int64_t count;
+} forward_gangs;
+
+/** At how many places of a matrix so many gangs are at a time, which take rows of one class after the other:
+ * rows that begin alike are `elements` apart. */
+static int64_t places_of(int64_t gangs, int64_t elements) {
+  int64_t common = 1;
+  while (gangs % (2 * common) == 0 && 2 * common <= elements)
+    common *= 2;
+  return gangs / common;
+}
+
+/** Of up to so many gangs, and an eighth less, as many as are at the fewest places. */
+static int64_t best_of_gangs(int64_t most, int64_t elements) {
+  int64_t best = most;
+  for (int64_t gangs = most - 1; gangs >= most - most / 8; --gangs)
+    if (places_of(gangs, elements) < places_of(best, elements))
+      best = gangs;
+  return best;
+}
+
+/** The gangs of a kernel with as few blocks to a row as have room for it. longer: of that whose blocks have
+ * more columns */
+static attnpress_status find_forward_gangs(const ap_layernorm_problem *p, const ap_device *device,
+                                           int longer, forward_gangs *gangs) {
+  const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
+  const int split = p->columns % elements != 0;
+  const int64_t vectors = p->columns / elements - split; /* whole, wherever a row begins */
+  const int adds = p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL;
+  int fits;
+  gangs->count = 0;
+  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(split, adds), longer,
+                                           &gangs->launch, &fits));
+  if (!fits)
+    return ATTNPRESS_OK;
+  const ap_launch *launch = &gangs->launch;
+  const int64_t warps = field(launch, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
+  const int64_t ring = launch->tile.smem_bytes / warps / VECTOR_BYTES / (1 + adds);
+  const int64_t most = launch->variant.axis[AP_LAYERNORM_COLS] / elements / warps;
+  const int64_t unit = split ? 1 : GANG_UNIT, units = ceil_div(vectors, unit);
+  const int64_t part = smaller(ring / GANG_FORWARD_SLOTS, most) / unit;
+  const int64_t least = smaller(ceil_div(units, part * warps), device->sm_count);
+  if (ceil_div(units, least * warps) * unit > most)
+    return ATTNPRESS_OK;
+  gangs->count = device->sm_count / least;
+  if (split)
+    gangs->count = best_of_gangs(gangs->count, elements);
+  return ATTNPRESS_OK;
+}
+
 /** Takes gangs in place of another kernel, where a row has room in one. The launch has a block for each SM,
  * also where some have no row: no other launch of the kernel runs beside it then. */
 attnpress_status ap_layernorm_prefer_forward_gang(const ap_layernorm_problem *p,
                                                   const ap_device *device,
                                                   ap_layernorm_plan *plan) {
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
-  const int32_t split = p->columns % elements != 0;
-  const int64_t vectors = p->columns / elements - split; /* whole, wherever a row begins */
-  const int adds = p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL;
-  ap_launch gang;
-  int fits;
-  FORWARD_IF(
-      ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(split, adds), &gang, &fits));
-  if (!fits || p->rows > INT32_MAX || device->sm_count > GANG_BLOCKS_MAX)
+  forward_gangs gangs, longer;
+  if (p->rows > INT32_MAX || device->sm_count > GANG_BLOCKS_MAX)
     return ATTNPRESS_OK;
-  const int64_t warps = field(&gang, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
-  const int64_t ring = gang.tile.smem_bytes / warps / VECTOR_BYTES / (1 + adds);
-  const int64_t most = gang.variant.axis[AP_LAYERNORM_COLS] / elements / warps;
-  const int64_t unit = split ? 1 : GANG_UNIT, units = ceil_div(vectors, unit);
-  const int64_t part = smaller(ring / GANG_FORWARD_SLOTS, most) / unit;
-  const int64_t least = smaller(ceil_div(units, part * warps), device->sm_count);
-  if (ceil_div(units, least * warps) * unit > most)
+  FORWARD_IF(find_forward_gangs(p, device, 0, &gangs));
+  FORWARD_IF(find_forward_gangs(p, device, 1, &longer));
+  /* Blocks of more columns, where gangs are at fewer places, or half as many more, and have rows enough. */
+  const int better = 2 * longer.count >= 3 * gangs.count ||
+                     (longer.count > gangs.count &&
+                      places_of(longer.count, elements) < places_of(gangs.count, elements));
+  if (gangs.count == 0 || (better && p->rows >= GANG_LONG_ROUNDS * longer.count))
+    gangs = longer;
+  if (gangs.count == 0)
     return ATTNPRESS_OK;
-  const int64_t gangs = smaller(device->sm_count / least, p->rows);
-  gang.grid = (uint32_t)device->sm_count;
-  gang.together = 1;
-  plan->base.launch[0] = gang;
-  plan->gang = (int32_t)(device->sm_count / gangs);
+  gangs.launch.grid = (uint32_t)device->sm_count;
+  gangs.launch.together = 1;
+  plan->base.launch[0] = gangs.launch;
+  plan->gang = (int32_t)(device->sm_count / smaller(gangs.count, p->rows));
   return ATTNPRESS_OK;
 }
 
@@ -96,7 +145,7 @@ static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device
   gang->gangs = 0;
   if (!ap_layernorm_has_sums(p) || p->rows > INT32_MAX)
     return ATTNPRESS_OK;
-  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, rows, &gang->launch, &fits));
+  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, rows, 0, &gang->launch, &fits));
   if (!fits)
     return ATTNPRESS_OK;
   const int64_t columns = gang->launch.variant.axis[AP_LAYERNORM_COLS]; /* of a block */

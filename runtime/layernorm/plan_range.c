@@ -87,10 +87,10 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
 /** The kernels of gangs, of rows of either kind. */
 static attnpress_status range_of_gangs(const ap_layernorm_problem *p, const ap_device *device,
                                        ap_launches *plan) {
-  for (int i = 0; i < (p->backward ? 2 : 4); ++i) {
+  for (int i = 0; i < (p->backward ? 2 : 8); ++i) {
     int fits;
     FORWARD_IF(ap_find_room(plan));
-    FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(i % 2, i / 2),
+    FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(i % 2, i / 2 % 2), i / 4,
                                              &plan->launch[plan->count], &fits));
     plan->count += fits;
   }

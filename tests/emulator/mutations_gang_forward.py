@@ -11,8 +11,8 @@ MARKS = "templates/layernorm/parts/gang_marks.cu.j2"
 
 KERNELS = [
     ("layernorm_fwd_gang_cols16384_bf16_wbf16_sm90", "w14t256c8"),
-    ("layernorm_fwd_split_cols16384_bf16_wbf16_sm90", "w15t256c8"),
-    ("layernorm_fwd_split_cols8192_fp32_wfp32_sm90", "w15t256c8"),
+    ("layernorm_fwd_split_cols16384_bf16_wbf16_sm90", "w16t256c8"),
+    ("layernorm_fwd_split_cols10240_fp32_wfp32_sm90", "w16t256c8"),
     ("layernorm_fwd_gang_cols8192_bf16_wfp32_sm90", "w19t256c8"),
     ("layernorm_fwd_gangsum_cols8192_bf16_wbf16_sm90", "w14t256c8"),
     ("layernorm_fwd_splitsum_cols8192_bf16_wfp32_sm90", "w15t256c8"),
@@ -154,6 +154,18 @@ MUTATIONS = [
         "split forward: the last lane's does not go to the first one's next vector",
         GANG,
         "    before = given;\n",
+        "",
+    ),
+    Mutation(
+        "split forward: the warp that has nothing to do writes ends, too",
+        GANG,
+        "else if (warp == ROW_WARPS + ADDERS + MAKERS + 1 && place.rank == 0) {",
+        "else if (place.rank == 0) {",
+    ),
+    Mutation(
+        "split forward: a warpgroup keeps registers that another one takes",
+        GANG,
+        "  if (warp >= ROW_WARPS + ADDERS)\n    decrease_registers(${ other_registers });\n",
         "",
     ),
     Mutation("gang forward: a residual is not waited for", GANG, "2 * bytes", "bytes"),
