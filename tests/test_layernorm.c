@@ -1347,9 +1347,11 @@ static void test_gangs(void **state) {
 static int are_forward_gangs_faster(const ap_layernorm_problem *p, int whole) {
   const int bare = p->weight == NULL && p->bias == NULL;
   if (whole && bare)
-    return 0;
+    return p->dtype != ATTNPRESS_FP32 && !p->rms && p->columns > 917504;
   if (p->dtype == ATTNPRESS_FP32)
     return !p->rms && p->columns > 262144;
+  if (whole && !p->rms && p->param_dtype == p->dtype && p->columns > 262144 && p->columns <= 327680)
+    return 1;
   return p->columns > (!whole ? 262144 : p->rms ? 786432 : 524288);
 }
 
