@@ -151,6 +151,8 @@ def producer_tile(
     if variant.decode and variant.sequences == "paged" and not variant.shared and not variant.runs:
         columns = max(variant.hdim, variant.hdim_v)
         warps_n = 1 + (GATHERING_WARPGROUPS if columns <= KEPT_COLUMNS else 1)
+    if variant.shared and variant.hdim == 128:  # so that each has a pair of tiles of 8 keys
+        warps_m, warps_n = 3, 2
     tile = make_tile(
         block_m, block_n, warps_m, warps_n, stages, variant.hdim, block_n, producer=1,
         dq_warps=dq_warps, k_in_regs=k_in_regs, v_in_regs=v_in_regs, q_in_regs=q_in_regs,

@@ -74,6 +74,8 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
                   AP_ATTENTION_PRODUCER_THREADS * field[AP_ATTENTION_TILE_PRODUCER];
   if (source_constant(source, "DQ_REGISTERS") > 0) /* a warpgroup of its own for dQ */
     tile->threads += 128;
+  if (variant->axis[AP_ATTENTION_SHARED])
+    tile->threads = 32 * source_constant(source, "WARPS");
 }
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
