@@ -6,6 +6,7 @@ from mutations import Mutation
 
 SPLITS = "templates/attention/parts/fixed_splits_sm90.cu.j2"
 PRODUCER = "templates/attention/parts/ragged_producer.cu.j2"
+WALK = "templates/attention/parts/fwd_walk_sm90.cu.j2"
 FORWARD = "templates/attention/flash_fwd_sm90.cu.j2"
 SOFTMAX = "include/attnpress/device/softmax_row.cuh"
 EPILOGUE = "include/attnpress/device/epilogue.cuh"
@@ -82,5 +83,65 @@ MUTATIONS = [
         PRODUCER,
         "number - split * args->tile_heads.value};",
         "0};",
+    ),
+    Mutation(
+        "few sequences: a unit that was guessed, and is none, is stored",
+        WALK,
+        "return !(units[walk->place.index].ends & BEHIND_NONE);",
+        "return true;",
+    ),
+    Mutation(
+        "few sequences: lengths are what they were guessed to be",
+        PRODUCER,
+        "if (guesses || __any_sync(0xffffffff, now != used)) {",
+        "if (guesses) {",
+    ),
+    Mutation(
+        "few sequences: the length of one lane alone is held to its guess",
+        PRODUCER,
+        "if (guesses || __any_sync(0xffffffff, now != used)) {",
+        "if (guesses || __shfl_sync(0xffffffff, (int)(now != used), 0)) {",
+    ),
+    Mutation(
+        "few sequences: after a wrong guess the first unit is left out",
+        PRODUCER,
+        "      used = now;\n      round = 0;\n",
+        "      used = now;\n",
+    ),
+    Mutation(
+        "few sequences: a unit without keys is guessed",
+        PRODUCER,
+        "seqlen_q, guesses ? 1 : 0);",
+        "seqlen_q, 0);",
+    ),
+    Mutation(
+        "few sequences: the end of a guess is not waited for",
+        PRODUCER,
+        "      break;\n    griddepcontrol_wait();\n",
+        "      break;\n",
+    ),
+    Mutation(
+        "few sequences: splits that are cut short, and as long, have one place",
+        PRODUCER,
+        "before += other > rest || (other == rest && i < lane);",
+        "before += other > rest;",
+    ),
+    Mutation(
+        "few sequences: heads of a split cut short are left out",
+        PRODUCER,
+        "few.cut_end = few.cut_begin + (cut ? heads : 0);",
+        "few.cut_end = few.cut_begin + (cut ? 1 : 0);",
+    ),
+    Mutation(
+        "few sequences: a place is taken before it is free",
+        PRODUCER,
+        "      wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n      const bool wrote",
+        "      const bool wrote",
+    ),
+    Mutation(
+        "few sequences: a split too many is counted",
+        PRODUCER,
+        "max(ceil_div(few.seqlen_k, batch->fixed_split_blocks * BLOCK_N), 1);",
+        "few.seqlen_k / (batch->fixed_split_blocks * BLOCK_N) + 1;",
     ),
 ]
