@@ -235,7 +235,7 @@ def test_the_runtime_knows_it(checkout: Path, tmp_path: Path) -> None:
         "|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window]"
         "[_softcap][_alibi]"
         "[_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad]"
-        "[_ragged|_paged][_ready][_decode][_shared][_few][_runs][_append][_long]"
+        "[_ragged|_paged][_ready][_decode][_shared|_pairs][_few][_runs][_append][_long]"
     )
     toy = "toy[_scale|_scale_add]_cols<N>[_quiet]_sm<80|90>"
     refused = {

@@ -88,7 +88,7 @@ def test_every_variant_has_a_legal_tile() -> None:
             small = (variant.decode or variant.few) and not shares_keys
             assert (tile.block_m == (8 if variant.arch == 90 else 16)) == small
             if small and variant.arch == 90:  # the same bits, and so the same key blocks
-                more = variant.replace(decode=False, shared=False)
+                more = variant.replace(decode=False, shared="none")
                 assert tile.block_n == tile_of(more).block_n
         assert problems(variant, filled(variant)) == [], f"by the rule: {variant.stem}"
 
@@ -119,12 +119,12 @@ def test_the_rule_does_not_look_at_rule_any() -> None:
 
 def test_shared_splits_have_the_key_blocks_of_others() -> None:
     """With sequences as they come, which rows of tiles name."""
-    for hdim, mask, sequences in itertools.product(
-        (64, 128), ("full", "causal"), ("ragged", "paged")
+    for (hdim, sharing), mask, sequences in itertools.product(
+        ((64, "four"), (64, "two"), (128, "four")), ("full", "causal"), ("ragged", "paged")
     ):
         variant = make_variant("fwd", hdim, hdim, "bf16", mask, True, True, 90)
         variant = variant.replace(sequences=sequences)
-        shared = tile_of(variant.replace(shared=True))
+        shared = tile_of(variant.replace(shared=sharing))
         assert shared.block_n == tile_of(variant).block_n
         assert shared.stages * shared.block_n >= 512 > (shared.stages - 1) * shared.block_n
 

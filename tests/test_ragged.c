@@ -1310,19 +1310,27 @@ static void test_hopper_shared_splits(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
   static const struct {
-    int hdim, pages, batch, cluster; /* cluster 0: splits are units, or the thread block's own */
-    const char *stem;
+    int hdim, pages, batch;
+    int splits, sharing;       /* of a cluster, thread blocks that share one; 0: splits are units */
+    const char *kind, *in_row; /* of the kernels for keys in pages, and in a row */
   } calls[] = {
-      {128, 35, 1, 4, "flash_fwd_split_hdim128_bf16_causal_paged_decode_shared_sm90"},
-      {128, 64, 1, 8, "flash_fwd_split_hdim128_bf16_causal_paged_decode_shared_sm90"},
-      {128, 71, 1, 12, "flash_fwd_split_hdim128_bf16_causal_paged_decode_shared_sm90"},
-      {128, 140, 1, 16, "flash_fwd_split_hdim128_bf16_causal_paged_decode_shared_sm90"},
-      {128, 141, 1, 0, "flash_fwd_split_hdim128_bf16_causal_paged_ready_decode_sm90"},
-      {64, 32, 1, 4, "flash_fwd_split_hdim64_bf16_causal_paged_decode_shared_sm90"},
-      {64, 64, 8, 8, "flash_fwd_split_hdim64_bf16_causal_paged_decode_shared_sm90"},
-      {64, 64, 9, 0, "flash_fwd_split_hdim64_bf16_causal_paged_ready_decode_sm90"},
-      {96, 64, 1, 0, "flash_fwd_split_hdim96_bf16_causal_paged_ready_decode_sm90"},
-      {256, 64, 1, 0, "flash_fwd_split_hdim256_bf16_causal_paged_ready_decode_sm90"},
+      {128, 35, 1, 1, 4, "decode_shared", "decode_shared"},
+      {128, 64, 1, 2, 4, "decode_shared", "decode_shared"},
+      {128, 71, 1, 3, 4, "decode_shared", "decode_shared"},
+      {128, 140, 1, 4, 4, "decode_shared", "decode_shared"},
+      {128, 141, 1, 0, 0, "ready_decode", NULL},
+      {64, 32, 1, 1, 4, "decode_shared", "decode_shared"},
+      {64, 64, 8, 2, 4, "decode_shared", "decode_shared"},
+      {64, 64, 9, 2, 2, "decode_pairs", "decode_pairs"}, /* more than find room by four */
+      {64, 64, 16, 2, 2, "decode_pairs", "decode_pairs"},
+      {64, 64, 17, 0, 0, "ready_decode", NULL},
+      {64, 65, 1, 3, 2, "decode_pairs", "decode_pairs"},
+      {64, 128, 1, 4, 2, "decode_pairs", "decode_pairs"},
+      {64, 129, 1, 5, 2, "decode_pairs", "ready_decode"},
+      {64, 256, 1, 8, 2, "decode_pairs", "ready_decode"},
+      {64, 257, 1, 0, 0, "ready_decode", NULL},
+      {96, 64, 1, 0, 0, "ready_decode", NULL},
+      {256, 64, 1, 0, 0, "ready_decode", NULL},
   };
   for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
     attnpress_forward_args args = invariant_args();
@@ -1337,15 +1345,18 @@ static void test_hopper_shared_splits(void **state) {
     const int before = cuda->launches;
     assert_ok(attnpress_forward(handle, &args, NULL));
     const fake_launch *launch = &cuda->launch[before];
-    assert_string_equal(launch->symbol, calls[i].stem);
-    assert_int_equal(launch->cluster, calls[i].cluster);
-    if (calls[i].cluster == 0)
+    char stem[128];
+    snprintf(stem, sizeof stem, "flash_fwd_split_hdim%d_bf16_causal_paged_%s_sm90", calls[i].hdim,
+             calls[i].kind);
+    assert_string_equal(launch->symbol, stem);
+    assert_int_equal(launch->cluster, calls[i].splits * calls[i].sharing);
+    if (calls[i].splits == 0)
       continue;
     assert_int_equal(cuda->launches, before + 1);
-    assert_int_equal(launch->grid, calls[i].cluster * calls[i].batch * HEADS_KV);
+    assert_int_equal(launch->grid, (int)launch->cluster * calls[i].batch * HEADS_KV);
     assert_int_equal(launch->overlaps, 1);
     memcpy(&given, launch->args, sizeof given);
-    assert_int_equal(given.sm90.fwd.num_splits, calls[i].cluster / 4);
+    assert_int_equal(given.sm90.fwd.num_splits, calls[i].splits);
     assert_ptr_equal(given.sm90.fwd.k, args.k.data);
     assert_int_equal(given.ragged.fixed_split_blocks, hdim == 128 ? 7 : 4);
 
@@ -1361,8 +1372,11 @@ static void test_hopper_shared_splits(void **state) {
     const unsigned smem_bytes = launch->smem_bytes;
     assert_ok(attnpress_forward(handle, &args, NULL));
     launch = &cuda->launch[before + 1];
-    assert_non_null(strstr(launch->symbol, "_ragged_decode_shared_sm90"));
-    assert_true(launch->smem_bytes <= smem_bytes); /* no addresses of keys in pages */
+    snprintf(stem, sizeof stem, "flash_fwd_split_hdim%d_bf16_causal_ragged_%s_sm90", calls[i].hdim,
+             calls[i].in_row);
+    assert_string_equal(launch->symbol, stem);
+    if (launch->cluster > 0)
+      assert_true(launch->smem_bytes <= smem_bytes); /* no addresses of keys in pages */
     memcpy(&given, launch->args, sizeof given);
     assert_int_equal(given.ragged.fixed_split_blocks, hdim == 128 ? 7 : 4);
   }

@@ -208,6 +208,7 @@ says "flash_fwd_hdim64_bf16_causal_paged_sm90 "
 check 0 compile --hdim 64 --causal --page-size 16 --batch-invariant --target sm_90 --dry-run --cache-dir "$layer"
 says "flash_fwd_split_hdim64_bf16_causal_paged_sm90 "
 says "flash_fwd_split_hdim64_bf16_causal_paged_decode_shared_sm90 "
+says "flash_fwd_split_hdim64_bf16_causal_paged_decode_pairs_sm90 "
 check 2 compile --hdim 64 --batch-invariant --num-splits 2 --target sm_90
 complains "--batch-invariant does not go with --num-splits: its splits lie at fixed keys"
 check 2 compile --hdim 64 --ready-schedule --target sm_90

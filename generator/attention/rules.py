@@ -61,7 +61,6 @@ KEPT_BESIDE = family().constants["kept_beside"]
 PRODUCER_THREADS = family().constants["producer_threads"]
 DECODE_ROWS = family().constants["decode_rows"]
 FEW_ROWS = family().constants["few_rows"]
-SHARED_BLOCKS = family().constants["shared_blocks"]
 SHORT_SPLIT_KEYS = family().constants["short_split_keys"]
 
 
@@ -148,10 +147,15 @@ def producer_tile(
         warps_m = COLUMN_CONSUMERS * CONSUMER_ROWS // 16
     if is_wide(variant):
         warps_m, warps_n = CONSUMER_ROWS // 16, 2
-    if variant.decode and variant.sequences == "paged" and not variant.shared and not variant.runs:
+    if (
+        variant.decode
+        and variant.sequences == "paged"
+        and not shares_splits(variant)
+        and not variant.runs
+    ):
         columns = max(variant.hdim, variant.hdim_v)
         warps_n = 1 + (GATHERING_WARPGROUPS if columns <= KEPT_COLUMNS else 1)
-    if variant.shared and variant.hdim == 128:  # so that each has a pair of tiles of 8 keys
+    if shares_splits(variant) and variant.hdim == 128:  # so that each has a pair of tiles of 8 keys
         warps_m, warps_n = 3, 2
     tile = make_tile(
         block_m, block_n, warps_m, warps_n, stages, variant.hdim, block_n, producer=1,
@@ -164,6 +168,16 @@ def shares_columns(variant: Variant, block_n: int) -> bool:
     """Whether the consumers of a backward kernel of sm90 have columns of dK and dV, transposed,
     for all keys of a thread block."""
     return variant["pass"] == "bwd" and variant.arch == 90 and block_n in COLUMN_KEYS
+
+
+def shares_splits(variant: Variant) -> bool:
+    """Whether thread blocks of a cluster share a split."""
+    return variant.shared != "none"
+
+
+def split_sharing(variant: Variant) -> int:
+    """How many do."""
+    return {"four": 4, "two": 2}[str(variant.shared)]
 
 
 def is_wide(variant: Variant) -> bool:
@@ -223,7 +237,7 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
         return _backward_smem_bytes(variant, tile)
     if is_wide(variant) and tile.producer:
         return _wide_smem_bytes(variant, tile)
-    if variant.shared:
+    if shares_splits(variant):
         return _shared_smem_bytes(variant, tile)
     if variant.runs and tile.producer:  # rings of K and V, of 16 rows' warps a key head
         row_bytes_ = 2 * (variant.hdim + variant.hdim_v)
@@ -294,10 +308,10 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
 def _shared_smem_bytes(variant: Variant, tile: Tile) -> int:
     """Q, own key blocks of K, own columns of V of all keys of a split, and own P in fp32, or
     before it where keys in pages lie; all P takes K's place."""
-    own_keys = _ceil_div(tile.stages, SHARED_BLOCKS) * tile.block_n
+    own_keys = _ceil_div(tile.stages, split_sharing(variant)) * tile.block_n
     split_keys = tile.stages * tile.block_n
     k_bytes = (FEW_ROWS + own_keys) * row_bytes(variant.hdim)
-    v_bytes = split_keys * row_bytes(variant.hdim_v // SHARED_BLOCKS)
+    v_bytes = split_keys * row_bytes(variant.hdim_v // split_sharing(variant))
     p_bytes = own_keys // 8 * 32 * 8
     return k_bytes + v_bytes + max(p_bytes, 16 * split_keys if variant.sequences == "paged" else 0)
 
@@ -1045,8 +1059,8 @@ def _producer_fill(variant: Variant) -> Tile:
         return next(tile for tile in tiles if not problems(variant, tile))
     if variant.runs:
         return producer_tile(variant, *RUNS_SHAPE)
-    if variant.shared:  # all key blocks of a split
-        keys = tile_of(variant.replace(shared=False)).block_n
+    if shares_splits(variant):  # all key blocks of a split
+        keys = tile_of(variant.replace(shared="none")).block_n
         return producer_tile(variant, FEW_ROWS, keys, _ceil_div(SHORT_SPLIT_KEYS, keys))
     if variant.decode:  # the same keys as the kernel of more rows has
         keys = tile_of(variant.replace(decode=False)).block_n

@@ -303,15 +303,17 @@ static inline int ap_is_scheduled(const ap_plan *plan) {
 static inline int ap_schedules_splits(const ap_plan *plan) {
   return ap_is_scheduled(plan) && plan->num_splits > 1 && !plan->variant.axis[AP_ATTENTION_SHARED];
 }
-/** 1 where a batch-invariant call's kernel has one beside it whose clusters share splits; makes a plan
- * of it. */
-int ap_may_share_splits(const ap_variant *variant);
-attnpress_status ap_share_splits(ap_plan *plan);
+/** 1 where a batch-invariant call's kernel has one beside it of whose clusters so many thread blocks
+ * share a split (AP_ATTENTION_SHARED_FOUR, AP_ATTENTION_SHARED_TWO); makes a plan of it. */
+int ap_may_share_splits(const ap_variant *variant, int32_t shared);
+attnpress_status ap_share_splits(ap_plan *plan, int32_t shared);
+/** How many share a split, by the variant's axis; 0: each has splits of its own. */
+static inline int32_t ap_split_sharing(int32_t shared) {
+  return shared == AP_ATTENTION_SHARED_FOUR ? 4 : shared == AP_ATTENTION_SHARED_TWO ? 2 : 0;
+}
 /** Thread blocks of a cluster; 0: each by itself. */
 static inline uint32_t ap_shared_cluster(const ap_plan *plan) {
-  return plan->variant.axis[AP_ATTENTION_SHARED]
-             ? AP_ATTENTION_SHARED_BLOCKS * (uint32_t)plan->num_splits
-             : 0;
+  return (uint32_t)(ap_split_sharing(plan->variant.axis[AP_ATTENTION_SHARED]) * plan->num_splits);
 }
 /** 1 where thread blocks that have runs have AP_ATTENTION_RUNS_HEADS key heads each: sm90's. */
 static inline int ap_runs_share_keys(const ap_plan *plan) {

@@ -236,7 +236,7 @@ static attnpress_status plan_grid(const ap_problem *problem, const ap_device *de
   plan->row_blocks = (int32_t)ap_count_row_blocks(problem, &plan->tile, plan->heads_per_tile);
   plan->grid = (unsigned)*units;
   if (plan->variant.axis[AP_ATTENTION_SHARED])
-    plan->grid *= AP_ATTENTION_SHARED_BLOCKS;
+    plan->grid *= (unsigned)ap_split_sharing(plan->variant.axis[AP_ATTENTION_SHARED]);
   else if (persistent && *units > device->sm_count)
     plan->grid = (unsigned)device->sm_count;
   return ATTNPRESS_OK;

@@ -90,16 +90,21 @@ static attnpress_status add_finding(const ap_problem *problem, const ap_device *
                     problem->mod_score || problem->mod_mask, range);
 }
 
-/** Adds the kernel whose clusters share splits, where there is one, and has `plan` be of the one beside
- * it, whose parts another kernel adds up. */
+/** Adds the kernels whose clusters share splits, where there are any, and has `plan` be of the one beside
+ * them, whose parts another kernel adds up. */
 static attnpress_status add_shared(const ap_problem *problem, const ap_device *device,
                                    ap_plan *plan, ap_launches *range) {
-  if (!ap_may_share_splits(&plan->variant))
+  static const int32_t sharing[] = {AP_ATTENTION_SHARED_FOUR, AP_ATTENTION_SHARED_TWO};
+  if (!ap_may_share_splits(&plan->variant, sharing[0]))
     return ATTNPRESS_OK;
-  ap_plan other = *plan;
-  FORWARD_IF(ap_share_splits(&other));
-  FORWARD_IF(add_launch(&other.variant, other.variant_key, &other.tile, other.target, 0, range));
-  plan->variant.axis[AP_ATTENTION_SHARED] = 0;
+  for (size_t i = 0; i < sizeof sharing / sizeof *sharing; ++i) {
+    ap_plan other = *plan;
+    if (!ap_may_share_splits(&plan->variant, sharing[i]))
+      continue;
+    FORWARD_IF(ap_share_splits(&other, sharing[i]));
+    FORWARD_IF(add_launch(&other.variant, other.variant_key, &other.tile, other.target, 0, range));
+  }
+  plan->variant.axis[AP_ATTENTION_SHARED] = AP_ATTENTION_SHARED_NONE;
   plan->variant.axis[AP_ATTENTION_READY] = plan->ready;
   plan->variant_key = ap_variant_key(&plan->variant);
   FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));

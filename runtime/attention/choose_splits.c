@@ -995,17 +995,17 @@ static int schedules_splits(const ap_problem *problem, const ap_device *device, 
                   : tiles * 2 <= device->sm_count;
 }
 
-int ap_may_share_splits(const ap_variant *variant) {
-  ap_variant shared = *variant;
-  shared.axis[AP_ATTENTION_READY] = 0;
-  shared.axis[AP_ATTENTION_SHARED] = 1;
-  return variant->axis[AP_ATTENTION_DECODE] && ap_variant_is_legal(&shared);
+int ap_may_share_splits(const ap_variant *variant, int32_t shared) {
+  ap_variant other = *variant;
+  other.axis[AP_ATTENTION_READY] = 0;
+  other.axis[AP_ATTENTION_SHARED] = shared;
+  return variant->axis[AP_ATTENTION_DECODE] && ap_variant_is_legal(&other);
 }
 
-attnpress_status ap_share_splits(ap_plan *plan) {
+attnpress_status ap_share_splits(ap_plan *plan, int32_t shared) {
   const int32_t block_n = plan->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   plan->variant.axis[AP_ATTENTION_READY] = 0;
-  plan->variant.axis[AP_ATTENTION_SHARED] = 1;
+  plan->variant.axis[AP_ATTENTION_SHARED] = shared;
   plan->variant_key = ap_variant_key(&plan->variant);
   FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
   RETURN_IF(plan->tile.field[AP_ATTENTION_TILE_BLOCK_N] != block_n ||
@@ -1015,15 +1015,29 @@ attnpress_status ap_share_splits(ap_plan *plan) {
   return ATTNPRESS_OK;
 }
 
-/** Whether clusters share the splits of so many row blocks: where these are few, and all clusters find
- * room at once, of two thread blocks an SM. */
-static int shares_splits(const ap_device *device, const ap_plan *plan, int64_t row_blocks,
-                         int64_t splits) {
+/** How many splits a cluster has at most, where so many of its thread blocks share one: two find room
+ * beside each other sooner than four; up to eight splits pay in pages, whose entries the kernels beside
+ * read one after the other. */
+static int64_t cluster_splits_max(const ap_variant *variant, int32_t shared) {
+  if (shared == AP_ATTENTION_SHARED_FOUR)
+    return ap_may_share_splits(variant, AP_ATTENTION_SHARED_TWO) ? 2 : 4;
+  return variant->axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED ? 8 : 4;
+}
+
+/** How clusters share the splits of so many row blocks, if they do: where these are few, and all
+ * clusters find room at once, of two thread blocks an SM. */
+static int32_t choose_sharing(const ap_device *device, const ap_variant *variant,
+                              int64_t row_blocks, int64_t splits) {
+  static const int32_t sharing[] = {AP_ATTENTION_SHARED_FOUR, AP_ATTENTION_SHARED_TWO};
   const int64_t slots = 2 * (int64_t)device->sm_count;
-  return ap_may_share_splits(&plan->variant) && splits >= 1 &&
-         splits <= AP_ATTENTION_SHARED_SPLITS &&
-         ap_cluster_fits(device, (int32_t)splits * AP_ATTENTION_SHARED_BLOCKS) &&
-         row_blocks * splits * AP_ATTENTION_SHARED_BLOCKS * 4 <= slots * 3;
+  for (size_t i = 0; i < sizeof sharing / sizeof *sharing; ++i) {
+    const int64_t blocks = splits * ap_split_sharing(sharing[i]); /* of a cluster */
+    if (ap_may_share_splits(variant, sharing[i]) && splits >= 1 &&
+        splits <= cluster_splits_max(variant, sharing[i]) &&
+        ap_cluster_fits(device, (int32_t)blocks) && row_blocks * blocks * 4 <= slots * 3)
+      return sharing[i];
+  }
+  return AP_ATTENTION_SHARED_NONE;
 }
 
 /** Batch-invariant calls: every kernel is a split one, and splits are of as many keys, whatever their
@@ -1048,10 +1062,11 @@ static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_
   const int64_t slots = (int64_t)device->sm_count * ap_blocks_per_sm(&plan->tile, device);
   const int few_rows = ap_count_row_blocks(problem, &plan->tile, plan->heads_per_tile) <= 1;
   if (scheduled) {
-    const int shares = shares_splits(device, plan, tiles, splits);
+    const int32_t shared = choose_sharing(device, &plan->variant, tiles, splits);
+    const int shares = shared != AP_ATTENTION_SHARED_NONE;
     plan->num_splits =
         shares || schedules_splits(problem, device, tiles, few_rows, splits) ? (int32_t)splits : 1;
-    return shares ? ap_share_splits(plan) : ATTNPRESS_OK;
+    return shares ? ap_share_splits(plan, shared) : ATTNPRESS_OK;
   }
   const int64_t most = (few_rows ? FIXED_SPLIT_WAVES_MAX : SPLIT_WAVES_MAX) * slots;
   plan->num_splits =

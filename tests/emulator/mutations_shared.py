@@ -9,8 +9,9 @@ SHARED = "templates/attention/flash_fwd_shared_sm90.cu.j2"
 KERNELS = [
     ("flash_fwd_split_hdim64_bf16_paged_decode_shared_sm90", "m8n48s4"),
     ("flash_fwd_split_hdim64_fp16_causal_ragged_decode_shared_sm90", "m8n32s6"),
+    ("flash_fwd_split_hdim64_bf16_ragged_decode_pairs_sm90", "m8n32s6"),
 ]
-"""Keys in pages, and in a row; a thread block has one key block of a split, and two."""
+"""Keys in pages, and in a row; a thread block has one key block of a split, two, and three."""
 
 MUTATIONS = [
     Mutation(
@@ -22,8 +23,14 @@ MUTATIONS = [
     Mutation(
         "shared splits: room for the parts of three",
         SHARED,
-        "SPLITS = 4;",
-        "SPLITS = 3;",
+        "SPLITS = 16 / SHARING;",
+        "SPLITS = 16 / SHARING - 1;",
+    ),
+    Mutation(
+        "shared splits: two thread blocks are sent what is outermost twice",
+        SHARED,
+        "      if (lane % 4 < SHARING)\n        send_8_cluster",
+        "      send_8_cluster",
     ),
     Mutation(
         "shared splits: key blocks of the thread block beside it",

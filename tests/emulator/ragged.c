@@ -791,15 +791,20 @@ static int shares_splits(const kernel *k) {
   return k->variant.axis[AP_ATTENTION_SHARED];
 }
 
+/* The splits that such a cluster has room for. */
+static int cluster_splits(const kernel *k) {
+  return AP_ATTENTION_CLUSTER_BLOCKS / ap_split_sharing(k->variant.axis[AP_ATTENTION_SHARED]);
+}
+
 /* The keys of a sequence that a kernel has room for: of clusters that share splits, all of theirs. */
 static int keys_at_most(const kernel *k) {
-  return shares_splits(k) ? AP_ATTENTION_SHARED_SPLITS * k->tile.field[AP_ATTENTION_TILE_STAGES] *
+  return shares_splits(k) ? cluster_splits(k) * k->tile.field[AP_ATTENTION_TILE_STAGES] *
                                 k->tile.field[AP_ATTENTION_TILE_BLOCK_N]
                           : INT_MAX;
 }
 
 static unsigned shared_cluster(const call *c) {
-  return AP_ATTENTION_SHARED_BLOCKS * (unsigned)c->splits;
+  return (unsigned)(ap_split_sharing(c->kernel->variant.axis[AP_ATTENTION_SHARED]) * c->splits);
 }
 
 static int launch(const kernel *k, unsigned blocks, const void *args,
@@ -1438,7 +1443,7 @@ static void run_batch(const kernel *k, const companions *others, const batch_row
     const int blocks =
         ceil_div(longest(keys, row->count), k->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
     const int least = ceil_div(blocks, k->tile.field[AP_ATTENTION_TILE_STAGES]);
-    const int some = blocks > AP_ATTENTION_SHARED_SPLITS ? AP_ATTENTION_SHARED_SPLITS : 2;
+    const int some = blocks > cluster_splits(k) ? cluster_splits(k) : 2;
     c.splits = blocks <= 1 ? 1 : some > least ? some : least;
     c.fixed_blocks = blocks > c.splits ? ceil_div(blocks, c.splits) : 1;
   }
@@ -1625,13 +1630,13 @@ static void run_many(const kernel *k, const companions *others, const score_shap
 }
 
 /* Sequences of which the device knows a number of keys each and nothing else, most of them fewer than
- * there is room for: one, whose units some kernels find in a way of its own, and three. */
+ * there is room for: one, whose units some kernels find in a way of its own, and a few. */
 static void run_key_counts(const kernel *k, const companions *others, const score_shape *scores,
                            verdict *v) {
   const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
   const int block_n = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   const struct {
-    int count, queries, keys[3];
+    int count, queries, keys[5];
   } calls[] = {{1, 1, {2 * block_n + 61}},
                {2, 3, {0, 9}},
                {1, 2, {3 * block_n}},
@@ -1640,12 +1645,15 @@ static void run_key_counts(const kernel *k, const companions *others, const scor
                {1, 1, {11 * block_n + 5}}, /* more units of a thread block than places for them */
                {1, 3, {2 * block_n}},
                {1, 1, {4 * block_n + 9}},
-               {1, 1, {5}}};
+               {1, 1, {5}},
+               {5, 1, {3 * block_n, 0, block_n + 9, block_n + 9, 4 * block_n + 1}},
+               {1, 2, {block_n}},
+               {4, 1, {2 * block_n, block_n + 9, 3 * block_n - 1, 5}}};
   for (int i = 0; i < COUNT(calls); ++i) {
     const int most = shares_keys(k) ? AP_ATTENTION_FEW_ROWS / 4 : INT_MAX; /* of 4 heads */
     const int of_each = calls[i].queries < most ? calls[i].queries : most;
-    const int queries[3] = {of_each, of_each, of_each};
-    int keys[3];
+    const int queries[5] = {of_each, of_each, of_each, of_each, of_each};
+    int keys[5];
     for (int b = 0; b < calls[i].count; ++b)
       keys[b] = calls[i].keys[b] < keys_at_most(k) ? calls[i].keys[b] : keys_at_most(k);
     const batch_row row = {.count = calls[i].count,

@@ -500,6 +500,7 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_fwd_split_hdim256_bf16_causal_paged_ready_decode_sm90",
       "flash_fwd_split_hdim72v136_fp16_paged_decode_sm90",
       "flash_fwd_split_hdim64_fp16_paged_decode_shared_sm90",
+      "flash_fwd_split_hdim64_bf16_causal_paged_decode_pairs_sm90",
       "flash_fwd_split_hdim128_bf16_causal_ragged_decode_shared_sm90",
       "flash_fwd_hdim72_bf16_window_modscore_modmask_paged_ready_sm90",
       "flash_fwd_schedule_hdim8_bf16_ready_sm80",
