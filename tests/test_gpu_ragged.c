@@ -1,7 +1,7 @@
 /* Ragged batches on the present GPU, against float64: uneven lengths, empty sequences, keys one after
  * the other, in caches and in pages, masks and head dims; the same bits again and again, alone and in
- * chunks where a call is batch-invariant, and graphs that are replayed at other lengths. All that lies
- * outside of the sequences is NaN, and stays so. */
+ * chunks where a call is batch-invariant, and at lengths that are written late; graphs that are replayed
+ * at other lengths. All that lies outside of the sequences is NaN, and stays so. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -809,10 +809,158 @@ static void test_invariant(void) {
   }
 }
 
+/* Lets the next kernel begin, and writes lengths so many ns later. */
+static const char late_ptx[] =
+    ".version 7.8\n"
+    ".target sm_90\n"
+    ".address_size 64\n"
+    ".visible .entry late(.param .u64 to, .param .u64 from, .param .u32 count, .param .u32 ns)\n"
+    "{\n"
+    "  .reg .pred %p<3>;\n"
+    "  .reg .b32 %r<4>;\n"
+    "  .reg .b64 %d<7>;\n"
+    "  griddepcontrol.launch_dependents;\n"
+    "  ld.param.u32 %r0, [ns];\n"
+    "  cvt.u64.u32 %d0, %r0;\n"
+    "  mov.u64 %d1, %globaltimer;\n"
+    "  add.u64 %d0, %d0, %d1;\n"
+    "again:\n"
+    "  mov.u64 %d1, %globaltimer;\n"
+    "  setp.lt.u64 %p0, %d1, %d0;\n"
+    "  @%p0 bra again;\n"
+    "  mov.u32 %r1, %tid.x;\n"
+    "  ld.param.u32 %r2, [count];\n"
+    "  setp.ge.u32 %p1, %r1, %r2;\n"
+    "  @%p1 ret;\n"
+    "  ld.param.u64 %d2, [to];\n"
+    "  ld.param.u64 %d3, [from];\n"
+    "  mul.wide.u32 %d4, %r1, 4;\n"
+    "  add.u64 %d5, %d3, %d4;\n"
+    "  add.u64 %d6, %d2, %d4;\n"
+    "  ld.global.u32 %r3, [%d5];\n"
+    "  st.global.u32 [%d6], %r3;\n"
+    "  ret;\n"
+    "}\n";
+
+/* Lengths of draw `draw`: some are 0, some as before; of the first one all there is room for. */
+static void draw_lengths(call *c, int room, uint64_t draw) {
+  int32_t *used = c->host[USED_K];
+  uint64_t state = draw;
+  for (int b = 0; b < c->count; ++b) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const int drawn = (int)(state >> 40);
+    if (draw == 0 || drawn % 4 != 0)
+      used[b] = draw == 0 || drawn % 7 == 1 ? room : drawn % 9 == 2 ? 0 : drawn % room;
+  }
+}
+
+/* Batch-invariant calls of a query each that guess their lengths before the kernel before has written
+ * them: whatever was there, they have the bits of calls that guess nothing. */
+static void test_late_lengths(void) {
+  enum { WORKSPACE_BYTES = 32 << 20, ROOM = 1990, DRAWS = 12, MOST = 32 };
+  static const struct {
+    shape of;
+    int count;
+    const char *kernel;
+  } late[] = {
+      {{32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 1, 0, 0, 0, NULL, TOGETHER}, 9, "_ready_"},
+      {{32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 16, NULL, TOGETHER},
+       2,
+       "_ready_"},
+      {{16, 2, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, NULL, TOGETHER},
+       MOST,
+       "_ready_"},
+      {{32, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 1, NULL, TOGETHER}, 5, "_ready_"},
+      {{32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 16, NULL, TOGETHER},
+       1,
+       "_shared_"},
+      {{32, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 16, NULL, TOGETHER}, 1, "_pairs_"},
+      {{32, 8, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 1, 0, 0, 0, NULL, TOGETHER}, 2, "_pairs_"},
+  };
+  int ones[MOST];
+  CUmodule module;
+  CUfunction function;
+  CUdeviceptr next;
+  if (gpu.capability != 90)
+    return;
+  for (int i = 0; i < MOST; ++i)
+    ones[i] = 1;
+  CHECK_CUDA(gpu.module_load_data(&module, late_ptx));
+  CHECK_CUDA(gpu.module_get_function(&function, module, "late"));
+  CHECK_CUDA(gpu.mem_alloc(&next, MOST * sizeof(int32_t)));
+  for (size_t i = 0; i < sizeof late / sizeof *late && failures == 0; ++i) {
+    const shape *s = &late[i].of;
+    attnpress_plan *plan = NULL;
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    call c;
+    open_call(&c, s, ones, late[i].count, ROOM);
+    free(c.host[WORKSPACE]);
+    CHECK_CUDA(gpu.mem_free(c.device[WORKSPACE]));
+    add(&c, WORKSPACE, WORKSPACE_BYTES);
+    attnpress_forward_args *a = &c.args[1];
+    a->workspace = (void *)(uintptr_t)c.device[WORKSPACE];
+    a->workspace_bytes = WORKSPACE_BYTES;
+    a->batch_invariant = 1;
+    a->lse = NULL;
+    for (int b = 0; b < c.count; ++b)
+      ((int32_t *)c.host[INDEX])[b] = b;
+    draw_lengths(&c, ROOM, 0);
+    fill(&c, 7);
+    for (int which = Q; which <= TABLE; ++which)
+      CHECK_CUDA(gpu.memcpy_htod(c.device[which], c.host[which], c.bytes[which]));
+
+    /* The same rows as a batch of dense queries, of which the lengths of keys are all that is read. */
+    attnpress_ragged alone = c.ragged[1];
+    alone.cu_seqlens_q = NULL;
+    alone.kv_batch_idx = NULL;
+    alone.max_seqlen_q = 0;
+    attnpress_forward_args guessing = *a;
+    guessing.ragged = &alone;
+    attnpress_tensor *const rows[] = {&guessing.q, &guessing.out};
+    for (int n = 0; n < 2; ++n) {
+      rows[n]->data = (uint16_t *)rows[n]->data + rows[n]->stride[1];
+      rows[n]->shape[0] = c.count;
+      rows[n]->shape[1] = 1;
+      rows[n]->stride[0] = rows[n]->stride[1];
+    }
+    if (s->cached)
+      guessing.k.shape[0] = guessing.v.shape[0] = c.count;
+    CHECK_OK(attnpress_plan_forward(handle, &guessing, NULL, &plan));
+    CHECK_OK(attnpress_plan_launch(plan, 0, &info));
+    CHECK(strstr(info.stem, late[i].kernel) != NULL);
+    attnpress_plan_destroy(plan);
+
+    void *want = malloc(c.bytes[OUT]);
+    int32_t count = c.count, ns = 6000;
+    void *parameters[] = {&c.device[USED_K], &next, &count, &ns};
+    for (uint64_t draw = 1; draw <= DRAWS && failures == 0; ++draw) {
+      void *before = memcpy(malloc(c.bytes[USED_K]), c.host[USED_K], c.bytes[USED_K]);
+      draw_lengths(&c, ROOM, draw);
+      CHECK_CUDA(gpu.memcpy_htod(c.device[USED_K], c.host[USED_K], c.bytes[USED_K]));
+      run(&c);
+      memcpy(want, c.host[OUT], c.bytes[OUT]);
+      CHECK_CUDA(gpu.memcpy_htod(c.device[USED_K], before, c.bytes[USED_K]));
+      CHECK_CUDA(gpu.memcpy_htod(next, c.host[USED_K], c.bytes[USED_K]));
+      poison(&c, NULL);
+      CHECK_CUDA(gpu.ctx_synchronize());
+      CHECK_CUDA(gpu.launch_kernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
+      CHECK_OK(attnpress_forward(handle, &guessing, NULL));
+      fetch(&c);
+      CHECK(memcmp(want, c.host[OUT], c.bytes[OUT]) == 0);
+      free(before);
+    }
+    free(want);
+    close_call(&c);
+  }
+  CHECK_CUDA(gpu.mem_free(next));
+  CHECK_CUDA(gpu.module_unload(module));
+}
+
 static void tests(void) {
   run_part("table", test_table);
   run_part("scores", test_scores);
   run_part("invariant", test_invariant);
+  run_part("late lengths", test_late_lengths);
   run_part("repeats", test_repeats);
   run_part("graph", test_graph);
   run_part("runs", test_runs);
