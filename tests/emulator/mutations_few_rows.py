@@ -97,22 +97,10 @@ MUTATIONS = [
         "if (guesses) {",
     ),
     Mutation(
-        "few sequences: the length of one lane alone is held to its guess",
-        PRODUCER,
-        "if (guesses || __any_sync(0xffffffff, now != used)) {",
-        "if (guesses || __shfl_sync(0xffffffff, (int)(now != used), 0)) {",
-    ),
-    Mutation(
         "few sequences: after a wrong guess the first unit is left out",
         PRODUCER,
         "      used = now;\n      round = 0;\n",
         "      used = now;\n",
-    ),
-    Mutation(
-        "few sequences: a unit without keys is guessed",
-        PRODUCER,
-        "seqlen_q, guesses ? 1 : 0);",
-        "seqlen_q, 0);",
     ),
     Mutation(
         "few sequences: the end of a guess is not waited for",
