@@ -24,7 +24,6 @@ struct CUctx_st {
 struct CUstream_st {
   CUstream next_freed;
   CUcontext context;
-  unsigned long long id;
   int capturing;
 };
 struct CUlib_st {
@@ -46,7 +45,7 @@ struct CUfunc_st {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fake_cuda fake;
 static int initialised, captures;
-static unsigned long long next_id = 1, next_stream_id = 100;
+static unsigned long long next_id = 1;
 static CUcontext freed_contexts; /* lists: an address comes again, as with any allocator */
 static CUstream freed_streams;
 static struct CUfunc_st functions[FUNCTIONS_MAX];
@@ -102,7 +101,7 @@ static CUstream stream_new(CUcontext context) {
     freed_streams = stream->next_freed;
   else
     stream = malloc(sizeof *stream);
-  *stream = (struct CUstream_st){.context = context, .id = next_stream_id++};
+  *stream = (struct CUstream_st){.context = context};
   pthread_mutex_unlock(&lock);
   return stream;
 }
@@ -287,13 +286,6 @@ API(cuStreamGetCtx, CUstream stream, CUcontext *context) {
     return *context != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
   }
   *context = stream->context;
-  return CUDA_SUCCESS;
-}
-
-API(cuStreamGetId, CUstream stream, unsigned long long *id) {
-  if ((uintptr_t)stream <= 2)
-    return CUDA_ERROR_INVALID_VALUE; /* nobody asks for these */
-  *id = stream->id;
   return CUDA_SUCCESS;
 }
 

@@ -9,7 +9,6 @@
 #include "handle.h"
 
 enum { TABLE_CAPACITY = 64 };
-enum { STREAM_PER_THREAD = 2 }; /* CU_STREAM_PER_THREAD, the last that names a default stream */
 
 /* ---- Contexts -------------------------------------------------------------------------------- */
 
@@ -139,29 +138,8 @@ static attnpress_status add_context(attnpress_handle *handle, CUcontext context,
   return ATTNPRESS_OK;
 }
 
-/** The id of a stream that a caller made; 0: of a default stream, which each context has, or the
- * driver does not say. */
-static unsigned long long id_of_stream(const ap_driver *driver, CUstream stream) {
-  unsigned long long id = 0;
-  if ((uintptr_t)stream <= STREAM_PER_THREAD || driver->stream_get_id == NULL ||
-      driver->stream_get_id(stream, &id) != CUDA_SUCCESS)
-    return 0;
-  return id;
-}
-
-static ap_context *find_context_of_stream(attnpress_handle *handle, unsigned long long stream_id) {
-  ap_context *c = atomic_load_explicit(&handle->contexts, memory_order_acquire);
-  while (c != NULL && atomic_load_explicit(&c->streams[stream_id % AP_STREAMS_KNOWN],
-                                           memory_order_acquire) != stream_id)
-    c = c->next;
-  return c;
-}
-
 attnpress_status ap_context_of(attnpress_handle *handle, CUstream stream, ap_context **context) {
   const ap_driver *driver = &handle->driver;
-  const unsigned long long stream_id = id_of_stream(driver, stream);
-  if (stream_id != 0 && (*context = find_context_of_stream(handle, stream_id)) != NULL)
-    return ATTNPRESS_OK;
   CUcontext found = NULL;
   unsigned long long id = 0;
   CUresult result =
@@ -176,12 +154,7 @@ attnpress_status ap_context_of(attnpress_handle *handle, CUstream stream, ap_con
   if (result != CUDA_SUCCESS)
     return ap_driver_fail(driver, result, "cuCtxGetId");
   *context = find_context(handle, found, id);
-  if (*context == NULL)
-    FORWARD_IF(add_context(handle, found, id, context));
-  if (stream_id != 0)
-    atomic_store_explicit(&(*context)->streams[stream_id % AP_STREAMS_KNOWN], stream_id,
-                          memory_order_release);
-  return ATTNPRESS_OK;
+  return *context != NULL ? ATTNPRESS_OK : add_context(handle, found, id, context);
 }
 
 /* ---- The table of a context ------------------------------------------------------------------ */

@@ -24,8 +24,6 @@ typedef struct ap_bound_table {
   _Atomic(ap_bound *) slots[];
 } ap_bound_table;
 
-enum { AP_STREAMS_KNOWN = 32 }; /* of a context; later ones take the places of earlier ones */
-
 /** What a handle knows of a context. There is one record an address, kept until the handle goes,
  * since others may be walking over the list; `next` and `context` never change. When a context is
  * gone and another comes at its address, which its id tells, the record is the new one's: nobody
@@ -41,9 +39,6 @@ typedef struct ap_context {
   ap_memo memo;    /* the device's */
   ap_recall plans; /* of calls that ran, with their kernels; keys have the id (call.c) */
   _Atomic(ap_bound_table *) table;
-  /* Ids of streams that were seen to be the context's, by their last bits; 0: none. No other stream
-   * of the process ever has such an id, nor can one outlive its context. */
-  _Atomic(unsigned long long) streams[AP_STREAMS_KNOWN];
 } ap_context;
 
 /** INVALID_ARGUMENT in a child of the process that made a handle for CUDA: the driver's contexts are

@@ -137,7 +137,6 @@ _Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, 
      uint32_t channels, uint32_t pixels, const uint32_t *element_strides, int interleave,          \
      int swizzle, int l2_promotion, int oob_fill))                                                 \
   X(tensor_map_replace_address, "cuTensorMapReplaceAddress", (void *map, void *address))           \
-  X(stream_get_id, "cuStreamGetId", (CUstream stream, unsigned long long *id))                     \
   X(occupancy_max_active_clusters, "cuOccupancyMaxActiveClusters",                                 \
     (int *count, CUfunction function, const CUlaunchConfig *config))
 
