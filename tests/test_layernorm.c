@@ -1251,13 +1251,20 @@ static void test_odd_clusters(void **state) {
 static int have_gangs(const ap_layernorm_problem *p, int whole) {
   const int64_t columns = p->columns;
   const int added = p->tensor[AP_LAYERNORM_DSUM].data != NULL;
+  const int wide = p->param_dtype == ATTNPRESS_FP32;
+  const int full = (columns > 15360 && columns <= 16384) || (columns > 30720 && columns <= 32768);
+  const int64_t stride = p->tensor[0].stride;
+  if (p->dtype == ATTNPRESS_FP32 && !whole && !added && stride % 4 == 0)
+    return columns > 12288 && !full;
   if (p->dtype == ATTNPRESS_FP32)
     return columns > 10240;
-  if (p->param_dtype == ATTNPRESS_FP32)
-    return columns > (whole ? 49152 : 65536) || (whole && columns > 24576 && columns <= 30720);
+  if (!whole && !added &&
+      (p->rows < (wide && columns <= 49145 ? 192 : 64) || stride % (wide ? 4 : 2) == 0))
+    return columns > 65529;
   if (!whole)
-    return columns > (added ? 9216 : SPLIT_COLS_MIN);
-  const int full = (columns > 15360 && columns <= 16384) || (columns > 30720 && columns <= 32768);
+    return columns > (added ? (wide ? 8704 : 9216) : SPLIT_COLS_MIN);
+  if (wide)
+    return columns > 49152 || (columns > 24576 && columns <= 30720);
   return columns > (added ? 8192 : 24576) && !full;
 }
 
@@ -1270,21 +1277,23 @@ static void test_gangs(void **state) {
   (void)state;
   for (int i = 0; i < 20000; ++i) {
     const int32_t dtype = dtypes[i % 3], size = dtype == ATTNPRESS_FP32 ? 4 : 2;
-    const int64_t columns = i % 5 == 1 ? 8200 + (int64_t)i * 7919 % (65537 - 8200)
-                                       : 65537 + (int64_t)i * 7919 % ((1 << 20) - 65536);
+    const int64_t columns = i % 5 == 1    ? 8200 + (int64_t)i * 7919 % (65537 - 8200)
+                            : i % 97 == 3 ? 65527 + i % 10 /* about the longest of clusters */
+                                          : 65537 + (int64_t)i * 7919 % ((1 << 20) - 65536);
     const int in_place = i % 7 == 0, apart = i % 11 == 0, more = i % 3 == 0, matrices = 2 + more;
-    const int64_t stride = columns + (apart ? 8 : 0);
+    const int64_t full = columns + (-columns & 7);
+    const int64_t stride = i % 8 == 2 ? full + (i / 8 % 4) * 2 : columns + (apart ? 8 : 0);
     ap_layernorm_problem p = {
         .backward = 1,
         .tensor = {{.data = (void *)0x1000000, .stride = stride},
                    {.data = (void *)0x2000000, .stride = stride},
                    {.data = more ? (void *)0x3000000 : NULL, .stride = stride},
                    {.data = in_place ? (void *)0x1000000 : (void *)0x4000000, .stride = stride}},
-        .rows = 1 + i % 100,
+        .rows = 1 + i % 300,
         .columns = columns,
         .rms = i % 5 == 0,
         .dtype = dtype,
-        .param_dtype = dtypes[i % 2],
+        .param_dtype = dtypes[i / 3 % 3],
         .dweight = &sum,
         .dbias = i % 5 == 0 ? NULL : &sum};
     ap_device device;
@@ -1293,19 +1302,18 @@ static void test_gangs(void **state) {
     device.sm_count = i % 4 ? device.sm_count : 1 + i % 190;
     assert_ok(ap_layernorm_plan_call(&p, &device, ATTNPRESS_ONE_CALL, &plan));
     const ap_launch *l = &plan.base.launch[0];
-    const int whole = columns * size % 16 == 0, elements = 16 / size;
+    const int whole = (columns | (p.rows > 1 ? stride : 0)) * size % 16 == 0, elements = 16 / size;
     ap_layernorm_problem q = p;
     q.tensor[0].data = (void *)(uintptr_t)0x1000004;
     q.tensor[AP_LAYERNORM_DSUM].data = more ? NULL : (void *)0x3000000;
     assert_ok(ap_layernorm_plan_call(&q, &device, ATTNPRESS_ONE_CALL, &other));
     assert_int_equal(other.base.workspace_bytes, plan.base.workspace_bytes);
     assert_int_equal(other.gang, 0);
-    /* Shorter ones, few SMs, other rows, half of the registers for those of four bytes. */
+    /* Shorter ones, few SMs, other rows, those of fp32 with half of the columns. */
     if (plan.gang == 0) {
       assert_true(!have_gangs(&p, whole) || i % 13 == 0 || device.sm_count < 132 ||
                   (more && columns > 65536) ||
-                  (!whole && columns > 132 * 4032 &&
-                   (p.dtype == ATTNPRESS_FP32 || p.param_dtype == ATTNPRESS_FP32)));
+                  (!whole && columns > 132 * 4032 && p.dtype == ATTNPRESS_FP32));
       continue;
     }
     assert_true(have_gangs(&p, whole));
@@ -1593,10 +1601,11 @@ static void test_sorted_rows(void **state) {
     const int32_t kind = l->variant.axis[AP_LAYERNORM_ROWS];
     const int sorted = kind == AP_LAYERNORM_ROWS_SORTED, gang = kind == AP_LAYERNORM_ROWS_SPLIT;
     /* Long ones are those of gangs, where these have room for a row. */
-    const int of_gangs =
-        p.param_dtype != ATTNPRESS_FP32 && p.dweight != NULL && device.sm_count >= 9;
+    const int of_gangs = p.dweight != NULL && device.sm_count >= 9;
+    const int wide = p.param_dtype == ATTNPRESS_FP32;
+    const int many = rows >= (wide && columns <= 49145 ? 192 : 64);
     assert_true(sorted || gang);
-    assert_true(!of_gangs || gang == (columns > SPLIT_COLS_MIN));
+    assert_true(!of_gangs || gang == (columns > SPLIT_COLS_MIN && many));
     assert_int_equal(gang, plan.gang > 0);
     if (sorted) { /* have what lies beside the vectors as vectors */
       assert_true(columns + 7 <= l->variant.axis[AP_LAYERNORM_COLS]);
@@ -1635,9 +1644,9 @@ static void test_sorted_rows(void **state) {
     if (i % 5 == 1) { /* nothing else */
       assert_int_equal(other_kind, kind);
       assert_int_equal(other.pitch, plan.pitch);
-    } else if (i % 5 == 4) { /* less classes */
-      assert_int_equal(other_kind, kind);
-      if (sorted)
+    } else if (i % 5 == 4) { /* less classes, which clusters are faster with */
+      assert_int_equal(other_kind, wide && classes == 4 ? kind : AP_LAYERNORM_ROWS_SORTED);
+      if (other_kind == AP_LAYERNORM_ROWS_SORTED)
         assert_int_equal(other.parts, clusters_of(&p, &device, &other.base.launch[0], classes));
     } else {
       const int added = i % 5 == 3 && other.gang > 0; /* gangs add dsum */

@@ -49,10 +49,11 @@ WIDE_LONG_BATCH, WIDE_PLACES, WIDE_CLUSTER_MAX = 4, 27, 16
 # Of layer norm with parameters of twice the size: those in registers, others are in shared memory;
 # and places of the ring beside these, by vectors of a lane.
 WIDE_DOUBLE_KEPT, WIDE_DOUBLE_SLOTS = 4, {4: 6, 5: 4, 6: 3}
-# Gangs: warps of a block that have columns, and that have none; the most rows of a ring. Forward,
-# where others than those that write add up: how many, and where eight gain nothing; and how many
-# make moments of parameters of fp32 beside 16 bits, whose rows have the most blocks.
-GANG_WARPS, GANG_OTHER_WARPS, GANG_SLOTS = 8, 2, 8
+# Gangs: warps of a block that have columns, and that have none, or a warpgroup of these, whose
+# registers others get; the most rows of a ring. Forward, where others than those that write add
+# up: how many, and where eight gain nothing; and how many make moments of parameters of fp32 beside
+# 16 bits, whose rows have the most blocks.
+GANG_WARPS, GANG_OTHER_WARPS, GANG_GROUP_WARPS, GANG_SLOTS = 8, 2, 4, 8
 GANG_ADDERS, GANG_FEW_ADDERS, GANG_WIDE_MAKERS = 8, 4, 2
 # Pairs of rows: lanes of one, and the most columns for so many; columns of the rows that blocks of
 # two warps have; threads of an SM.
@@ -699,10 +700,10 @@ def _gang_problems(variant: Variant, tile: Tile) -> list[str]:
     vectors = row_vectors(variant)
     checks = (
         (
-            threads(tile) == _gang_warps(variant, tile.row_threads // WARP) * WARP,
-            "two warps of a block have no columns; forward those that add up, too, and one that "
-            "has rows' ends, and three have none where parameters of fp32 are beside 16 bits or "
-            "of rows that begin anywhere",
+            tile.warps in _gang_warps(variant, tile.row_threads // WARP),
+            "two warps of a block have no columns, or a warpgroup; forward two and those that add "
+            "up, and one that has rows' ends, and three where parameters are fp32 beside 16 bits "
+            "or rows begin anywhere",
         ),
         (vectors % max(tile.row_threads, 1) == 0, f"row_threads does not divide {vectors} vectors"),
         (tile.blocks == 1, "each block of a gang has an SM to itself"),
@@ -995,16 +996,16 @@ def _short_tile(variant: Variant) -> Tile:
 
 
 def _gang_tile(variant: Variant) -> Tile:
-    """Ten warps, which have 200 registers a thread; forward fourteen or fifteen, which have 128,
-    sixteen, of which those that write get up to 168, or eighteen and nineteen, of which those that
-    write get 128 and those that add up 64."""
-    warps = _gang_warps(variant, GANG_WARPS)
+    """Ten warps, which have 200 registers a thread, or twelve, of which those that write get 224;
+    forward fourteen or fifteen, which have 128, sixteen, of which those that write get up to 168,
+    or eighteen and nineteen, of which those that write get 128 and those that add up 64."""
+    warps = _gang_warps(variant, GANG_WARPS)[0]
     tile = make_tile(family(), warps=warps, row_threads=GANG_WARPS * WARP, slots=GANG_SLOTS)
     return sized(variant, tile)
 
 
-def _gang_warps(variant: Variant, row_warps: int) -> int:
-    """Warps of a block, of which so many write a row."""
+def _gang_warps(variant: Variant, row_warps: int) -> tuple[int, ...]:
+    """How many warps a block may have, of which so many write a row; the best first."""
     if variant["pass"] == "fwd":
         of_fp32 = variant.rows in ("gang", "split") and variant.params == "fp32"
         adders = GANG_ADDERS if of_fp32 and not _is_split(variant) else GANG_FEW_ADDERS
@@ -1012,8 +1013,9 @@ def _gang_warps(variant: Variant, row_warps: int) -> int:
         # Registers are traded between whole warpgroups: of rows that begin anywhere one warp may
         # have nothing to do.
         idle = variant.rows == "split" and makers == 1
-        return row_warps + adders + 1 + makers + _is_split(variant) + idle
-    return row_warps + GANG_OTHER_WARPS
+        return (row_warps + adders + 1 + makers + _is_split(variant) + idle,)
+    few, many = row_warps + GANG_OTHER_WARPS, row_warps + GANG_GROUP_WARPS
+    return (many, few) if _is_split(variant) and variant.dtype != "fp32" else (few, many)
 
 
 def _most_row_warps(vectors: int) -> int:

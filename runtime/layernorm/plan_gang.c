@@ -12,7 +12,14 @@ enum {
   GANG_WHOLE_COLS_MIN = 24576,
   GANG_WIDE_COLS_MIN = 49152, /* with a weight of fp32 */
   GANG_SPLIT_COLS_MIN = 32761,
-  GANG_SPLIT_DSUM_COLS_MIN = ODD_BLOCK_COLS_MOST,
+  SORTED_COLS_MAX = GANG_COLS_MIN - ODD_EDGES, /* of clusters of sorted rows */
+  /* Of less rows, or of no more classes of them, these are faster; with a weight of fp32, of up to so many
+   * columns, of less rows than that. */
+  GANG_SPLIT_ROWS_MIN = 64,
+  SORTED_CLASSES = 4,
+  GANG_WIDE_ROWS_MIN = 192,
+  SORTED_WIDE_CLASSES = 2,
+  SORTED_WIDE_COLS = 49152 - ODD_EDGES,
   CLUSTER_FULL_COLS = 16384, /* and twice as many */
   /* And of fp32 that begins anywhere, where all rows do so alike. */
   GANG_FP32_ALIKE_COLS_MIN = 12288,
@@ -174,21 +181,33 @@ static int is_cluster_full(int64_t columns) {
   return 0;
 }
 
-/** Whether gangs are faster than what else has rows of a kind, of so many matrices. A weight of fp32 beside
- * 16 bits takes twice the registers: of rows that begin anywhere blocks have half of the columns for it,
- * and of whole vectors gangs are faster where clusters have classes that few columns fill. */
+/** Whether clusters of sorted rows are faster than gangs, of rows of 16 bits that begin anywhere without
+ * dsum: where there are few rows, or few classes of them, so that all clusters run. */
+static int are_sorted_faster(const ap_layernorm_problem *p) {
+  const int wide = p->param_dtype == ATTNPRESS_FP32;
+  const int64_t least =
+      wide && p->columns <= SORTED_WIDE_COLS ? GANG_WIDE_ROWS_MIN : GANG_SPLIT_ROWS_MIN;
+  return p->columns <= SORTED_COLS_MAX &&
+         (p->rows < least || row_classes(p) <= (wide ? SORTED_WIDE_CLASSES : SORTED_CLASSES));
+}
+
+/** Whether gangs are faster than what else has rows of a kind, of so many matrices. With a weight of fp32
+ * beside 16 bits they are of whole vectors where clusters have classes that few columns fill. */
 static int is_gang_faster(const ap_layernorm_problem *p, int32_t rows, int32_t matrices) {
   const int split = rows == AP_LAYERNORM_ROWS_SPLIT, added = matrices > 2;
   if (p->dtype == ATTNPRESS_FP32 && split && !added && has_one_class(p))
     return p->columns > GANG_FP32_ALIKE_COLS_MIN && !is_cluster_full(p->columns);
   if (p->dtype == ATTNPRESS_FP32)
     return p->columns > GANG_FP32_COLS_MIN;
-  if (p->param_dtype == ATTNPRESS_FP32)
-    return p->columns > (split ? GANG_COLS_MIN : GANG_WIDE_COLS_MIN) ||
-           (!split && p->columns > GANG_WHOLE_COLS_MIN &&
-            p->columns <= 2 * CLUSTER_FULL_COLS - CLUSTER_FULL_COLS / 8);
+  const int wide = p->param_dtype == ATTNPRESS_FP32;
+  if (split && added)
+    return p->columns > odd_block_cols(p);
   if (split)
-    return p->columns > (added ? GANG_SPLIT_DSUM_COLS_MIN : GANG_SPLIT_COLS_MIN);
+    return p->columns > GANG_SPLIT_COLS_MIN && !are_sorted_faster(p);
+  if (wide)
+    return p->columns > GANG_WIDE_COLS_MIN ||
+           (p->columns > GANG_WHOLE_COLS_MIN &&
+            p->columns <= 2 * CLUSTER_FULL_COLS - CLUSTER_FULL_COLS / 8);
   return !is_cluster_full(p->columns) &&
          p->columns > (added ? GANG_WHOLE_DSUM_COLS_MIN : GANG_WHOLE_COLS_MIN);
 }

@@ -10,10 +10,12 @@ MARKS = "templates/layernorm/parts/gang_marks.cu.j2"
 
 KERNELS = [
     ("layernorm_bwd_gang_cols8192_bf16_wbf16_sm90", "w10t256c8"),
-    ("layernorm_bwd_split_cols8192_bf16_wbf16_sm90", "w10t256c8"),
+    ("layernorm_bwd_split_cols8192_bf16_wbf16_sm90", "w12t256c8"),
+    ("layernorm_bwd_split_cols8192_bf16_wfp32_sm90", "w12t256c8"),
     ("layernorm_bwd_split_cols4096_fp32_wfp32_sm90", "w10t256c8"),
 ]
-"""Rows that are whole vectors, and rows that begin anywhere, of either size of an element."""
+"""Rows that are whole vectors, and rows that begin anywhere, of either size of an element and of a
+weight's."""
 
 MUTATIONS = [
     Mutation(
@@ -78,6 +80,24 @@ MUTATIONS = [
         GANG,
         "    walk = next_row(args, order, place, share, walk);\n",
         "",
+    ),
+    Mutation(
+        "split: who has no columns keeps its registers",
+        GANG,
+        "    decrease_registers(56);\n",
+        "",
+    ),
+    Mutation(
+        "gang: vectors that come late are those that came early",
+        GANG,
+        "load_row(place, ring, i + EARLY, vectors, vector[i + EARLY]);",
+        "load_row(place, ring, i, vectors, vector[i + EARLY]);",
+    ),
+    Mutation(
+        "split: a warp's vectors are read as if it had all",
+        GANG,
+        "  return load_shared_16_if(index * 32 < vectors, from + index * 512);\n",
+        "  return load_shared_16_if(true, from + index * 512);\n",
     ),
     Mutation(
         "split: the vector beyond the matrix is read",
