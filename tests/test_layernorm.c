@@ -1272,7 +1272,7 @@ static int have_gangs(const ap_layernorm_problem *p, int whole) {
  * time, no more than there are SMs, each with columns that its rings have room for three rows of. A
  * workspace depends on neither pointers nor strides, nor on what is added to dx. */
 static void test_gangs(void **state) {
-  int many = 0, alone = 0, split = 0, shorter = 0;
+  int many = 0, alone = 0, split = 0, shorter = 0, longer = 0;
   float sum;
   (void)state;
   for (int i = 0; i < 20000; ++i) {
@@ -1343,12 +1343,20 @@ static void test_gangs(void **state) {
     assert_true(plan.base.workspace_bytes >=
                 plan.told_bytes +
                     (gangs > 1 ? (size_t)gangs * (size_t)columns * sizeof(float) : 0));
+    /* Where five vectors a lane make another gang, blocks have so many. */
+    const int long_block = l->variant.axis[AP_LAYERNORM_COLS] == 10240;
+    if (long_block)
+      assert_true(!whole && !more && columns > 536000);
+    if (!whole && !more && size == 2 && p.param_dtype != ATTNPRESS_FP32 && p.rows > 1 &&
+        device.sm_count == 132 && columns > 537000 && columns < 669000)
+      assert_true(long_block && gangs == 2);
+    longer += long_block;
     many += gangs > 1;
     alone += gangs == 1;
     split += !whole;
     shorter += columns <= 65536;
   }
-  assert_true(many > 3000 && alone > 3000 && split > 3000 && shorter > 1000);
+  assert_true(many > 3000 && alone > 3000 && split > 3000 && shorter > 1000 && longer > 100);
 }
 
 /* Whether gangs take rows of so many columns where clusters have room for them, too. */

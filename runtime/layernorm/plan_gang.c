@@ -25,6 +25,7 @@ enum {
   GANG_FP32_ALIKE_COLS_MIN = 12288,
   GANG_SLOTS = 7,         /* rows of a warp's ring, where a gang has blocks enough */
   GANG_DSUM_SLOTS = 6,    /* with dsum */
+  GANG_LONG_SLOTS = 5,    /* of the longest blocks */
   GANG_SLOTS_MIN = 3,     /* else: one that is written, one that is added up, one more */
   GANG_FORWARD_SLOTS = 6, /* forward, where longer parts of rows are better than more of them */
   GANG_LONG_ROUNDS = 4,   /* rows of a gang at the least, where blocks have more columns */
@@ -140,21 +141,14 @@ static int64_t fewer_vectors(int64_t vectors, int64_t blocks, int64_t most, int6
   return smaller((blocks * warps * smaller(each, most) - vectors) / 2, GANG_FEWER);
 }
 
-/** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...) of so many matrices, with as few blocks
- * to a row as have room for it, or some more, where others would have nothing to do. */
-static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device *device,
-                                  int32_t rows, int32_t matrices, gang_shape *gang) {
+/** Shapes the gangs of a launch, for rows of so many matrices: as few blocks to a row as have room for it,
+ * or some more, where others would have nothing to do. slots: rows of a warp's ring, if it can */
+static void shape_gangs(const ap_layernorm_problem *p, const ap_device *device, int32_t matrices,
+                        int64_t slots, gang_shape *gang) {
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
-  const int32_t split = rows == AP_LAYERNORM_ROWS_SPLIT;
+  const int32_t split = is_split(&gang->launch);
   const int64_t vectors = /* of a row, wherever it begins */
       ceil_div(p->columns + split * (elements - 1), elements);
-  int fits;
-  gang->gangs = 0;
-  if (!ap_layernorm_has_sums(p) || p->rows > INT32_MAX)
-    return ATTNPRESS_OK;
-  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, rows, 0, &gang->launch, &fits));
-  if (!fits)
-    return ATTNPRESS_OK;
   const int64_t columns = gang->launch.variant.axis[AP_LAYERNORM_COLS]; /* of a block */
   const int64_t warps = field(&gang->launch, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
   const int64_t blocks = smaller(device->sm_count, GANG_BLOCKS_MAX);
@@ -162,14 +156,36 @@ static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device
   /* Blocks of a gang whose rings have room for so many rows of a warp's part, and its registers for one. */
   const int64_t most =
       columns / elements / warps - split; /* columns move on, by a vector at the most */
-  const int64_t part = smaller(ring / (matrices > 2 ? GANG_DSUM_SLOTS : GANG_SLOTS), most);
+  const int64_t part = smaller(ring / slots, most);
   const int64_t least = smaller(blocks_of_gang(vectors, split * GANG_FEWER, part, warps), blocks);
   const int64_t fewer = split ? fewer_vectors(vectors, least, most, warps) : 0;
   const int64_t each = ceil_div(vectors + 2 * larger(fewer, 0), least * warps);
   if (each > smaller(ring / GANG_SLOTS_MIN, most))
-    return ATTNPRESS_OK;
+    return;
   gang->gangs = (int32_t)smaller(device->sm_count / least, p->rows);
   gang->blocks = (int32_t)smaller(device->sm_count / gang->gangs, blocks);
+}
+
+/** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...) of so many matrices: of long ones that
+ * begin anywhere the one whose blocks have more columns, where that makes more gangs. */
+static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device *device,
+                                  int32_t rows, int32_t matrices, gang_shape *gang) {
+  const int added = matrices > 2;
+  int fits;
+  gang->gangs = 0;
+  if (!ap_layernorm_has_sums(p) || p->rows > INT32_MAX)
+    return ATTNPRESS_OK;
+  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, rows, 0, &gang->launch, &fits));
+  if (fits)
+    shape_gangs(p, device, matrices, added ? GANG_DSUM_SLOTS : GANG_SLOTS, gang);
+  if (rows != AP_LAYERNORM_ROWS_SPLIT || added || p->columns <= GANG_LONG_COLS_MIN)
+    return ATTNPRESS_OK;
+  gang_shape more = {.gangs = 0};
+  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, rows, 1, &more.launch, &fits));
+  if (fits)
+    shape_gangs(p, device, matrices, GANG_LONG_SLOTS, &more);
+  if (more.gangs > gang->gangs)
+    *gang = more;
   return ATTNPRESS_OK;
 }
 

@@ -68,7 +68,7 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
       continue;
     if (is_of_gang(launch)) {
       told = ap_layernorm_told_bytes(device);
-      parts_columns = larger(parts_columns, (int64_t)device->sm_count * GANG_BLOCK_COLS);
+      parts_columns = larger(parts_columns, (int64_t)device->sm_count * GANG_LONG_BLOCK_COLS);
       continue;
     }
     const int64_t class = launch->variant.axis[AP_LAYERNORM_COLS];
@@ -84,13 +84,15 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
   return told + ap_layernorm_parts_bytes(p, parts_columns);
 }
 
-/** The kernels of gangs, of rows of either kind. */
+/** The kernels of gangs, of rows of either kind and of up to so many columns. */
 static attnpress_status range_of_gangs(const ap_layernorm_problem *p, const ap_device *device,
-                                       ap_launches *plan) {
-  for (int i = 0; i < (p->backward ? 2 : 8); ++i) {
+                                       int64_t most, ap_launches *plan) {
+  const int count = !p->backward ? 8 : most > GANG_LONG_COLS_MIN ? 4 : 2;
+  for (int i = 0; i < count; ++i) {
+    const int longer = p->backward ? i / 2 : i / 4, adds = p->backward ? 0 : i / 2 % 2;
     int fits;
     FORWARD_IF(ap_find_room(plan));
-    FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(i % 2, i / 2 % 2), i / 4,
+    FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(i % 2, adds), longer,
                                              &plan->launch[plan->count], &fits));
     plan->count += fits;
   }
@@ -105,12 +107,12 @@ attnpress_status ap_layernorm_plan_range(const ap_layernorm_problem *p, const ap
   const int32_t last = first_class(most);
   if (!p->backward) {
     FORWARD_IF(range_of_pass(p, device, AP_LAYERNORM_PASS_FWD, last, plan));
-    return most > GANG_COLS_MIN ? range_of_gangs(p, device, plan) : ATTNPRESS_OK;
+    return most > GANG_COLS_MIN ? range_of_gangs(p, device, most, plan) : ATTNPRESS_OK;
   }
   FORWARD_IF(range_of_pass(p, device, AP_LAYERNORM_PASS_BWD,
                            last < backward_classes() ? last : backward_classes() - 1, plan));
   if (ap_layernorm_has_sums(p) && most > GANG_WHOLE_DSUM_COLS_MIN)
-    FORWARD_IF(range_of_gangs(p, device, plan));
+    FORWARD_IF(range_of_gangs(p, device, most, plan));
   for (int i = 0; i < (ap_layernorm_has_sums(p) ? 3 : 1); ++i) {
     FORWARD_IF(ap_find_room(plan));
     FORWARD_IF(ap_layernorm_find_long_kernel(p, device, in_turn[i], &plan->launch[plan->count++]));

@@ -12,6 +12,7 @@ KERNELS = [
     ("layernorm_bwd_gang_cols8192_bf16_wbf16_sm90", "w10t256c8"),
     ("layernorm_bwd_split_cols8192_bf16_wbf16_sm90", "w12t256c8"),
     ("layernorm_bwd_split_cols8192_bf16_wfp32_sm90", "w12t256c8"),
+    ("layernorm_bwd_split_cols10240_bf16_wbf16_sm90", "w12t256c8"),
     ("layernorm_bwd_split_cols4096_fp32_wfp32_sm90", "w10t256c8"),
 ]
 """Rows that are whole vectors, and rows that begin anywhere, of either size of an element and of a
