@@ -9,7 +9,7 @@ enum { AP_FAMILY_ATTENTION = 0, AP_FAMILY_SOFTMAX = 1, AP_FAMILY_LAYERNORM = 2, 
 
 /* ---- attention ---- */
 
-/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_few][_runs][_append][_long]_sm<80|86|90> */
+/* flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared|_pairs][_few][_runs][_append][_long]_sm<80|86|90> */
 enum { /* axes */
   AP_ATTENTION_PASS = 0,
   AP_ATTENTION_SPLIT = 1,
@@ -78,6 +78,11 @@ enum { /* sequences */
   AP_ATTENTION_SEQUENCES_RAGGED = 1,
   AP_ATTENTION_SEQUENCES_PAGED = 2,
 };
+enum { /* shared */
+  AP_ATTENTION_SHARED_NONE = 0,
+  AP_ATTENTION_SHARED_FOUR = 1,
+  AP_ATTENTION_SHARED_TWO = 2,
+};
 enum { /* arch */
   AP_ATTENTION_ARCH_MIN = 80,
   AP_ATTENTION_ARCH_MAX = 90,
@@ -107,8 +112,7 @@ enum { /* limits */
   AP_ATTENTION_DECODE_ROWS = 16,
   AP_ATTENTION_FEW_ROWS = 8,
   AP_ATTENTION_RUNS_HEADS = 8,
-  AP_ATTENTION_SHARED_BLOCKS = 4,
-  AP_ATTENTION_SHARED_SPLITS = 4,
+  AP_ATTENTION_CLUSTER_BLOCKS = 16,
   AP_ATTENTION_SHORT_SPLIT_KEYS = 512,
   AP_ATTENTION_WARPGROUP_ROWS = 64,
   AP_ATTENTION_PRODUCER_THREADS = 128,
@@ -169,7 +173,7 @@ enum { /* limits */
 
 /* ---- layernorm ---- */
 
-/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_added|_edged|_sorted|_short|_gangsum|_splitsum|_summed|_ringed]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_added|_edged|_sorted|_short|_gangsum|_splitsum|_summed|_ringed]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|25088|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
 enum { /* axes */
   AP_LAYERNORM_PASS = 0,
   AP_LAYERNORM_NORM = 1,

@@ -34,117 +34,119 @@ static const int32_t values_6[] = {0, 1, 2};
 static const ap_word words_7[] = {{"none", "", 0}, {"fp16", "_biasfp16", 1}, {"bf16", "_biasbf16", 2}, {"fp32", "_biasfp32", 3}};
 static const int32_t values_8[] = {0, 1, 2, 3};
 static const ap_word words_9[] = {{"dense", "", 0}, {"ragged", "_ragged", 1}, {"paged", "_paged", 2}};
-static const int32_t values_10[] = {80, 86, 90};
-static const int32_t values_11[] = {0};
-static const int32_t values_12[] = {1};
-static const ap_set where_13[] = {{0, 0, 0, 1, values_12, 1}};
-static const int32_t values_14[] = {80};
-static const int32_t values_15[] = {8};
-static const ap_set where_16[] = {{0, 0, 0, 1, values_15, 1}};
-static const int32_t values_17[] = {2};
-static const int32_t values_18[] = {9};
-static const ap_set where_19[] = {{0, 0, 0, 1, values_18, 1}};
-static const int32_t values_20[] = {0, 9};
-static const ap_set where_21[] = {{14, 0, 0, 1, values_12, 1}};
-static const int32_t values_22[] = {90};
-static const ap_set where_23[] = {{0, 0, 0, 1, values_11, 1}, {14, 0, 0, 1, values_12, 1}};
-static const ap_set where_24[] = {{10, 0, 0, 1, values_12, 1}};
-static const ap_set where_25[] = {{11, 0, 0, 1, values_12, 1}};
-static const int32_t values_26[] = {2, 3};
-static const ap_set where_27[] = {{12, 0, 0, 1, values_12, 1}};
-static const int32_t values_28[] = {80, 86};
-static const int32_t values_29[] = {5, 6, 7};
-static const ap_set where_30[] = {{0, 0, 0, 1, values_29, 3}};
-static const int32_t values_31[] = {7};
-static const ap_set where_32[] = {{0, 0, 0, 1, values_31, 1}};
-static const int32_t values_33[] = {2, 3, 4};
-static const ap_set where_34[] = {{0, 0, 0, 1, values_33, 3}};
-static const ap_set where_35[] = {{0, 0, 0, 1, values_33, 3}, {6, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_22, 1}};
-static const ap_set where_36[] = {{0, 0, 0, 1, values_33, 3}, {21, 0, 0, 1, values_22, 1}};
-static const int32_t values_37[] = {10};
-static const ap_set where_38[] = {{0, 0, 0, 1, values_37, 1}};
-static const int32_t values_39[] = {2, 3, 4, 5, 6, 7};
-static const ap_set where_40[] = {{0, 0, 0, 1, values_39, 6}};
-static const int32_t values_41[] = {2, 6};
-static const ap_set where_42[] = {{0, 0, 0, 1, values_41, 2}};
-static const ap_set where_43[] = {{21, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_44[] = {{16, 0, 0, 1, values_12, 1}};
-static const int32_t values_45[] = {64, 128};
-static const int32_t values_46[] = {0, 2};
-static const ap_set where_47[] = {{17, 0, 0, 1, values_12, 1}};
-static const ap_set where_48[] = {{0, 0, 0, 1, values_11, 1}, {17, 0, 0, 1, values_12, 1}};
-static const ap_set where_49[] = {{0, 0, 0, 1, values_17, 1}, {17, 0, 0, 1, values_12, 1}};
-static const int32_t values_50[] = {86};
-static const ap_set where_51[] = {{17, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_50, 1}};
-static const ap_set where_52[] = {{18, 0, 0, 1, values_12, 1}};
-static const ap_set where_53[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_12, 1}};
-static const int32_t values_54[] = {80, 90};
-static const int32_t values_55[] = {64, 128, 256};
-static const int32_t values_56[] = {64};
-static const ap_set where_57[] = {{0, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_22, 1}};
-static const ap_set where_58[] = {{19, 0, 0, 1, values_12, 1}};
-static const ap_set where_59[] = {{19, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_56, 1}};
-static const ap_set where_60[] = {{0, 0, 0, 1, values_17, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_61[] = {{0, 0, 0, 1, values_17, 1}, {2, 136, 192, 8, 0, 0}};
-static const ap_set where_62[] = {{0, 0, 0, 1, values_17, 1}, {2, 200, 512, 8, 0, 0}, {13, 0, 0, 1, values_12, 1}};
-static const ap_set where_63[] = {{20, 0, 0, 1, values_12, 1}};
-static const ap_set where_64[] = {{0, 0, 0, 1, values_17, 1}, {20, 0, 0, 1, values_12, 1}};
-static const ap_set where_65[] = {{0, 0, 0, 1, values_11, 1}, {20, 0, 0, 1, values_12, 1}};
-static const ap_set where_66[] = {{20, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_56, 1}};
-static const ap_set where_67[] = {{20, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_12, 1}};
-static const ap_set where_68[] = {{20, 0, 0, 1, values_12, 1}, {7, 0, 0, 1, values_12, 1}};
-static const ap_set where_69[] = {{0, 0, 0, 1, values_26, 2}, {21, 0, 0, 1, values_22, 1}, {3, 136, 512, 8, 0, 0}};
-static const ap_set where_70[] = {{21, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_71[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {3, 264, 512, 8, 0, 0}};
-static const int32_t values_72[] = {0, 2, 3};
-static const ap_set where_73[] = {{21, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}};
-static const ap_set where_74[] = {{21, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_12, 1}};
-static const ap_set where_75[] = {{21, 0, 0, 1, values_22, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_11, 1}};
-static const int32_t pairs_76[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_77[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
-static const ap_tile_part parts_78[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_79[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_80[] = {6};
-static const ap_set where_81[] = {{0, 0, 0, 1, values_80, 1}};
-static const int32_t values_82[] = {5};
+static const ap_word words_10[] = {{"none", "", 0}, {"four", "_shared", 1}, {"two", "_pairs", 2}};
+static const int32_t values_11[] = {80, 86, 90};
+static const int32_t values_12[] = {0};
+static const int32_t values_13[] = {1};
+static const ap_set where_14[] = {{0, 0, 0, 1, values_13, 1}};
+static const int32_t values_15[] = {80};
+static const int32_t values_16[] = {8};
+static const ap_set where_17[] = {{0, 0, 0, 1, values_16, 1}};
+static const int32_t values_18[] = {2};
+static const int32_t values_19[] = {9};
+static const ap_set where_20[] = {{0, 0, 0, 1, values_19, 1}};
+static const int32_t values_21[] = {0, 9};
+static const ap_set where_22[] = {{14, 0, 0, 1, values_13, 1}};
+static const int32_t values_23[] = {90};
+static const ap_set where_24[] = {{0, 0, 0, 1, values_12, 1}, {14, 0, 0, 1, values_13, 1}};
+static const ap_set where_25[] = {{10, 0, 0, 1, values_13, 1}};
+static const ap_set where_26[] = {{11, 0, 0, 1, values_13, 1}};
+static const int32_t values_27[] = {2, 3};
+static const ap_set where_28[] = {{12, 0, 0, 1, values_13, 1}};
+static const int32_t values_29[] = {80, 86};
+static const int32_t values_30[] = {5, 6, 7};
+static const ap_set where_31[] = {{0, 0, 0, 1, values_30, 3}};
+static const int32_t values_32[] = {7};
+static const ap_set where_33[] = {{0, 0, 0, 1, values_32, 1}};
+static const int32_t values_34[] = {2, 3, 4};
+static const ap_set where_35[] = {{0, 0, 0, 1, values_34, 3}};
+static const ap_set where_36[] = {{0, 0, 0, 1, values_34, 3}, {6, 0, 0, 1, values_13, 1}, {21, 0, 0, 1, values_23, 1}};
+static const ap_set where_37[] = {{0, 0, 0, 1, values_34, 3}, {21, 0, 0, 1, values_23, 1}};
+static const int32_t values_38[] = {10};
+static const ap_set where_39[] = {{0, 0, 0, 1, values_38, 1}};
+static const int32_t values_40[] = {2, 3, 4, 5, 6, 7};
+static const ap_set where_41[] = {{0, 0, 0, 1, values_40, 6}};
+static const int32_t values_42[] = {2, 6};
+static const ap_set where_43[] = {{0, 0, 0, 1, values_42, 2}};
+static const ap_set where_44[] = {{21, 0, 0, 1, values_23, 1}, {15, 0, 0, 1, values_13, 1}};
+static const ap_set where_45[] = {{16, 0, 0, 1, values_4, 2}};
+static const int32_t values_46[] = {64, 128};
+static const int32_t values_47[] = {64};
+static const ap_set where_48[] = {{16, 0, 0, 1, values_18, 1}};
+static const int32_t values_49[] = {0, 2};
+static const ap_set where_50[] = {{17, 0, 0, 1, values_13, 1}};
+static const ap_set where_51[] = {{0, 0, 0, 1, values_12, 1}, {17, 0, 0, 1, values_13, 1}};
+static const ap_set where_52[] = {{0, 0, 0, 1, values_18, 1}, {17, 0, 0, 1, values_13, 1}};
+static const int32_t values_53[] = {86};
+static const ap_set where_54[] = {{17, 0, 0, 1, values_13, 1}, {21, 0, 0, 1, values_53, 1}};
+static const ap_set where_55[] = {{18, 0, 0, 1, values_13, 1}};
+static const ap_set where_56[] = {{0, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_13, 1}};
+static const int32_t values_57[] = {80, 90};
+static const int32_t values_58[] = {64, 128, 256};
+static const ap_set where_59[] = {{0, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_13, 1}, {21, 0, 0, 1, values_23, 1}};
+static const ap_set where_60[] = {{19, 0, 0, 1, values_13, 1}};
+static const ap_set where_61[] = {{19, 0, 0, 1, values_13, 1}, {2, 0, 0, 1, values_47, 1}};
+static const ap_set where_62[] = {{0, 0, 0, 1, values_18, 1}, {18, 0, 0, 1, values_13, 1}};
+static const ap_set where_63[] = {{0, 0, 0, 1, values_18, 1}, {2, 136, 192, 8, 0, 0}};
+static const ap_set where_64[] = {{0, 0, 0, 1, values_18, 1}, {2, 200, 512, 8, 0, 0}, {13, 0, 0, 1, values_13, 1}};
+static const ap_set where_65[] = {{20, 0, 0, 1, values_13, 1}};
+static const ap_set where_66[] = {{0, 0, 0, 1, values_18, 1}, {20, 0, 0, 1, values_13, 1}};
+static const ap_set where_67[] = {{0, 0, 0, 1, values_12, 1}, {20, 0, 0, 1, values_13, 1}};
+static const ap_set where_68[] = {{20, 0, 0, 1, values_13, 1}, {2, 0, 0, 1, values_47, 1}};
+static const ap_set where_69[] = {{20, 0, 0, 1, values_13, 1}, {6, 0, 0, 1, values_13, 1}};
+static const ap_set where_70[] = {{20, 0, 0, 1, values_13, 1}, {7, 0, 0, 1, values_13, 1}};
+static const ap_set where_71[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, values_23, 1}, {3, 136, 512, 8, 0, 0}};
+static const ap_set where_72[] = {{21, 0, 0, 1, values_23, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_73[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {3, 264, 512, 8, 0, 0}};
+static const int32_t values_74[] = {0, 2, 3};
+static const ap_set where_75[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}};
+static const ap_set where_76[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_13, 1}};
+static const ap_set where_77[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_12, 1}};
+static const int32_t pairs_78[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_79[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
+static const ap_tile_part parts_80[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_81[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_82[] = {6};
 static const ap_set where_83[] = {{0, 0, 0, 1, values_82, 1}};
-static const int32_t values_84[] = {4};
-static const ap_set where_85[] = {{0, 0, 0, 1, values_84, 1}, {21, 0, 0, 1, values_22, 1}};
-static const ap_set where_86[] = {{0, 0, 0, 1, values_26, 2}, {21, 0, 0, 1, values_22, 1}, {2, 136, 512, 8, 0, 0}, {17, 0, 0, 1, values_11, 1}};
-static const ap_set where_87[] = {{0, 0, 0, 1, values_17, 1}, {21, 0, 0, 1, values_22, 1}, {17, 0, 0, 1, values_12, 1}};
-static const ap_set where_88[] = {{0, 0, 0, 1, values_33, 3}, {21, 0, 0, 1, values_28, 2}};
-static const ap_set where_89[] = {{0, 0, 0, 1, values_26, 2}, {21, 0, 0, 1, values_22, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_90[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_11, 1}};
-static const ap_set where_91[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_14, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_92[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_93[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {16, 0, 0, 1, values_12, 1}};
-static const ap_set where_94[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}};
-static const ap_set where_95[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_11, 1}, {18, 0, 0, 1, values_11, 1}};
-static const ap_set where_96[] = {{0, 0, 0, 1, values_11, 1}};
-static const int32_t values_97[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_98[] = {{0, 0, 0, 1, values_97, 7}};
-static const int32_t values_99[] = {1, 2, 3};
-static const ap_set where_100[] = {{8, 0, 0, 1, values_99, 3}, {13, 0, 0, 1, values_4, 2}};
-static const int32_t values_101[] = {3};
-static const ap_set where_102[] = {{8, 0, 0, 1, values_101, 1}};
-static const ap_set where_103[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_12, 1}};
-static const ap_set where_104[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_105[] = {{9, 0, 0, 1, values_12, 1}};
-static const ap_set where_106[] = {{7, 0, 0, 1, values_12, 1}};
-static const ap_set where_107[] = {{6, 0, 0, 1, values_12, 1}};
-static const ap_set where_108[] = {{13, 0, 0, 1, values_17, 1}};
-static const int32_t values_109[] = {128};
-static const ap_set where_110[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 0, 0, 1, values_109, 1}, {3, 72, 120, 8, 0, 0}};
-static const ap_set where_111[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_109, 1}, {8, 0, 0, 1, values_11, 1}, {9, 0, 0, 1, values_11, 1}, {10, 0, 0, 1, values_11, 1}, {11, 0, 0, 1, values_11, 1}};
-static const ap_set where_112[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
-static const ap_set where_113[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}, {15, 0, 0, 1, values_11, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
-static const ap_set where_114[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_28, 2}};
-static const ap_set where_115[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_116[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_109, 1}, {3, 8, 120, 8, 0, 0}};
-static const ap_set where_117[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_109, 1}};
-static const ap_set where_118[] = {{0, 0, 0, 1, values_11, 1}, {21, 0, 0, 1, values_22, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_119[] = {{0, 0, 0, 1, values_17, 1}, {21, 0, 0, 1, values_14, 1}, {2, 224, 512, 8, 0, 0}};
-static const ap_set where_120[] = {{0, 0, 0, 1, values_17, 1}, {21, 0, 0, 1, values_14, 1}, {3, 224, 512, 8, 0, 0}};
+static const int32_t values_84[] = {5};
+static const ap_set where_85[] = {{0, 0, 0, 1, values_84, 1}};
+static const int32_t values_86[] = {4};
+static const ap_set where_87[] = {{0, 0, 0, 1, values_86, 1}, {21, 0, 0, 1, values_23, 1}};
+static const ap_set where_88[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, values_23, 1}, {2, 136, 512, 8, 0, 0}, {17, 0, 0, 1, values_12, 1}};
+static const ap_set where_89[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_23, 1}, {17, 0, 0, 1, values_13, 1}};
+static const ap_set where_90[] = {{0, 0, 0, 1, values_34, 3}, {21, 0, 0, 1, values_29, 2}};
+static const ap_set where_91[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, values_23, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_92[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_13, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_93[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_15, 1}, {18, 0, 0, 1, values_13, 1}};
+static const ap_set where_94[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {18, 0, 0, 1, values_13, 1}};
+static const ap_set where_95[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {16, 0, 0, 1, values_4, 2}};
+static const ap_set where_96[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_97[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_98[] = {{0, 0, 0, 1, values_12, 1}};
+static const int32_t values_99[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_100[] = {{0, 0, 0, 1, values_99, 7}};
+static const int32_t values_101[] = {1, 2, 3};
+static const ap_set where_102[] = {{8, 0, 0, 1, values_101, 3}, {13, 0, 0, 1, values_4, 2}};
+static const int32_t values_103[] = {3};
+static const ap_set where_104[] = {{8, 0, 0, 1, values_103, 1}};
+static const ap_set where_105[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_13, 1}};
+static const ap_set where_106[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_107[] = {{9, 0, 0, 1, values_13, 1}};
+static const ap_set where_108[] = {{7, 0, 0, 1, values_13, 1}};
+static const ap_set where_109[] = {{6, 0, 0, 1, values_13, 1}};
+static const ap_set where_110[] = {{13, 0, 0, 1, values_18, 1}};
+static const int32_t values_111[] = {128};
+static const ap_set where_112[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_111, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_113[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_111, 1}, {8, 0, 0, 1, values_12, 1}, {9, 0, 0, 1, values_12, 1}, {10, 0, 0, 1, values_12, 1}, {11, 0, 0, 1, values_12, 1}};
+static const ap_set where_114[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_115[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_116[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}};
+static const ap_set where_117[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {15, 0, 0, 1, values_13, 1}};
+static const ap_set where_118[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_111, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_119[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_111, 1}};
+static const ap_set where_120[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_121[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_15, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_122[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_15, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -180,8 +182,8 @@ static const ap_axis axes[] = {
      -1, {14, 0, 0, 1, values_2, 2}, 0},
     {"decode", "decode", AP_AXIS_FLAG, "_decode", "", "with decode ", "",
      -1, {15, 0, 0, 1, values_2, 2}, 0},
-    {"shared", "shared splits", AP_AXIS_FLAG, "_shared", "", "with shared splits ", "",
-     -1, {16, 0, 0, 1, values_2, 2}, 0},
+    {"shared", "sharing", AP_AXIS_WORD, "", "", "with a split shared by ", "",
+     -1, {16, 0, 0, 1, values_6, 3}, words_10},
     {"few", "few rows", AP_AXIS_FLAG, "_few", "", "with few rows ", "",
      -1, {17, 0, 0, 1, values_2, 2}, 0},
     {"runs", "runs over all sequences", AP_AXIS_FLAG, "_runs", "", "with runs over all sequences ", "",
@@ -191,216 +193,217 @@ static const ap_axis axes[] = {
     {"long_rows", "a row block for long sequences", AP_AXIS_FLAG, "_long", "", "with a row block for long sequences ", "",
      -1, {20, 0, 0, 1, values_2, 2}, 0},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
-     -1, {21, 0, 0, 1, values_10, 3}, 0},
+     -1, {21, 0, 0, 1, values_11, 3}, 0},
 };
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
-    {where_13, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_13, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_13, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_13, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_13, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {2, 0, 0, 1, values_15, 1}, -1, 0, 0},
-    {where_16, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_16, 1, {4, 0, 0, 1, values_17, 1}, -1, 0, 0},
-    {where_16, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_16, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_19, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {2, 0, 0, 1, values_15, 1}, -1, 0, 0},
-    {where_19, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_19, 1, {4, 0, 0, 1, values_17, 1}, -1, 0, 0},
-    {where_19, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_19, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_21, 1, {0, 0, 0, 1, values_20, 2}, -1, 0, 0},
-    {where_23, 2, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_23, 2, {13, 0, 0, 1, values_4, 2}, -1, 0, 0},
-    {where_23, 2, {16, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_24, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_24, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_25, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_25, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_27, 1, {0, 0, 0, 1, values_26, 2}, -1, 0, 0},
-    {where_27, 1, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_27, 1, {21, 0, 0, 1, values_28, 2}, -1, 0, 0},
-    {where_30, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 1, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 1, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 1, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_30, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_32, 1, {2, 8, 8, 8, 0, 0}, -1, 0, 0},
-    {where_32, 1, {4, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_34, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_34, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_35, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_35, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_35, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_36, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_36, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_38, 1, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_38, 1, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_38, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_38, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_38, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_38, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_40, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_30, 1, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_30, 1, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_42, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_42, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_43, 2, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_43, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_43, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_43, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_43, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_43, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_44, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_44, 1, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_44, 1, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
-    {where_44, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_36, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_36, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_47, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
-    {where_48, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_48, 2, {21, 0, 0, 1, values_28, 2}, -1, 0, 0},
-    {where_48, 2, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_48, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_48, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_49, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
-    {where_49, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_49, 2, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_49, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_49, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_49, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_51, 2, {2, 8, 192, 8, 0, 0}, -1, 0, 0},
-    {where_51, 2, {3, 8, 192, 8, 0, 0}, -1, 0, 0},
-    {where_52, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
-    {where_53, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_53, 2, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_53, 2, {21, 0, 0, 1, values_54, 2}, -1, 0, 0},
-    {where_53, 2, {2, 0, 0, 1, values_55, 3}, -1, 0, 0},
-    {where_53, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_53, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_53, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_53, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_53, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_53, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_53, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_53, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_53, 2, {14, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 3, {2, 0, 0, 1, values_56, 1}, -1, 0, 0},
-    {where_57, 3, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_57, 3, {16, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 1, {0, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 1, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_58, 1, {21, 0, 0, 1, values_14, 1}, -1, 0, 0},
-    {where_58, 1, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
-    {where_58, 1, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_58, 1, {13, 0, 0, 1, values_4, 2}, -1, 0, 0},
-    {where_59, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_60, 2, {2, 104, 512, 8, 0, 0}, -1, 0, 0},
-    {where_60, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_60, 2, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_60, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_60, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_60, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_61, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_62, 3, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_63, 1, {0, 0, 0, 1, values_46, 2}, -1, 0, 0},
-    {where_64, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
-    {where_64, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_64, 2, {4, 0, 0, 1, values_17, 1}, -1, 0, 0},
-    {where_64, 2, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_64, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_64, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_64, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_64, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_64, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_64, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_64, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_64, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_64, 2, {18, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_64, 2, {17, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 2, {1, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 2, {2, 0, 0, 1, values_45, 2}, -1, 0, 0},
-    {where_65, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_65, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_65, 2, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 2, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 2, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 2, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_65, 2, {15, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_65, 2, {21, 0, 0, 1, values_22, 1}, -1, 0, 0},
-    {where_66, 2, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_66, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_67, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_67, 2, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_67, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_68, 2, {5, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_68, 2, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_69, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
-    {where_70, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_71, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_71, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_71, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_71, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_71, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_71, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_71, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_71, 3, {13, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_73, 2, {0, 0, 0, 1, values_72, 3}, -1, 0, 0},
-    {where_74, 3, {10, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_74, 3, {11, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_75, 3, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_75, 3, {7, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_75, 3, {8, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_75, 3, {9, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_36, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_76, 6},
+    {where_14, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_14, 1, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_14, 1, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_14, 1, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_14, 1, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_14, 1, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_14, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_14, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_14, 1, {21, 0, 0, 1, values_15, 1}, -1, 0, 0},
+    {where_14, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_14, 1, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_14, 1, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {2, 0, 0, 1, values_16, 1}, -1, 0, 0},
+    {where_17, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_17, 1, {4, 0, 0, 1, values_18, 1}, -1, 0, 0},
+    {where_17, 1, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_17, 1, {21, 0, 0, 1, values_15, 1}, -1, 0, 0},
+    {where_20, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_20, 1, {2, 0, 0, 1, values_16, 1}, -1, 0, 0},
+    {where_20, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_20, 1, {4, 0, 0, 1, values_18, 1}, -1, 0, 0},
+    {where_20, 1, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_20, 1, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_20, 1, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_20, 1, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_20, 1, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_20, 1, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_20, 1, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_20, 1, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_20, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_20, 1, {21, 0, 0, 1, values_15, 1}, -1, 0, 0},
+    {where_22, 1, {0, 0, 0, 1, values_21, 2}, -1, 0, 0},
+    {where_24, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
+    {where_24, 2, {13, 0, 0, 1, values_4, 2}, -1, 0, 0},
+    {where_24, 2, {16, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_25, 1, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_25, 1, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_26, 1, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_26, 1, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_28, 1, {0, 0, 0, 1, values_27, 2}, -1, 0, 0},
+    {where_28, 1, {10, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_28, 1, {21, 0, 0, 1, values_29, 2}, -1, 0, 0},
+    {where_31, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_31, 1, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_31, 1, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_31, 1, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_31, 1, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_31, 1, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_31, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_31, 1, {21, 0, 0, 1, values_15, 1}, -1, 0, 0},
+    {where_31, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_33, 1, {2, 8, 8, 8, 0, 0}, -1, 0, 0},
+    {where_33, 1, {4, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_35, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_35, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_36, 3, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_36, 3, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_36, 3, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_37, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_37, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_39, 1, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_39, 1, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_39, 1, {21, 0, 0, 1, values_15, 1}, -1, 0, 0},
+    {where_39, 1, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_39, 1, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_39, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_41, 1, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_31, 1, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_31, 1, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_43, 1, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_43, 1, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_44, 2, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_44, 2, {1, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_44, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_44, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_44, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_44, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_44, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_44, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_44, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_44, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_44, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_45, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_45, 1, {15, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_45, 1, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
+    {where_45, 1, {2, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_45, 1, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_48, 1, {2, 0, 0, 1, values_47, 1}, -1, 0, 0},
+    {where_37, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_37, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_50, 1, {0, 0, 0, 1, values_49, 2}, -1, 0, 0},
+    {where_51, 2, {1, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_51, 2, {21, 0, 0, 1, values_29, 2}, -1, 0, 0},
+    {where_51, 2, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_51, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_52, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
+    {where_52, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_52, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
+    {where_52, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_52, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_54, 2, {2, 8, 192, 8, 0, 0}, -1, 0, 0},
+    {where_54, 2, {3, 8, 192, 8, 0, 0}, -1, 0, 0},
+    {where_55, 1, {0, 0, 0, 1, values_49, 2}, -1, 0, 0},
+    {where_56, 2, {1, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_56, 2, {15, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_56, 2, {21, 0, 0, 1, values_57, 2}, -1, 0, 0},
+    {where_56, 2, {2, 0, 0, 1, values_58, 3}, -1, 0, 0},
+    {where_56, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_56, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_56, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_56, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_56, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_56, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_56, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_56, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_56, 2, {14, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_59, 3, {2, 0, 0, 1, values_47, 1}, -1, 0, 0},
+    {where_59, 3, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_59, 3, {16, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_60, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_60, 1, {18, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_60, 1, {21, 0, 0, 1, values_15, 1}, -1, 0, 0},
+    {where_60, 1, {2, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_60, 1, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_60, 1, {13, 0, 0, 1, values_4, 2}, -1, 0, 0},
+    {where_61, 2, {13, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_62, 2, {2, 104, 512, 8, 0, 0}, -1, 0, 0},
+    {where_62, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_62, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
+    {where_62, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_62, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_62, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_62, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_62, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_62, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_62, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_62, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_63, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_64, 3, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_65, 1, {0, 0, 0, 1, values_49, 2}, -1, 0, 0},
+    {where_66, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
+    {where_66, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_66, 2, {4, 0, 0, 1, values_18, 1}, -1, 0, 0},
+    {where_66, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
+    {where_66, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_66, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_66, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_66, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_66, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_66, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_66, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_66, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_66, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_66, 2, {17, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {2, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_67, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_67, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_67, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_67, 2, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
+    {where_68, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_68, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_69, 2, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_69, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_69, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_70, 2, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_70, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_71, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
+    {where_72, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_73, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_73, 3, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_73, 3, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_73, 3, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_73, 3, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_73, 3, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_73, 3, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_73, 3, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_75, 2, {0, 0, 0, 1, values_74, 3}, -1, 0, 0},
+    {where_76, 3, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_76, 3, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_77, 3, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_77, 3, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_77, 3, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_77, 3, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_37, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_78, 6},
 };
 static const char *const fields[] = {
     "block_m",
@@ -423,106 +426,106 @@ static const char *const fields[] = {
     "v_in_regs",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_77, 7},
-    {13, 0, parts_78, 12},
-    {-1, 0, parts_79, 11},
+    {11, 1, parts_79, 7},
+    {13, 0, parts_80, 12},
+    {-1, 0, parts_81, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_100, 2, 6},
-    {where_102, 1, 5},
-    {where_27, 1, 5},
-    {where_103, 2, 4},
-    {where_104, 1, 3},
-    {where_105, 1, 2},
-    {where_24, 1, 2},
+    {where_102, 2, 6},
+    {where_104, 1, 5},
+    {where_28, 1, 5},
+    {where_105, 2, 4},
+    {where_106, 1, 3},
+    {where_107, 1, 2},
     {where_25, 1, 2},
-    {where_106, 1, 1},
-    {where_107, 1, 1},
+    {where_26, 1, 2},
     {where_108, 1, 1},
+    {where_109, 1, 1},
+    {where_110, 1, 1},
 };
 static const ap_stand_in stand_ins[] = {
-    {where_110, 5, 2, 3, 136, 136},
-    {where_111, 9, 2, 3, 64, 128},
-    {where_112, 5, 2, 3, 168, 168},
-    {where_113, 5, 2, 3, 264, 264},
-    {where_114, 2, 2, 3, 0, 0},
-    {where_115, 3, 2, 3, 0, 0},
-    {where_116, 5, 2, 3, 136, 136},
-    {where_117, 5, 2, 3, 136, 136},
-    {where_118, 4, 2, 3, 0, 0},
-    {where_71, 3, 2, 3, 0, 0},
-    {where_119, 3, 2, 3, 240, 240},
-    {where_120, 3, 2, 3, 240, 240},
-    {where_88, 2, 2, 3, 0, 0},
-    {where_38, 1, 2, 3, 0, 0},
+    {where_112, 5, 2, 3, 136, 136},
+    {where_113, 9, 2, 3, 64, 128},
+    {where_114, 5, 2, 3, 168, 168},
+    {where_115, 5, 2, 3, 264, 264},
+    {where_116, 2, 2, 3, 0, 0},
+    {where_117, 3, 2, 3, 0, 0},
+    {where_118, 5, 2, 3, 136, 136},
+    {where_119, 5, 2, 3, 136, 136},
+    {where_120, 4, 2, 3, 0, 0},
+    {where_73, 3, 2, 3, 0, 0},
+    {where_121, 3, 2, 3, 240, 240},
+    {where_122, 3, 2, 3, 240, 240},
+    {where_90, 2, 2, 3, 0, 0},
+    {where_39, 1, 2, 3, 0, 0},
 };
 static const ap_snippet_rule snippets[] = {
-    {where_24, 1},
     {where_25, 1},
-    {where_27, 1},
-    {where_16, 1},
+    {where_26, 1},
+    {where_28, 1},
+    {where_17, 1},
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_81, 1, ap_render_flash_bwd_convert},
-    {"attention/flash_bwd_dbias.cu.j2", where_38, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_83, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_85, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_86, 4, ap_render_flash_bwd_exchange_sm90},
-    {"attention/flash_bwd_few_sm90.cu.j2", where_87, 3, ap_render_flash_bwd_few_sm90},
-    {"attention/flash_bwd_sinks.cu.j2", where_32, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_88, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_89, 3, ap_render_flash_bwd_sm90},
-    {"attention/flash_fwd_combine.cu.j2", where_13, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_90, 4, ap_render_flash_fwd_decode_sm80},
-    {"attention/flash_fwd_map.cu.j2", where_16, 1, ap_render_flash_fwd_map},
-    {"attention/flash_fwd_runs_sm80.cu.j2", where_91, 3, ap_render_flash_fwd_runs_sm80},
-    {"attention/flash_fwd_runs_sm90.cu.j2", where_92, 3, ap_render_flash_fwd_runs_sm90},
-    {"attention/flash_fwd_schedule.cu.j2", where_19, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_shared_sm90.cu.j2", where_93, 3, ap_render_flash_fwd_shared_sm90},
-    {"attention/flash_fwd_sm80.cu.j2", where_94, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_95, 5, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_71, 3, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_bwd_convert.cu.j2", where_83, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_dbias.cu.j2", where_39, 1, ap_render_flash_bwd_dbias},
+    {"attention/flash_bwd_delta.cu.j2", where_85, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_87, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_88, 4, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_few_sm90.cu.j2", where_89, 3, ap_render_flash_bwd_few_sm90},
+    {"attention/flash_bwd_sinks.cu.j2", where_33, 1, ap_render_flash_bwd_sinks},
+    {"attention/flash_bwd_sm80.cu.j2", where_90, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_91, 3, ap_render_flash_bwd_sm90},
+    {"attention/flash_fwd_combine.cu.j2", where_14, 1, ap_render_flash_fwd_combine},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_92, 4, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_map.cu.j2", where_17, 1, ap_render_flash_fwd_map},
+    {"attention/flash_fwd_runs_sm80.cu.j2", where_93, 3, ap_render_flash_fwd_runs_sm80},
+    {"attention/flash_fwd_runs_sm90.cu.j2", where_94, 3, ap_render_flash_fwd_runs_sm90},
+    {"attention/flash_fwd_schedule.cu.j2", where_20, 1, ap_render_flash_fwd_schedule},
+    {"attention/flash_fwd_shared_sm90.cu.j2", where_95, 3, ap_render_flash_fwd_shared_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_96, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_97, 5, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_73, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_96, 1, 9, 80, 80, 80, "sm_80"},
-    {where_96, 1, 8, 86, 86, 86, "sm_86"},
-    {where_96, 1, 7, 87, 87, 80, "sm_80"},
-    {where_96, 1, 6, 88, 89, 86, "sm_86"},
-    {where_96, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_96, 1, 4, 90, 90, 80, "sm_90"},
-    {where_96, 1, 3, 100, 109, 80, "sm_100"},
-    {where_96, 1, 2, 110, 119, 80, "sm_110"},
-    {where_96, 1, 1, 120, 129, 86, "sm_120"},
-    {where_34, 1, 9, 80, 80, 80, "sm_80"},
-    {where_34, 1, 8, 86, 86, 86, "sm_86"},
-    {where_34, 1, 7, 87, 87, 80, "sm_80"},
-    {where_34, 1, 6, 88, 89, 86, "sm_86"},
-    {where_34, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_34, 1, 4, 90, 90, 80, "sm_90"},
-    {where_34, 1, 3, 100, 109, 80, "sm_100"},
-    {where_34, 1, 2, 110, 119, 80, "sm_110"},
-    {where_34, 1, 1, 120, 129, 86, "sm_120"},
-    {where_98, 1, 8, 80, 80, 80, "sm_80"},
-    {where_98, 1, 7, 86, 86, 80, "sm_86"},
-    {where_98, 1, 6, 87, 87, 80, "sm_80"},
-    {where_98, 1, 5, 88, 89, 80, "sm_86"},
+    {where_98, 1, 9, 80, 80, 80, "sm_80"},
+    {where_98, 1, 8, 86, 86, 86, "sm_86"},
+    {where_98, 1, 7, 87, 87, 80, "sm_80"},
+    {where_98, 1, 6, 88, 89, 86, "sm_86"},
+    {where_98, 1, 5, 90, 90, 90, "sm_90a"},
     {where_98, 1, 4, 90, 90, 80, "sm_90"},
     {where_98, 1, 3, 100, 109, 80, "sm_100"},
     {where_98, 1, 2, 110, 119, 80, "sm_110"},
-    {where_98, 1, 1, 120, 129, 80, "sm_120"},
+    {where_98, 1, 1, 120, 129, 86, "sm_120"},
+    {where_35, 1, 9, 80, 80, 80, "sm_80"},
+    {where_35, 1, 8, 86, 86, 86, "sm_86"},
+    {where_35, 1, 7, 87, 87, 80, "sm_80"},
+    {where_35, 1, 6, 88, 89, 86, "sm_86"},
+    {where_35, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_35, 1, 4, 90, 90, 80, "sm_90"},
+    {where_35, 1, 3, 100, 109, 80, "sm_100"},
+    {where_35, 1, 2, 110, 119, 80, "sm_110"},
+    {where_35, 1, 1, 120, 129, 86, "sm_120"},
+    {where_100, 1, 8, 80, 80, 80, "sm_80"},
+    {where_100, 1, 7, 86, 86, 80, "sm_86"},
+    {where_100, 1, 6, 87, 87, 80, "sm_80"},
+    {where_100, 1, 5, 88, 89, 80, "sm_86"},
+    {where_100, 1, 4, 90, 90, 80, "sm_90"},
+    {where_100, 1, 3, 100, 109, 80, "sm_100"},
+    {where_100, 1, 2, 110, 119, 80, "sm_110"},
+    {where_100, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
 const ap_family ap_family_attention = {
     "attention", "flash",
-    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared][_few][_runs][_append][_long]_sm<80|86|90>",
+    "flash_<fwd|fwd_combine|bwd|bwd_dkv|bwd_dq|bwd_delta|bwd_convert|bwd_sinks|fwd_map|fwd_schedule|bwd_dbias>[_split]_hdim<D>[v<DV>]_<fp16|bf16>[_causal|_window][_softcap][_alibi][_biasfp16|_biasbf16|_biasfp32][_dropout][_modscore][_modmask][_modgrad][_ragged|_paged][_ready][_decode][_shared|_pairs][_few][_runs][_append][_long]_sm<80|86|90>",
     axes, 22, 21,
-    0x800000000000,
-    {0x80000000000, 0x40000000000, 0x100000000, 0x2000000, 0x4000000, 0x1000000, 0x800000, 0x400000, 0x100000, 0x80000, 0x40000, 0x20000, 0x10000, 0x4000, 0x2000, 0x1000, 0x800, 0x400, 0x200, 0x100, 0x80, 0x1},
-    {~0xfu, ~0x1u, ~0x3f8u, ~0x3f8u, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu},
-    rules, 206,
+    0x1000000000000,
+    {0x100000000000, 0x80000000000, 0x200000000, 0x4000000, 0x8000000, 0x2000000, 0x1000000, 0x800000, 0x200000, 0x100000, 0x80000, 0x40000, 0x20000, 0x8000, 0x4000, 0x2000, 0x800, 0x400, 0x200, 0x100, 0x80, 0x1},
+    {~0xfu, ~0x1u, ~0x3f8u, ~0x3f8u, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu},
+    rules, 207,
     18, fields, forms, 3,
     tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
     templates, 19, routes, 26,

@@ -13,6 +13,7 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
   const char *const stem = in->stem;
   const char *const tile_name = in->tile_name;
   const int32_t smem_bytes = in->smem_bytes;
+  const int32_t threads = in->threads;
   const int32_t split = in->axis[AP_ATTENTION_SPLIT];
   const int32_t hdim = in->axis[AP_ATTENTION_HDIM];
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
@@ -27,6 +28,7 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
+  const int32_t shared = in->axis[AP_ATTENTION_SHARED];
   const int32_t runs = in->axis[AP_ATTENTION_RUNS];
   const int32_t append = in->axis[AP_ATTENTION_APPEND];
   const int32_t long_rows = in->axis[AP_ATTENTION_LONG_ROWS];
@@ -38,11 +40,12 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("\n"
        "//\n"
-       "// The forward pass of few rows in few splits at fixed places, of as many keys each. Q, K, V and out are\n"
-       "// ");
+       "// The forward pass of few rows in few splits at fixed places, of as many keys each. Q, K, V and out\n"
+       "// are ");
   STRING(in->word[AP_ATTENTION_DTYPE]);
-  TEXT(", sums are fp32. A cluster has the rows of a key head, with the bits of the kernels whose\n"
-       "// thread blocks have a split each, which walk over its key blocks from right to left (docs/hopper.md).\n"
+  TEXT(", sums are fp32. A cluster has the rows of a key head, with the bits of the kernels\n"
+       "// whose thread blocks have a split each, which walk over its key blocks from right to left\n"
+       "// (docs/hopper.md).\n"
        "//\n"
        "// SHARING thread blocks share a split. Each computes the scores of some of its key blocks, and\n"
        "// sends the outermost of each to all: from these follow all references. So it makes P of its\n"
@@ -154,9 +157,13 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
   TEXT(";\n"
-       "constexpr int SHARING = 4; // thread blocks that share a split\n"
-       "constexpr int SPLITS = 4; // at most\n"
-       "constexpr int WARPS = 8;\n"
+       "constexpr int SHARING = ");
+  INTEGER((shared == AP_ATTENTION_SHARED_TWO) ? 2 : 4);
+  TEXT("; // thread blocks that share a split\n"
+       "constexpr int SPLITS = 16 / SHARING; // at most: a cluster has up to 16 thread blocks\n"
+       "constexpr int WARPS = ");
+  INTEGER(threads / 32);
+  TEXT(";\n"
        "constexpr int NUM_THREADS = 32 * WARPS;\n"
        "\n"
        "constexpr int K_STEPS = HEAD_DIM / 16; // of 16 columns, of Q K^T\n"
@@ -223,8 +230,8 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "__shared__ __align__(16) float2 part_factors[SPLITS][BLOCK_M];\n"
        "__shared__ uint64_t ends_barrier; // they are there\n"
        "\n"
-       "// What a thread block has, by its number alone: a row block of one head of a sequence, and one of the\n"
-       "// splits, which are the cluster's.\n"
+       "// What a thread block has, by its number alone: a row block of one head of a sequence, and one of\n"
+       "// the splits, which are the cluster's.\n"
        "struct Place {\n"
        "  int sequence, split, tile_head;\n"
        "  int position_begin; // first query position\n"
@@ -278,8 +285,8 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// Asks for what is read first to come to the L2 cache. Nothing is read, so that it need not wait for\n"
-       "// what may yet write there.\n"
+  TEXT("// Asks for what is read first to come to the L2 cache. Nothing is read, so that it need not wait\n"
+       "// for what may yet write there.\n"
        "__device__ __forceinline__ void fetch_lengths(const attnpress_fwd_sm90_args *args,\n"
        "                                              const attnpress_ragged_args *ragged, Place place) {\n"
        "  const int b = place.sequence;\n"
@@ -465,8 +472,8 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "  return *(const float2 *)(of_rows + threadIdx.x % 4 * 2);\n"
        "}\n"
        "\n"
-       "// Stores this thread's two columns, `total` and 8 behind it, of two rows whose splits have been added\n"
-       "// up: as flash_fwd_combine does. `out`, `valid`: of row lane / 4.\n"
+       "// Stores this thread's two columns, `total` and 8 behind it, of two rows whose splits have been\n"
+       "// added up: as flash_fwd_combine does. `out`, `valid`: of row lane / 4.\n"
        "__device__ __forceinline__ void store_rows(const attnpress_fwd_sm90_args *args, int64_t out,\n"
        "                                           float2 normalize, const float total[4], bool valid) {\n"
        "  const int lane = threadIdx.x % 32;\n"
@@ -496,8 +503,8 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "  return end.normalize;\n"
        "}\n"
        "\n"
-       "// Finds what the rows' O is multiplied by, and what parts count, while other warps compute O: a warp\n"
-       "// of its own, four lanes a row. All lanes arrive. `lse`: of row lane / 4, if `stores`.\n"
+       "// Finds what the rows' O is multiplied by, and what parts count, while other warps compute O: a\n"
+       "// warp of its own, four lanes a row. All lanes arrive. `lse`: of row lane / 4, if `stores`.\n"
        "__device__ __forceinline__ void end_rows(const attnpress_fwd_sm90_args *args,\n"
        "                                         const attnpress_ragged_args *ragged, Place place,\n");
   TEXT("                                         int count, int other_splits, float *lse, int head,\n"
@@ -778,7 +785,7 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "    named_barrier_sync(1 + own, 32 * BLOCK_WARPS);\n"
        "    if (first_pair == 0) {\n"
        "      // Of a row, to a thread block a lane.\n"
-       "      static_assert(SHARING == 4, \"lanes of a row\");\n"
+       "      static_assert(SHARING <= 4, \"lanes of a row\");\n"
        "#pragma unroll\n"
        "      for (int i = 0; i < BLOCK_WARPS; ++i) {\n"
        "        const Outermost other = of_warps[own * BLOCK_WARPS + i][lane / 4];\n"
@@ -786,8 +793,9 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "        least = min(least, other.least);\n"
        "      }\n"
        "      const float2 both = {__builtin_bit_cast(float, greatest), __builtin_bit_cast(float, least)};\n"
-       "      const int to = first_rank + lane % 4;\n"
-       "      send_8_cluster(cluster_address(shared_address(&outermost[index][lane / 4]), to), both,\n"
+       "      const int to = first_rank + lane % SHARING;\n"
+       "      if (lane % 4 < SHARING)\n"
+       "        send_8_cluster(cluster_address(shared_address(&outermost[index][lane / 4]), to), both,\n"
        "                     cluster_address(all_outermost, to));\n"
        "    }\n"
        "  }\n"
@@ -796,9 +804,9 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "  // All thread blocks of the cluster hand over what is outermost.\n"
        "  wait_for_phase(all_outermost, 0);\n"
        "  if (there) {\n"
-       "    float reference;\n"
-       "    find_reference(index, &reference, scale_log2);\n");
-  TEXT("    exponentials(score, OWN_PAIRS * 2, 0, scale_log2, finite_base(reference) * scale_log2);\n"
+       "    float reference;\n");
+  TEXT("    find_reference(index, &reference, scale_log2);\n"
+       "    exponentials(score, OWN_PAIRS * 2, 0, scale_log2, finite_base(reference) * scale_log2);\n"
        "#pragma unroll\n"
        "    for (int pair = 0; pair < OWN_PAIRS; ++pair) {\n"
        "      if (pair > 0 && !second)\n"
@@ -892,9 +900,9 @@ void ap_render_flash_fwd_shared_sm90(ap_text *out, const ap_render_input *in) {
        "\n"
        "  // The sum of all splits, in the order of their keys.\n"
        "  float total[4] = {};\n"
-       "  // The other splits hand over their parts.\n"
-       "  if (other_splits > 0)\n");
-  TEXT("    wait_for_phase(all_parts, 0);\n"
+       "  // The other splits hand over their parts.\n");
+  TEXT("  if (other_splits > 0)\n"
+       "    wait_for_phase(all_parts, 0);\n"
        "#pragma unroll 1\n"
        "  for (int i = 0; i <= other_splits; ++i) {\n"
        "    const float4 next = i > 0 ? parts[i - 1][warp][lane] : part;\n"

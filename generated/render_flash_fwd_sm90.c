@@ -568,6 +568,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (split) {
       TEXT("enum { FIRST_SPLIT = 1, LAST_SPLIT = 2");
       STRING((one_sequence && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? ", WITH_ENTRIES = 4" : "");
+      STRING(one_sequence ? ", BEHIND_NONE = 8" : "");
       TEXT(" };\n"
            "\n"
            "// A unit of work: a row block of one head of a sequence, and one split of its keys.\n");
@@ -1306,7 +1307,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "constexpr int KEY_BLOCKS_ASKED = ");
       INTEGER((((sequences == AP_ATTENTION_SEQUENCES_PAGED) && !ready) && (stages > 2)) ? 3 : 2);
       TEXT(";\n"
-           "static_assert(KEY_BLOCKS_ASKED <= STAGES, \"else a stage's phase after the next may pass for its next\");\n"
+           "static_assert(KEY_BLOCKS_ASKED <= STAGES,\n"
+           "              \"else a stage's phase after the next may pass for its next\");\n"
            "\n"
            "// How far what was asked for has come.\n"
            "struct Arrivals {\n"
@@ -1801,10 +1803,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  int split, tile_head;\n"
            "};\n"
            "\n"
-           "// Whether units are such: each thread block's next ones are a grid further on.\n"
-           "__device__ __forceinline__ bool has_one_sequence(const attnpress_fwd_sm90_args *args) {\n"
+           "// Whether units are splits of sequences all of whose rows are one block, and of which the lengths\n"
+           "// alone are on the device, so that they can be guessed. Of one sequence a thread block's next units\n"
+           "// are a grid further on; of up to 32 a lane has one.\n"
+           "__device__ __forceinline__ bool has_lengths_alone(const attnpress_fwd_sm90_args *args) {\n"
            "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
-           "  return args->fwd.batch == 1 && args->fwd.num_splits > 1 && ragged->ready == nullptr &&\n"
+           "  return args->fwd.batch <= 32 && args->fwd.num_splits > 1 && ragged->ready == nullptr &&\n"
            "         ragged->ticket == nullptr && has_key_count_alone(&ragged->ragged) &&\n"
            "         ragged->ragged.rows_q <= CONSUMERS * args->warpgroup_positions;\n"
            "}\n"
@@ -1970,7 +1974,139 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    ragged->sequence_splits[0] = max(ceil_div(seqlen_k, split_keys), 1);\n"
            "  wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
            "  units[place.index].position_begin = -1;\n"
+           "  units[place.index].ends = 0;\n"
            "  mbarrier_arrive(unit_full(place.index));\n"
+           "}\n"
+           "\n"
+           "// The lane's sequence: its keys, and the numbers of its units, of whole splits and of one that is\n"
+           "// cut short or has no keys.\n"
+           "struct FewSequences {\n"
+           "  int seqlen_k;\n"
+           "  int whole_begin, whole_end, cut_begin, cut_end;\n"
+           "};\n"
+           "\n"
+           "// Whole splits come first, a sequence after the other, then those that are cut short, the longest\n"
+           "// first. `used`: keys of the lane's sequence. All lanes arrive.\n"
+           "__device__ __forceinline__ FewSequences order_few(const attnpress_fwd_sm90_args *args, int used) {\n"
+           "  const attnpress_ragged_args *batch = &ragged_args(args)->ragged;\n"
+           "  const int lane = threadIdx.x % 32, count = args->fwd.batch, heads = args->tile_heads.value;\n"
+           "  const int split_keys = batch->fixed_split_blocks * BLOCK_N;\n"
+           "  FewSequences few;\n"
+           "  few.seqlen_k = lane < count ? keys_by_count(batch, used).count : 0;\n"
+           "  const int whole = few.seqlen_k / split_keys;\n"
+           "  const int rest = few.seqlen_k - whole * split_keys;\n"
+           "  const int own = whole * heads, sum = sum_up_lanes(own);\n"
+           "  const bool cut = lane < count && (rest > 0 || whole == 0);\n"
+           "  few.whole_begin = sum - own;\n"
+           "  few.whole_end = sum;\n"
+           "  const int whole_units = __shfl_sync(0xffffffff, sum, 31); // of all sequences\n"
+           "  int before = 0;\n"
+           "#pragma unroll 1\n"
+           "  for (int i = 0; i < count; ++i) {\n"
+           "    const int other = __shfl_sync(0xffffffff, cut ? rest : -1, i);\n"
+           "    before += other > rest || (other == rest && i < lane);\n"
+           "  }\n"
+           "  few.cut_begin = whole_units + before * heads;\n"
+           "  few.cut_end = few.cut_begin + (cut ? heads : 0);\n"
+           "  return few;\n"
+           "}\n"
+           "\n"
+           "// Of this thread block's unit in a round: rounds go there and back.\n"
+           "__device__ __forceinline__ int number_of_round(int round) {\n"
+           "  return round * gridDim.x + (round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);\n"
+           "}\n"
+           "\n"
+           "// Writes down unit `number`, if its sequence has `least` keys: the lane that has it does, and\n"
+           "// returns true.\n"
+           "__device__ __forceinline__ bool write_few(Unit *unit, const attnpress_fwd_sm90_args *args,\n"
+           "                                          const FewSequences *few, int number, int seqlen_q,\n"
+           "                                          int least) {\n"
+           "  const attnpress_ragged_args *batch = &ragged_args(args)->ragged;\n");
+      TEXT("  const bool whole = few->whole_begin <= number && number < few->whole_end;\n"
+           "  const bool cut = few->cut_begin <= number && number < few->cut_end;\n"
+           "  if (!(whole || cut) || few->seqlen_k < least)\n"
+           "    return false;\n"
+           "  const int lane = threadIdx.x % 32, fixed = batch->fixed_split_blocks;\n"
+           "  const int in_order = number - (whole ? few->whole_begin : few->cut_begin);\n"
+           "  const int before = in_order / args->tile_heads.value;\n"
+           "  const int split = whole ? before : few->seqlen_k / (fixed * BLOCK_N);\n"
+           "  unit->position_begin = 0;\n"
+           "  unit->tile_head = in_order - before * args->tile_heads.value;\n"
+           "  unit->seqlen_q = seqlen_q;\n"
+           "  unit->seqlen_k = few->seqlen_k;\n"
+           "  unit->center = batch->window_top_left ? 0 : few->seqlen_k - seqlen_q;\n"
+           "  unit->q_batch = unit->sequence = lane;\n"
+           "  unit->q_row = 0;\n"
+           "  unit->split = split;\n"
+           "  unit->ends = FIRST_SPLIT | LAST_SPLIT;\n");
+      if (sequences == AP_ATTENTION_SEQUENCES_PAGED) {
+        TEXT("  unit->pages = {batch->page_table + lane * batch->page_table_stride, 0, max(few->seqlen_k - 1, 0)};\n");
+      } else {
+        TEXT("  unit->k_batch = lane;\n"
+             "  unit->k_row = 0;\n");
+      }
+      TEXT("  unit->blocks =\n"
+           "      split_fixed_blocks(key_blocks(keys_of_some(row_at_begin(&args->fwd, unit, 0),\n"
+           "                                                 row_at_end(&args->fwd, unit, seqlen_q)),\n"
+           "                                    BLOCK_N),\n"
+           "                         split, fixed);\n"
+           "  return true;\n"
+           "}\n"
+           "\n"
+           "// find_units() of two to 32 sequences. Units are ordered by the lengths that stand there before\n"
+           "// what ran before has ended, and the first one is handed over, if it has keys, so that no read\n"
+           "// stands between that end and these. If a length is another one after all, all are found once\n"
+           "// more, and the first one is not stored: the unit behind it says so, or what stands for the end.\n"
+           "// All lanes of a warp arrive.\n"
+           "__device__ __forceinline__ void find_units_of_few(const attnpress_fwd_sm90_args *args) {\n"
+           "  const attnpress_fwd_sm90_ragged_args *ragged = ragged_args(args);\n"
+           "  const attnpress_ragged_args *batch = &ragged->ragged;\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "  const int32_t *length = batch->seqused_k + min(lane, args->fwd.batch - 1);\n"
+           "  const int seqlen_q = batch->rows_q <= args->fwd.seqlen_q ? batch->rows_q : 0;\n"
+           "  FewSequences few = {};\n"
+           "  Stage place = {0, 0};\n"
+           "  int used = 0, round = 0;\n"
+           "  int behind_none = 0; // BEHIND_NONE behind a first unit that was guessed and is none\n"
+           "#pragma unroll 1\n"
+           "  for (bool guesses = true;; guesses = false) {\n"
+           "    const int now = guesses ? (int)load_relaxed((const uint32_t *)length) : *length;\n"
+           "    if (guesses || __any_sync(0xffffffff, now != used)) {\n"
+           "      few = order_few(args, now);\n"
+           "      behind_none = guesses ? 0 : BEHIND_NONE;\n"
+           "      used = now;\n"
+           "      round = 0;\n"
+           "    }\n"
+           "    // Splits that are units of their own: for the combine kernel.\n"
+           "    if (!guesses && blockIdx.x == 0 && lane < args->fwd.batch && ragged->sequence_splits != nullptr)\n"
+           "      ragged->sequence_splits[lane] =\n"
+           "          max(ceil_div(few.seqlen_k, batch->fixed_split_blocks * BLOCK_N), 1);\n"
+           "    for (bool more = true; more; more = !guesses && more) {\n"
+           "      const int number = number_of_round(round);\n"
+           "      // All who read the unit that was here arrived; hands over the place.\n"
+           "      wait_for_phase(unit_empty(place.index), place.parity ^ 1);\n"
+           "      const bool wrote = seqlen_q > 0 && write_few(&units[place.index], args, &few, number,\n"
+           "                                                   seqlen_q, guesses ? 1 : 0);\n"
+           "      if (wrote) {\n"
+           "        units[place.index].ends |= behind_none;\n"
+           "        mbarrier_arrive(unit_full(place.index));\n"
+           "      }\n"
+           "      more = __any_sync(0xffffffff, wrote);\n"
+           "      if (more) {\n"
+           "        ++round;\n"
+           "        behind_none = 0;\n"
+           "        place = next_stage(place, UNITS);\n"
+           "      }\n"
+           "    }\n"
+           "    if (!guesses)\n"
+           "      break;\n"
+           "    griddepcontrol_wait();\n"
+           "  }\n"
+           "  if (lane == 0) {\n"
+           "    units[place.index].position_begin = -1;\n"
+           "    units[place.index].ends = behind_none;\n"
+           "    mbarrier_arrive(unit_full(place.index));\n"
+           "  }\n"
            "}\n"
            "\n");
     }
@@ -2130,8 +2266,11 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       }
       TEXT("  }\n"
            "  if (lane == 0) {\n"
-           "    units[place.index].position_begin = -1;\n"
-           "    mbarrier_arrive(unit_full(place.index));\n"
+           "    units[place.index].position_begin = -1;\n");
+      if (one_sequence) {
+        TEXT("    units[place.index].ends = 0;\n");
+      }
+      TEXT("    mbarrier_arrive(unit_full(place.index));\n"
            "  }\n"
            "}\n"
            "\n");
@@ -2662,6 +2801,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   TEXT("};\n"
        "\n");
+  if (one_sequence) {
+    TEXT("// Whether the unit before the walk's, or before the end, is one: else it was a guess.\n"
+         "__device__ __forceinline__ bool last_is_there(const Walk *walk) {\n"
+         "  return !(units[walk->place.index].ends & BEHIND_NONE);\n"
+         "}\n"
+         "\n");
+  }
   if (rows_once) {
     TEXT("// Finds this thread's rows, and what they see, of the walk's unit.\n"
          "__device__ __forceinline__ void find_rows(Walk *walk, const attnpress_fwd_sm90_args *args,\n"
@@ -3978,10 +4124,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "                                           const attnpress_fwd_sm90_args *args, int n,\n"
            "                                           int consumer");
       STRING(keeps_split ? ", Kept *kept" : "");
-      TEXT(") {\n"
-           "  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer");
-      STRING(keeps_split ? ", kept" : "");
-      TEXT(");\n");
+      STRING(one_sequence ? ",\n                                           bool is_there" : "");
+      TEXT(") {\n");
+      if (one_sequence) {
+        TEXT("  if (is_there)\n"
+             "    store_output(out, reference, row_sum, args, &units[n % UNITS], consumer");
+        STRING(keeps_split ? ", kept" : "");
+        TEXT(");\n");
+      } else {
+        TEXT("  store_output(out, reference, row_sum, args, &units[n % UNITS], consumer");
+        STRING(keeps_split ? ", kept" : "");
+        TEXT(");\n");
+      }
     }
     TEXT("  // All lanes arrive and wait: they have read the unit.\n"
          "  __syncwarp();\n"
@@ -4087,6 +4241,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       } else {
         TEXT("      store_unit(out, reference, row_sum, args, walk.place.index, consumer");
         STRING(keeps_split ? ", &kept" : "");
+        STRING(one_sequence ? ", true" : "");
         TEXT(");\n");
       }
     } else {
@@ -4229,6 +4384,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("        store_unit(out, last_reference, last_sum, args, walk.place.index + UNITS - 1,\n"
            "                   consumer");
       STRING(keeps_split ? ", &kept" : "");
+      STRING(one_sequence ? ",\n                   last_is_there(&walk)" : "");
       TEXT(");\n");
     } else {
       TEXT("        store_output(out, last_reference, last_sum, args, &last_unit, consumer);\n");
@@ -4532,6 +4688,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     } else {
       TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer");
       STRING(keeps_split ? ", &kept" : "");
+      STRING(one_sequence ? ",\n               last_is_there(&walk)" : "");
       TEXT(");\n");
     }
   } else {
@@ -4670,7 +4827,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     if (one_sequence) {
-      TEXT("  const bool one_sequence = has_one_sequence(&args);\n"
+      TEXT("  const bool guesses = has_lengths_alone(&args), one_sequence = args.fwd.batch == 1;\n"
            "  const UnitOfOne first_unit = unit_of_one(&args, blockIdx.x);\n"
            "  Guess guess = {-1};\n");
     }
@@ -4687,8 +4844,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("  if (threadIdx.x / 32 == 2) {\n"
            "    griddepcontrol_launch_dependents();\n");
       if (one_sequence) {
-        TEXT("    if (one_sequence)\n"
-             "      guess = guess_unit_of_one(&args, first_unit);\n");
+        TEXT("    if (guesses && one_sequence)\n"
+             "      guess = guess_unit_of_one(&args, first_unit);\n"
+             "    if (one_sequence || !guesses) // else find_units_of_few() does\n");
       }
       TEXT("    griddepcontrol_wait();\n"
            "  }\n");
@@ -4752,7 +4910,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     } else {
       TEXT("    if (threadIdx.x == 0)\n"
            "      produce(&args, shared");
-      STRING(one_sequence ? ", one_sequence" : "");
+      STRING(one_sequence ? ", guesses" : "");
       TEXT(");\n"
            "    else if (threadIdx.x / 32 == 1)\n"
            "      clear_tails(");
@@ -4760,8 +4918,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("shared, smem);\n");
     }
     if (one_sequence) {
-      TEXT("    else if (threadIdx.x / 32 == 2 && one_sequence)\n"
-           "      find_units_of_one(&args, first_unit, &guess);\n");
+      TEXT("    else if (threadIdx.x / 32 == 2 && guesses && one_sequence)\n"
+           "      find_units_of_one(&args, first_unit, &guess);\n"
+           "    else if (threadIdx.x / 32 == 2 && guesses)\n"
+           "      find_units_of_few(&args);\n");
     }
     TEXT("    else if (threadIdx.x / 32 == 2)\n"
          "      find_units(&args);\n");
@@ -4777,7 +4937,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     } else if (values_apart) {
       TEXT("    else if (threadIdx.x == 96)\n"
            "      produce_values(&args, shared");
-      STRING((one_sequence && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? ", one_sequence" : "");
+      STRING((one_sequence && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? ", guesses" : "");
       TEXT(");\n");
     }
   } else if (has_map) {

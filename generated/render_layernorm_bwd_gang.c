@@ -23,6 +23,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
   int32_t split = (rows == AP_LAYERNORM_ROWS_SPLIT) ? 1 : 0;
+  int32_t group = (threads > (row_threads + 64)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -45,6 +46,9 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "// The copy engine brings a warp's part of rows to its ring. What a row amounts to a block's warps\n"
        "// tell one of it, which tells the gang, through global memory. Others add up what all blocks have\n"
        "// told. Meanwhile rows that follow are added up, some ahead of the one that is written.\n");
+  if (group) {
+    TEXT("// Warps with columns get most of a block's registers, so that they ask for vectors early.\n");
+  }
   if (split) {
     TEXT("//\n"
          "// Rows begin at any element of a vector, those of x, dy, dsum and dx at the same one. Warps have\n"
@@ -92,7 +96,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
     TEXT("#include \"attnpress/device/ptx_tma.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/ptx_told.cuh\"\n");
-  if (split) {
+  if (split || group) {
     TEXT("#include \"attnpress/device/ptx_warpgroup.cuh\"\n");
   }
   TEXT("#include \"attnpress/device/row_norm.cuh\"\n"
@@ -127,6 +131,10 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "constexpr int VECTORS_MOST = VECTORS * 32 - 1; // of a warp: columns move on, by a vector at the most\n");
   }
   TEXT("constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's weights\n"
+       "// Vectors of a lane that are asked for before the first is used, as registers allow.\n"
+       "constexpr int EARLY = ");
+  STRING(!group ? "0" : ((params == AP_LAYERNORM_PARAMS_FP32) ? "1" : ((cols == 10240) ? "3" : "VECTORS")));
+  TEXT(";\n"
        "constexpr int SLOTS = ");
   INTEGER(slots);
   TEXT("; // rows of a warp's ring, at the most\n"
@@ -142,9 +150,13 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "constexpr int TOLD_WORDS = 2;   // of 8 bytes, of a block and row\n"
        "constexpr int BLOCKS_MAX = 160; // of a gang\n"
        "static_assert(VECTORS * ROW_THREADS * ELEMENTS == COLUMNS, \"threads share a row evenly\");\n"
-       "static_assert(RING_BYTES % 128 == 0, \"rings are of whole vectors\");\n"
-       "static_assert(THREADS == ROW_THREADS + 64 && 32 % ROW_WARPS == 0, \"two warps have no columns\");\n"
-       "static_assert(AHEAD_MAX < TURNS && TOLD_ROWS >= 2 * AHEAD_MAX + 2,\n"
+       "static_assert(RING_BYTES % 128 == 0, \"rings are of whole vectors\");\n");
+  if (group) {
+    TEXT("static_assert(THREADS == ROW_THREADS + 128 && 32 % ROW_WARPS == 0, \"a warpgroup has no columns\");\n");
+  } else {
+    TEXT("static_assert(THREADS == ROW_THREADS + 64 && 32 % ROW_WARPS == 0, \"two warps have no columns\");\n");
+  }
+  TEXT("static_assert(AHEAD_MAX < TURNS && TOLD_ROWS >= 2 * AHEAD_MAX + 2,\n"
        "              \"who tells of a row has been told of the one whose place that takes\");\n"
        "\n"
        "// What the forward pass wrote of a row.\n"
@@ -658,27 +670,44 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// Vector number `index` of a lane of a matrix, 0 where the warp has no more. from: its first\n"
-       "__device__ __forceinline__ void load_own(uint32_t from, int index, int vectors, float *value) {\n"
-       "  uint4 vector = {0, 0, 0, 0};\n"
-       "  if (index * 32 < vectors)\n"
-       "    vector = load_shared_16(from + index * 512);\n"
-       "  widen_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(vector, value);\n"
+       "__device__ __forceinline__ uint4 load_own(uint32_t from, int index, int vectors) {\n");
+  if (group) {
+    TEXT("  return load_shared_16_if(index * 32 < vectors, from + index * 512);\n");
+  } else {
+    TEXT("  uint4 vector = {0, 0, 0, 0};\n"
+         "  if (index * 32 < vectors)\n"
+         "    vector = load_shared_16(from + index * 512);\n"
+         "  return vector;\n");
+  }
+  TEXT("}\n"
+       "\n"
+       "// Vector number `index` of x and of dy. place: of the lane's first one of x\n"
+       "__device__ __forceinline__ void load_row(uint32_t place, const Ring *ring, int index, int vectors,\n"
+       "                                         uint4 *vector) {\n"
+       "  vector[0] = load_own(place, index, vectors);\n"
+       "  vector[1] = load_own(place + ring->each, index, vectors);\n"
        "}\n"
        "\n"
-       "// Vector number `index` of x, of dy and of g = dy weight. place: of the lane's first one of x\n"
-       "__device__ __forceinline__ void load_row(uint32_t place, const Ring *ring, int index, int vectors,\n"
-       "                                         const uint32_t *weight, float *x, float *dy, float *g) {\n"
-       "  uint32_t word[WORDS];\n"
+       "// Their values, and g = dy weight.\n"
+       "__device__ __forceinline__ void widen_row(const uint4 *vector, const uint32_t *weight, float *x,\n"
+       "                                          float *dy, float *g) {\n"
        "  float factor[ELEMENTS];\n"
-       "  load_own(place, index, vectors, x);\n"
-       "  load_own(place + ring->each, index, vectors, dy);\n"
-       "  renew_words(weight, WORDS, word);\n"
-       "  widen_words_");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(word, ELEMENTS, factor);\n"
-       "#pragma unroll\n"
+       "  widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(vector[0], x);\n"
+       "  widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(vector[1], dy);\n");
+  if (group && (params == AP_LAYERNORM_PARAMS_FP32)) {
+    TEXT("  widen_words_fp32(weight, ELEMENTS, factor);\n");
+  } else {
+    TEXT("  uint32_t word[WORDS];\n"
+         "  renew_words(weight, WORDS, word);\n"
+         "  widen_words_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(word, ELEMENTS, factor);\n");
+  }
+  TEXT("#pragma unroll\n"
        "  for (int j = 0; j < ELEMENTS; ++j)\n"
        "    g[j] = dy[j] * factor[j];\n"
        "}\n"
@@ -704,14 +733,20 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
     TEXT("  if (__builtin_expect(walk.first > 0 || walk.end > 0, 0))\n"
          "    end_part(args, walk, share, ring, rings + (place - shared_address(rings)));\n");
   }
-  TEXT("  float2 all = {0.0f, 0.0f};\n"
+  TEXT("  uint4 vector[VECTORS][2];\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EARLY; ++i)\n"
+       "    load_row(place + lane * 16, ring, i, walk.vectors - lane, vector[i]);\n"
+       "  float2 all = {0.0f, 0.0f};\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    // Of half of them a warp may have none at all.\n"
        "    if (i >= VECTORS / 2 && i * 32 >= walk.vectors)\n"
        "      break;\n"
+       "    if (i + EARLY < VECTORS)\n"
+       "      load_row(place + lane * 16, ring, i + EARLY, walk.vectors - lane, vector[i + EARLY]);\n"
        "    float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
-       "    load_row(place + lane * 16, ring, i, walk.vectors - lane, weight[i], x, dy, g);\n"
+       "    widen_row(vector[i], weight[i], x, dy, g);\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < ELEMENTS; ++j) {\n"
        "      all.x += g[j];\n");
@@ -747,12 +782,18 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "  unsigned char *const part =\n"
        "      (unsigned char *)args->dx +\n"
        "      part_of(args, walk, args->dx_row_stride, share);\n"
+       "  uint4 vector[VECTORS][2];\n"
+       "#pragma unroll\n"
+       "  for (int i = 0; i < EARLY; ++i)\n"
+       "    load_row(place, ring, i, vectors, vector[i]);\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    if (i >= VECTORS / 2 && i * 32 >= walk.vectors)\n"
        "      break;\n"
+       "    if (i + EARLY < VECTORS)\n"
+       "      load_row(place, ring, i + EARLY, vectors, vector[i + EARLY]);\n"
        "    float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
-       "    load_row(place, ring, i, vectors, weight[i], x, dy, g);\n"
+       "    widen_row(vector[i], weight[i], x, dy, g);\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < ELEMENTS; ++j) {\n");
   if (dtype == AP_LAYERNORM_DTYPE_FP32) {
@@ -766,7 +807,9 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "      g[j] = g[j] * known.w - (known.x + x[j] * known.y);\n"
        "    }\n"
        "    if (__builtin_expect(ring->matrices > 2, 0)) {\n"
-       "      load_own(place + 2 * ring->each, i, vectors, x);\n"
+       "      widen_vector_");
+  STRING(in->word[AP_LAYERNORM_DTYPE]);
+  TEXT("(load_own(place + 2 * ring->each, i, vectors), x);\n"
        "#pragma unroll\n"
        "      for (int j = 0; j < ELEMENTS; ++j)\n"
        "        g[j] += x[j];\n"
@@ -925,7 +968,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "  fence_mbarrier_init();\n"
        "  // All memory is touched after what ran before has ended.\n"
        "  griddepcontrol_wait();\n"
-       "  if (warp > ROW_WARPS)\n"
+       "  if (warp == ROW_WARPS + 1)\n"
        "    clear_told(&args, place);\n"
        "  // All threads arrive and wait: the barriers are there, and zeros where the block tells.\n"
        "  __syncthreads();\n"
@@ -935,11 +978,13 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "  // meanwhile, where there is room.\n"
        "  const int each = most_vectors(&args) * 16;\n"
        "  const int slots = min(RING_BYTES / (matrices * each), SLOTS);\n"
-       "  const int ahead = min(max(slots - (slots < 5 ? 1 : 2), 1), AHEAD_MAX);\n"
-       "  if (warp == ROW_WARPS) {\n"
-       "    tell_rows(&args, place, rounds, sums);\n"
-       "    return;\n"
-       "  }\n");
+       "  const int ahead = min(max(slots - (slots < 5 ? 1 : 2), 1), AHEAD_MAX);\n");
+  if (!group) {
+    TEXT("  if (warp == ROW_WARPS) {\n"
+         "    tell_rows(&args, place, rounds, sums);\n"
+         "    return;\n"
+         "  }\n");
+  }
   if (split) {
     TEXT("  const Order order = order_of(&args);\n"
          "  Walk walk = first_row(&args, order, place, share);\n");
@@ -947,12 +992,23 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
     TEXT("  const Order order = {};\n"
          "  Walk walk = {place.gang, share.vectors};\n");
   }
-  TEXT("  if (warp > ROW_WARPS) {\n"
-       "    add_rows(&args, order, place, share, walk, max(ahead - AHEAD_ASKED, 0), rounds, sums);\n"
-       "    return;\n"
-       "  }\n"
-       "\n"
-       "  // To the compiler new values: it would make them anew wherever they are needed.\n"
+  if (group) {
+    TEXT("  if (warp >= ROW_WARPS) {\n"
+         "    decrease_registers(56);\n"
+         "    if (warp == ROW_WARPS)\n"
+         "      tell_rows(&args, place, rounds, sums);\n"
+         "    else if (warp == ROW_WARPS + 1)\n"
+         "      add_rows(&args, order, place, share, walk, max(ahead - AHEAD_ASKED, 0), rounds, sums);\n"
+         "    return;\n"
+         "  }\n"
+         "  increase_registers(224);\n");
+  } else {
+    TEXT("  if (warp > ROW_WARPS) {\n"
+         "    add_rows(&args, order, place, share, walk, max(ahead - AHEAD_ASKED, 0), rounds, sums);\n"
+         "    return;\n"
+         "  }\n");
+  }
+  TEXT("  // To the compiler new values: it would make them anew wherever they are needed.\n"
        "  const Ring ring = {opaque(shared_address(smem) + warp * RING_BYTES), opaque(barriers), each,\n"
        "                     matrices, slots};\n"
        "  const uint32_t told = opaque(shared_address(sums));\n"

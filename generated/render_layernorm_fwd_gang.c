@@ -26,7 +26,12 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   int32_t adds = ((rows == AP_LAYERNORM_ROWS_GANGSUM) || (rows == AP_LAYERNORM_ROWS_SPLITSUM)) ? 1 : 0;
   int32_t layer = (norm == AP_LAYERNORM_NORM_LAYER) ? 1 : 0;
   int32_t makers = (((params == AP_LAYERNORM_PARAMS_FP32) && (dtype != AP_LAYERNORM_DTYPE_FP32)) && !adds) ? 2 : 1;
-  int32_t traded = (threads > 512) ? 1 : 0;
+  int32_t traded = ((threads > 512) || (rows == AP_LAYERNORM_ROWS_SPLIT)) ? 1 : 0;
+  int32_t parameter_words = ((params == AP_LAYERNORM_PARAMS_FP32) && (dtype != AP_LAYERNORM_DTYPE_FP32)) ? 2 : 1;
+  int32_t many = ((((cols * parameter_words) * ((dtype == AP_LAYERNORM_DTYPE_FP32) ? 4 : 2)) / 16) > (8 * row_threads)) ? 1 : 0;
+  int32_t row_registers = (rows != AP_LAYERNORM_ROWS_SPLIT) ? 128 : (many ? 168 : 152);
+  int32_t other_registers = (rows != AP_LAYERNORM_ROWS_SPLIT) ? 64 : (many ? 88 : 104);
+  int32_t idle = ((rows == AP_LAYERNORM_ROWS_SPLIT) && (makers == 1)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -130,7 +135,7 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   INTEGER(makers);
   TEXT("; // warps that make moments\n"
        "constexpr int OTHERS = MAKERS + ");
-  INTEGER(split ? 2 : 1);
+  INTEGER(split ? (2 + idle) : 1);
   TEXT("; // that neither add rows up nor write them");
   STRING(split ? ", but ends" : "");
   TEXT("\n"
@@ -147,9 +152,16 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "constexpr int RING_BYTES = SMEM_BYTES / ROW_WARPS;\n"
        "constexpr int TURNS = 16;            // rows that a block's warps tell of, and are told of\n"
-       "constexpr int TOLD_ROWS = 2 * SLOTS; // and a gang's blocks\n"
-       "constexpr int FIRST_ROWS = 2;        // that come before the parameters\n"
-       "constexpr int BLOCKS_MAX = 160; // of a launch\n"
+       "// And a gang's blocks. One that tells of a row has written the one SLOTS before it: all had told of\n"
+       "// that, and had written the one SLOTS before it in turn, so that they had read what all told of it.\n"
+       "constexpr int TOLD_ROWS = 2 * SLOTS;\n"
+       "constexpr int FIRST_ROWS = 2;        // that come before the parameters\n");
+  if (split) {
+    TEXT("constexpr int UNIT = 1; // vectors that are dealt together\n");
+  } else {
+    TEXT("constexpr int UNIT = 8; // vectors that are dealt together: a line of 128 bytes\n");
+  }
+  TEXT("constexpr int BLOCKS_MAX = 160; // of a launch\n"
        "constexpr int LAUNCHES = 4;     // that have memory of their own, in turn\n");
   if (layer) {
     TEXT("constexpr float FAR = 16.0f; // of the square of a mean, in variances\n");
@@ -157,10 +169,7 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT("static_assert(VECTORS * ROW_THREADS * ELEMENTS == COLUMNS, \"threads share a row evenly\");\n"
        "static_assert(RING_BYTES % 128 == 0, \"rings are of whole vectors\");\n"
        "static_assert(ADDERS * ADDED == ROW_WARPS && 32 % ROW_WARPS == 0, \"rings are shared evenly\");\n"
-       "// A block that tells of a row has written the one SLOTS before it: all had told of that, and had\n"
-       "// written the one SLOTS before it in turn.\n"
-       "static_assert(SLOTS <= TURNS && 2 * SLOTS <= TOLD_ROWS,\n"
-       "              \"what a block tells of a row takes the place of what all have read\");\n");
+       "static_assert(SLOTS <= TURNS, \"what warps tell of a row takes the place of what has been read\");\n");
   if (split) {
     TEXT("static_assert(2 * ELEMENTS - 1 <= 32, \"elements at a row's ends have a lane each\");\n");
   }
@@ -189,14 +198,30 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "struct Place {\n"
        "  int gang, gangs, rank, blocks;\n"
        "};\n"
-       "\n"
-       "// How a row's vectors are dealt to the warps of a gang: so many each, and one more to the first.\n"
-       "struct Deal {\n"
-       "  int each, more;\n"
-       "};\n"
-       "\n"
-       "__device__ __forceinline__ int first_vector(Deal deal, int warp) {\n"
-       "  return warp * deal.each + min(warp, deal.more);\n"
+       "\n");
+  if (split) {
+    TEXT("// How a row's vectors are dealt to the warps of a gang: so many each, and one more to the first.\n"
+         "struct Deal {\n"
+         "  int each, more;\n"
+         "};\n"
+         "\n"
+         "__device__ __forceinline__ int first_vector(Deal deal, int warp) {\n"
+         "  return warp * deal.each + min(warp, deal.more);\n"
+         "}\n");
+  } else {
+    TEXT("// How a row's vectors are dealt to the warps of a gang: so many units each, and one more to the\n"
+         "// first. The last unit may be short. Warps read and write whole lines where rows begin with one.\n"
+         "struct Deal {\n"
+         "  int each, more, vectors;\n"
+         "};\n"
+         "\n"
+         "__device__ __forceinline__ int first_vector(Deal deal, int warp) {\n"
+         "  return min((warp * deal.each + min(warp, deal.more)) * UNIT, deal.vectors);\n"
+         "}\n");
+  }
+  TEXT("// Vectors of a warp, at the most.\n"
+       "__device__ __forceinline__ int most_vectors(Deal deal) {\n"
+       "  return (deal.each + (deal.more > 0)) * UNIT;\n"
        "}\n"
        "\n"
        "// What a warp has of rows: vectors from number `begin` on.\n"
@@ -804,6 +829,29 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "}\n"
        "\n");
+  if (!split) {
+    TEXT("// Brings a warp's part of the first rows and of the parameters to the L2 cache while what ran\n"
+         "// before still ends. Whatever that writes of them it writes there: nothing that is read later can\n"
+         "// be older.\n"
+         "__device__ __forceinline__ void fetch_ahead(const Args *args, Order order, Place place, Share share,\n"
+         "                                            Walk walk) {\n"
+         "  const int lane = threadIdx.x % 32;\n"
+         "#pragma unroll 1\n"
+         "  for (int i = 0; i < FIRST_ROWS; ++i) {\n"
+         "    prefetch_row((const unsigned char *)args->x +\n"
+         "                     begin_of(args, walk, shift_of(order, walk), args->x_row_stride) +\n"
+         "                     (int64_t)share.begin * 16,\n"
+         "                 1, share.vectors * 16, lane, 32);\n"
+         "    walk = next_row(args, order, place, walk);\n"
+         "  }\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < PARAMETERS; ++i)\n"
+         "    if (parameter_of(args, i))\n"
+         "      prefetch_row((const unsigned char *)parameter_of(args, i) + share.begin * WORDS * 4, 1,\n"
+         "                   share.vectors * WORDS * 4, lane, 32);\n"
+         "}\n"
+         "\n");
+  }
   if (split) {
     TEXT("// Elements of all lanes' vectors go one further: the last of a vector to the next lane. before: a\n"
          "// word whose last element comes to the first lane. word: (VECTORS, WORDS)\n"
@@ -974,13 +1022,13 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  const Share share = {begin");
   STRING(split ? " + 1" : "");
   TEXT(", first_vector(deal, number + 1) - begin");
-  STRING(adds ? ", deal.each + (deal.more > 0)" : "");
+  STRING(adds ? ", most_vectors(deal)" : "");
   TEXT("};\n"
        "  return share;\n"
        "}\n"
        "\n"
        "__device__ __forceinline__ Ring ring_of(uint32_t rings, uint32_t barriers, Deal deal, int index) {\n"
-       "  const int each = (deal.each + (deal.more > 0)) * ");
+       "  const int each = most_vectors(deal) * ");
   STRING(adds ? "2 * 16" : "16");
   TEXT(";\n"
        "  const Ring ring = {rings + index * RING_BYTES, barriers + index * SLOTS * 8, each,\n"
@@ -1015,8 +1063,13 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "                                           const Ring *ring, int rounds, RowSums *sums,\n"
        "                                           Sender *next) {\n"
        "  const int lane = threadIdx.x % 32;\n"
-       "  uint32_t words[PARAMETERS][VECTORS][WORDS];\n"
-       "#pragma unroll\n"
+       "  uint32_t words[PARAMETERS][VECTORS][WORDS];\n");
+  if (!split) {
+    TEXT("  // Where there are more rows than places, the parameters come behind the first row.\n"
+         "  if (rounds > ring->slots)\n"
+         "    wait_for_phase(ring->barriers, 0);\n");
+  }
+  TEXT("#pragma unroll\n"
        "  for (int i = 0; i < PARAMETERS; ++i)\n"
        "    load_words(args, i, share, words[i]);\n");
   if (split) {
@@ -1025,8 +1078,19 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
          "  for (int i = 0; i < PARAMETERS; ++i)\n"
          "    coming[i] = load_coming(args, i, share);\n");
   }
-  TEXT("  send_rows(args, order, place, share, ring, min(rounds, ring->slots), next);\n"
-       "  Walk walk = first_row(args, order, place), next_walk = next->walk;\n"
+  if (!split) {
+    TEXT("  // And others one by one, as those before come: if all came at once all warps would have their\n"
+         "  // part of the first row late, and its moments.\n"
+         "#pragma unroll 1\n"
+         "  for (int i = 0; next->sent < min(rounds, ring->slots); ++i) {\n"
+         "    if (rounds > ring->slots)\n"
+         "      wait_for_phase(ring->barriers + i * 8, 0);\n"
+         "    send_rows(args, order, place, share, ring, next->sent + 1, next);\n"
+         "  }\n");
+  } else {
+    TEXT("  send_rows(args, order, place, share, ring, min(rounds, ring->slots), next);\n");
+  }
+  TEXT("  Walk walk = first_row(args, order, place), next_walk = next->walk;\n"
        "  Slot slot = {0, 0};\n"
        "  int shift = 0; // where columns are by now in lanes' vectors\n"
        "#pragma unroll 1\n"
@@ -1109,7 +1173,10 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("  const int vectors = args.columns / ELEMENTS;\n");
   }
-  TEXT("  const Deal deal = {vectors / (args.cluster * ROW_WARPS), vectors % (args.cluster * ROW_WARPS)};\n"
+  TEXT("  const int warps = args.cluster * ROW_WARPS, units = (vectors + UNIT - 1) / UNIT;\n"
+       "  const Deal deal = {units / warps, units % warps");
+  STRING(split ? "" : ", vectors");
+  TEXT("};\n"
        "  const Share share = share_of(deal, place, row_warp);\n"
        "  const Ring ring = ring_of(rings, barriers, deal, row_warp);\n"
        "  Memory *const memory = args.told ? (Memory *)args.told : &own_memory;\n"
@@ -1118,8 +1185,12 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  if (rounds > 0)\n"
        "    next.walk = first_row(&args, order, place);\n"
        "  // A block of the next launch begins on an SM as this one's ends there, and waits.\n"
-       "  griddepcontrol_launch_dependents();\n"
-       "  // All memory is touched after what ran before has ended.\n"
+       "  griddepcontrol_launch_dependents();\n");
+  if (!split) {
+    TEXT("  if (warp < ROW_WARPS && rounds > ring.slots)\n"
+         "    fetch_ahead(&args, order, place, share, next.walk);\n");
+  }
+  TEXT("  // All memory is touched after what ran before has ended.\n"
        "  griddepcontrol_wait();\n"
        "  if (warp < ROW_WARPS) {\n"
        "    send_rows(&args, order, place, share, &ring, min(rounds, min(FIRST_ROWS, ring.slots)), &next);\n"
@@ -1135,15 +1206,25 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "    if (warp == 0)\n"
        "      await_turns(memory, own_turn);\n"
        "    return;\n"
-       "  }\n"
-       "  if (warp < ROW_WARPS) {\n");
+       "  }\n");
+  if (rows == AP_LAYERNORM_ROWS_SPLIT) {
+    TEXT("  if (warp >= ROW_WARPS + ADDERS)\n"
+         "    decrease_registers(");
+    INTEGER(other_registers);
+    TEXT(");\n");
+  }
+  TEXT("  if (warp < ROW_WARPS) {\n");
   if (traded) {
-    TEXT("    increase_registers(128);\n");
+    TEXT("    increase_registers(");
+    INTEGER(row_registers);
+    TEXT(");\n");
   }
   TEXT("    write_rows(&args, order, place, share, &ring, rounds, sums, &next);\n"
        "  } else if (warp < ROW_WARPS + ADDERS) {\n");
   if (traded) {
-    TEXT("    decrease_registers(64);\n");
+    TEXT("    decrease_registers(");
+    INTEGER(other_registers);
+    TEXT(");\n");
   }
   TEXT("    add_up_rows(deal, place, (warp - ROW_WARPS) * ADDED, rings, barriers, rounds, sums);\n"
        "  } else if (warp == ROW_WARPS + ADDERS) {\n"
@@ -1153,7 +1234,7 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "    make_moments(&args, told, deal, order, place, index, rounds, sums);\n"
        "  }\n");
   if (split) {
-    TEXT("  else if (place.rank == 0) {\n"
+    TEXT("  else if (warp == ROW_WARPS + ADDERS + MAKERS + 1 && place.rank == 0) {\n"
          "    write_ends(&args, order, place, rounds, sums);\n"
          "  }\n");
   }
