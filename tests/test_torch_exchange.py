@@ -385,13 +385,20 @@ def test_ten_thousand_calls_keep_nothing(ways, device):
         everything = (*leaves, q, k, v, odd, dout, torch.Tensor, torch.empty_like)
         return held(), memory, [sys.getrefcount(x) for x in everything]
 
+    def gradients_of_pytorch(count: int) -> None:
+        for _ in range(count):
+            torch.autograd.grad(leaves[0] * leaves[1], leaves[:2], dout)
+
     calls(500)
     before, (size, blocks) = state(), in_use()
     calls(2500)  # of four each
     assert state() == before
     more, more_blocks = in_use()
     assert more - size < 32 * 2500  # bytes; malloc's least is 32 a call
-    assert more_blocks - blocks < 1250
+    # On a GPU a gradient of PyTorch's own keeps two of Python's blocks (2.11).
+    gradients_of_pytorch(2500)
+    theirs = in_use()[1] - more_blocks
+    assert more_blocks - blocks < 1250 + max(theirs, 0)
 
 
 def test_what_making_an_output_raises_is_passed_on(monkeypatch):
