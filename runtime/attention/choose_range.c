@@ -94,14 +94,13 @@ static attnpress_status add_finding(const ap_problem *problem, const ap_device *
  * them, whose parts another kernel adds up. */
 static attnpress_status add_shared(const ap_problem *problem, const ap_device *device,
                                    ap_plan *plan, ap_launches *range) {
-  static const int32_t sharing[] = {AP_ATTENTION_SHARED_FOUR, AP_ATTENTION_SHARED_TWO};
-  if (!ap_may_share_splits(&plan->variant, sharing[0]))
+  if (!ap_may_share_splits(&plan->variant, AP_ATTENTION_SHARED_FOUR))
     return ATTNPRESS_OK;
-  for (size_t i = 0; i < sizeof sharing / sizeof *sharing; ++i) {
+  for (int32_t shared = AP_ATTENTION_SHARED_FOUR; shared <= AP_ATTENTION_SHARED_TWO; ++shared) {
     ap_plan other = *plan;
-    if (!ap_may_share_splits(&plan->variant, sharing[i]))
+    if (!ap_may_share_splits(&plan->variant, shared))
       continue;
-    FORWARD_IF(ap_share_splits(&other, sharing[i]));
+    FORWARD_IF(ap_share_splits(&other, shared));
     FORWARD_IF(add_launch(&other.variant, other.variant_key, &other.tile, other.target, 0, range));
   }
   plan->variant.axis[AP_ATTENTION_SHARED] = AP_ATTENTION_SHARED_NONE;

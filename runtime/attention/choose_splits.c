@@ -1028,14 +1028,13 @@ static int64_t cluster_splits_max(const ap_variant *variant, int32_t shared) {
  * clusters find room at once, of two thread blocks an SM. */
 static int32_t choose_sharing(const ap_device *device, const ap_variant *variant,
                               int64_t row_blocks, int64_t splits) {
-  static const int32_t sharing[] = {AP_ATTENTION_SHARED_FOUR, AP_ATTENTION_SHARED_TWO};
   const int64_t slots = 2 * (int64_t)device->sm_count;
-  for (size_t i = 0; i < sizeof sharing / sizeof *sharing; ++i) {
-    const int64_t blocks = splits * ap_split_sharing(sharing[i]); /* of a cluster */
-    if (ap_may_share_splits(variant, sharing[i]) && splits >= 1 &&
-        splits <= cluster_splits_max(variant, sharing[i]) &&
-        ap_cluster_fits(device, (int32_t)blocks) && row_blocks * blocks * 4 <= slots * 3)
-      return sharing[i];
+  for (int32_t shared = AP_ATTENTION_SHARED_FOUR; shared <= AP_ATTENTION_SHARED_TWO; ++shared) {
+    const int64_t blocks = splits * ap_split_sharing(shared); /* of a cluster */
+    if (ap_may_share_splits(variant, shared) && splits >= 1 &&
+        splits <= cluster_splits_max(variant, shared) && ap_cluster_fits(device, (int32_t)blocks) &&
+        row_blocks * blocks * 4 <= slots * 3)
+      return shared;
   }
   return AP_ATTENTION_SHARED_NONE;
 }
