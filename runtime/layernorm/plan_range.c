@@ -87,15 +87,16 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
 /** The kernels of gangs, of rows of either kind and of up to so many columns. */
 static attnpress_status range_of_gangs(const ap_layernorm_problem *p, const ap_device *device,
                                        int64_t most, ap_launches *plan) {
-  const int count = !p->backward ? 8 : most > GANG_LONG_COLS_MIN ? 4 : 2;
-  for (int i = 0; i < count; ++i) {
-    const int longer = p->backward ? i / 2 : i / 4, adds = p->backward ? 0 : i / 2 % 2;
-    int fits;
-    FORWARD_IF(ap_find_room(plan));
-    FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(i % 2, adds), longer,
-                                             &plan->launch[plan->count], &fits));
-    plan->count += fits;
-  }
+  const int longest = !p->backward || most > GANG_LONG_COLS_MIN;
+  for (int longer = 0; longer <= longest; ++longer)
+    for (int adds = 0; adds <= !p->backward; ++adds)
+      for (int split = 0; split <= 1; ++split) {
+        int fits;
+        FORWARD_IF(ap_find_room(plan));
+        FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(split, adds), longer,
+                                                 &plan->launch[plan->count], &fits));
+        plan->count += fits;
+      }
   return ATTNPRESS_OK;
 }
 
