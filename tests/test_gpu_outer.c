@@ -20,6 +20,7 @@ typedef struct call {
   CUdeviceptr device[TENSORS], workspace;
   size_t workspace_bytes;
   const attnpress_outer_mod *mod;
+  int unsplit; /* a sum gets no workspace */
 } call;
 
 static void open_call(call *k, int64_t batch, int64_t rows, int64_t columns, int dtype, int summed,
@@ -86,7 +87,7 @@ static attnpress_status run_backward(call *k) {
     CHECK_OK(attnpress_plan_outer_backward(handle, &args, NULL, &plan));
     CHECK_OK(attnpress_plan_workspace_bytes(plan, &k->workspace_bytes));
     attnpress_plan_destroy(plan);
-    CHECK_CUDA(gpu.mem_alloc(&k->workspace, k->workspace_bytes));
+    CHECK_CUDA(gpu.mem_alloc(&k->workspace, k->workspace_bytes + 16));
   }
   args.workspace = (void *)(uintptr_t)k->workspace;
   args.workspace_bytes = k->workspace_bytes;
@@ -103,6 +104,18 @@ static attnpress_status run(call *k) {
   args.x_stride = c->x_stride, args.y_stride = c->y_stride, args.c_row_stride = c->c_row_stride;
   args.dtype = c->dtype, args.summed = c->summed;
   args.mod = k->mod;
+  if (c->summed && !k->unsplit) {
+    args.workspace_bytes = SIZE_MAX;
+    if (!k->workspace) {
+      attnpress_plan *plan;
+      CHECK_OK(attnpress_plan_outer(handle, &args, NULL, &plan));
+      CHECK_OK(attnpress_plan_workspace_bytes(plan, &k->workspace_bytes));
+      attnpress_plan_destroy(plan);
+      CHECK_CUDA(gpu.mem_alloc(&k->workspace, k->workspace_bytes + 16));
+    }
+    args.workspace = (void *)(uintptr_t)k->workspace;
+    args.workspace_bytes = k->workspace_bytes;
+  }
   return attnpress_outer(handle, &args, NULL);
 }
 
@@ -138,6 +151,23 @@ static void test_table(void) {
         CHECK_OK(run(&k));
         download(&k);
         check_result(&k, way >> 2 ? "odd rows" : "packed");
+        close_call(&k);
+      }
+}
+
+/* Sums over much: split, and not. */
+static void test_long_sums(void) {
+  static const int64_t shapes[][3] = {
+      {3000, 65, 40}, {1030, 200, 130}, {9, 1500, 70}, {64, 33, 2049}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+    for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
+      for (int way = 0; way < 6; ++way) {
+        call k;
+        open_call(&k, shapes[i][0], shapes[i][1], shapes[i][2], dtype, 1, way % 3 == 2, way / 3);
+        k.unsplit = way % 3 == 1;
+        CHECK_OK(run(&k));
+        download(&k);
+        check_result(&k, k.unsplit ? "a sum without a workspace" : "a long sum");
         close_call(&k);
       }
 }
@@ -233,6 +263,7 @@ static void test_large(void) {
 
 static void tests(void) {
   test_table();
+  test_long_sums();
   test_functions();
   for (int way = 0; way < 4; ++way)
     test_repeats(way & 1, way >> 1);

@@ -133,7 +133,7 @@ static attnpress_outer_backward_args legal_backward(void) {
   args.columns = 1000;
   args.dtype = ATTNPRESS_FP16;
   args.workspace = (void *)0x2000000;
-  args.workspace_bytes = 10 * 4 * 1000 * 4;
+  args.workspace_bytes = 10 * 13 * 1000 * 4;
   return args;
 }
 
@@ -209,7 +209,7 @@ static attnpress_outer_backward_args backward_with_mod(void) {
   attnpress_outer_backward_args args = legal_backward();
   with_mod();
   args.mod = &mod;
-  args.workspace_bytes = 10 * 4 * 1000 * 4;
+  args.workspace_bytes = 10 * 13 * 1000 * 4;
   return args;
 }
 
@@ -289,7 +289,7 @@ static void test_launch_mod(void **state) {
   assert_string_equal(cuda->launch[5].symbol, "outer_bwd_reduce_fp16_sm80");
   memcpy(&back, cuda->launch[4].args, sizeof back);
   assert_int_equal((int32_t)back.scalar[1], -7);
-  assert_int_equal(cuda->launch[4].grid, 10 * 4);
+  assert_int_equal(cuda->launch[4].grid, 10 * 13);
   attnpress_destroy(handle);
 }
 
@@ -377,16 +377,10 @@ static void test_launch_forward(void **state) {
   assert_int_equal(given.c_row_stride, 1000);
   assert_int_equal(given.c_batch_stride, 100000);
   assert_int_equal(cuda->launch[0].smem_bytes, 0);
-  args.summed = 1;
-  assert_ok(attnpress_outer(handle, &args, NULL));
-  memcpy(&given, cuda->launch[1].args, sizeof given);
-  assert_string_equal(cuda->launch[1].symbol, "outer_sum_bf16_sm80");
-  assert_int_equal(given.batch, 10);
-  assert_int_equal(given.c_batch_stride, 0);
   args.rows = 0;
   args.c = NULL;
   assert_ok(attnpress_outer(handle, &args, NULL));
-  assert_int_equal(cuda->launches, 2);
+  assert_int_equal(cuda->launches, 1);
   args = legal_forward();
   args.batch = INT64_C(1) << 40;
   assert_int_equal(attnpress_outer(handle, &args, NULL), ATTNPRESS_NOT_SUPPORTED);
@@ -394,8 +388,8 @@ static void test_launch_forward(void **state) {
   args.dtype = ATTNPRESS_FP32;
   args.x = args.y = args.c = (void *)0x10000;
   assert_ok(attnpress_outer(handle, &args, NULL));
-  assert_string_equal(cuda->launch[2].symbol, "outer_fwd_fp32_sm80");
-  assert_int_equal(cuda->launch[2].smem_bytes, 228 * 1024 / 3); /* two thread blocks an SM */
+  assert_string_equal(cuda->launch[1].symbol, "outer_fwd_fp32_sm80");
+  assert_int_equal(cuda->launch[1].smem_bytes, 228 * 1024 / 3); /* two thread blocks an SM */
   attnpress_destroy(handle);
 }
 
@@ -411,13 +405,13 @@ static void test_launch_backward(void **state) {
   memcpy(&sums, cuda->launch[1].args, sizeof sums);
   assert_string_equal(cuda->launch[0].symbol, "outer_bwd_fp16_sm80");
   assert_string_equal(cuda->launch[1].symbol, "outer_bwd_reduce_fp16_sm80");
-  assert_int_equal(cuda->launch[0].grid, 10 * 4);
+  assert_int_equal(cuda->launch[0].grid, 10 * 13);
   assert_true(cuda->launch[0].overlaps && cuda->launch[1].overlaps);
   assert_ptr_equal(given.dy_parts, args.workspace);
   assert_ptr_equal(sums.dy_parts, args.workspace);
   assert_int_equal(sums.elements, 10000);
-  assert_int_equal(sums.row_blocks, 4);
-  assert_int_equal(given.column_shift, 5);
+  assert_int_equal(sums.row_blocks, 13);
+  assert_int_equal(given.column_shift, 7); /* a whole block, as there are few */
   args.dy = NULL;
   args.workspace_bytes = 0;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
@@ -430,6 +424,133 @@ static void test_launch_backward(void **state) {
   assert_int_equal(given.column_shift, 4);
   assert_int_equal(given.row_blocks, 2);
   assert_int_equal(cuda->launches, 4);
+  /* With blocks enough the threads of a row are no more than a warp. */
+  args.columns = 1000;
+  args.batch = 100;
+  assert_ok(attnpress_outer_backward(handle, &args, NULL));
+  memcpy(&given, cuda->launch[4].args, sizeof given);
+  assert_int_equal(given.column_shift, 5);
+  assert_int_equal(given.row_blocks, 4);
+  attnpress_destroy(handle);
+}
+
+/** Of c, (100, 200), summed over 3000 entries. */
+static attnpress_outer_args summed_forward(void) {
+  attnpress_outer_args args = legal_forward();
+  args.summed = 1;
+  args.batch = 3000;
+  args.columns = 200;
+  return args;
+}
+
+static size_t bytes_of_plan(attnpress_handle *handle, const attnpress_outer_args *args,
+                            int32_t range) {
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_plan *plan;
+  size_t bytes;
+  options.range = range;
+  assert_ok(attnpress_plan_outer(handle, args, &options, &plan));
+  assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+  attnpress_plan_destroy(plan);
+  return bytes;
+}
+
+/* A batch is split as far as there may be a workspace, and each split has whole steps. */
+static void test_launch_sum(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_outer_args args = summed_forward();
+  attnpress_outer_sum_args given;
+  attnpress_outer_reduce_args parts;
+  assert_int_equal(bytes_of_plan(handle, &args, ATTNPRESS_ONE_CALL), 0);
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 1);
+  assert_string_equal(cuda->launch[0].symbol, "outer_sum_bf16_sm80");
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_int_equal(given.splits, 1);
+  assert_null(given.parts);
+  assert_int_equal(given.split_depth, 3000);
+  assert_int_equal(cuda->launch[0].grid, given.row_blocks * given.column_blocks);
+
+  args.workspace_bytes = SIZE_MAX;
+  const size_t bytes = bytes_of_plan(handle, &args, ATTNPRESS_ONE_CALL);
+  assert_int_equal(attnpress_outer(handle, &args, NULL), ATTNPRESS_WORKSPACE_TOO_SMALL);
+  args.workspace = (void *)0x2000000;
+  for (int exact = 0; exact < 2; ++exact) { /* what is needed is enough for the same splits */
+    args.workspace_bytes = exact ? bytes : SIZE_MAX;
+    assert_int_equal(bytes_of_plan(handle, &args, ATTNPRESS_ONE_CALL), bytes);
+    assert_ok(attnpress_outer(handle, &args, NULL));
+    assert_int_equal(cuda->launches, 3 + 2 * exact);
+    memcpy(&given, cuda->launch[1 + 2 * exact].args, sizeof given);
+    memcpy(&parts, cuda->launch[2 + 2 * exact].args, sizeof parts);
+    assert_string_equal(cuda->launch[2 + 2 * exact].symbol, "outer_bwd_reduce_bf16_sm80");
+    assert_true(given.splits > 4);
+    assert_int_equal(bytes, (size_t)given.splits * 100 * 200 * 4);
+    assert_int_equal(given.split_depth % 32, 0);
+    assert_true((given.splits - 1) * given.split_depth < 3000);
+    assert_true(given.splits * given.split_depth >= 3000);
+    assert_ptr_equal(given.parts, args.workspace);
+    assert_int_equal(cuda->launch[1].grid, given.splits * given.row_blocks * given.column_blocks);
+    assert_ptr_equal(parts.dy, args.c);
+    assert_int_equal(parts.dy_stride, 200);
+    assert_int_equal(parts.elements, 100 * 200);
+    assert_int_equal(parts.columns, 200);
+    assert_int_equal(parts.row_blocks, given.splits);
+  }
+  args.workspace_bytes = 3 * 100 * 200 * 4 + 1;
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  memcpy(&given, cuda->launch[5].args, sizeof given);
+  assert_int_equal(given.splits, 3);
+  assert_int_equal(bytes_of_plan(handle, &args, ATTNPRESS_UP_TO), args.workspace_bytes);
+  args.batch = 0; /* a sum of nothing */
+  assert_ok(attnpress_outer(handle, &args, NULL));
+  memcpy(&given, cuda->launch[7].args, sizeof given);
+  assert_int_equal(given.depth, 0);
+  assert_int_equal(cuda->launches, 8);
+  attnpress_destroy(handle);
+}
+
+/* The gradients of a sum are sums of products, but of few entries or a function. */
+static void test_launch_sum_gradients(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_outer_backward_args args = legal_backward();
+  attnpress_outer_sum_args given;
+  args.summed = 1;
+  args.workspace_bytes = (size_t)1 << 30;
+  assert_ok(attnpress_outer_backward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[0].symbol, "outer_sum_dx_fp16_sm80");
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_true(given.a == args.y && given.b == args.dc);
+  assert_int_equal(given.rows, 10);
+  assert_int_equal(given.columns, 100);
+  assert_int_equal(given.depth, 1000);
+  assert_true(given.splits > 1);
+  attnpress_outer_reduce_args parts;
+  memcpy(&parts, cuda->launch[1].args, sizeof parts);
+  assert_ptr_equal(parts.dy, args.dx);
+  assert_int_equal(parts.columns, 100);
+  assert_string_equal(cuda->launch[2].symbol, "outer_sum_dy_fp16_sm80");
+  memcpy(&given, cuda->launch[2].args, sizeof given);
+  assert_true(given.a == args.x && given.b == args.dc && given.c == args.dy);
+  assert_int_equal(given.columns, 1000);
+  assert_int_equal(given.depth, 100);
+  assert_int_equal(given.splits, 1);
+  assert_int_equal(cuda->launches, 3);
+  args.dy = NULL; /* who needs dx alone gives no workspace */
+  args.workspace_bytes = 0;
+  assert_ok(attnpress_outer_backward(handle, &args, NULL));
+  memcpy(&given, cuda->launch[3].args, sizeof given);
+  assert_int_equal(given.splits, 1);
+  assert_ptr_equal(given.c, args.dx);
+  assert_int_equal(cuda->launches, 4);
+  args.batch = 3;
+  assert_ok(attnpress_outer_backward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[4].symbol, "outer_bwd_fp16_sm80");
+  args = backward_with_mod();
+  args.summed = 1;
+  assert_ok(attnpress_outer_backward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[5].symbol, "outer_bwd_fp16_mod_sm80");
   attnpress_destroy(handle);
 }
 
@@ -470,7 +591,7 @@ static void test_plans(void **state) {
 static int set_up_outer(void **state) {
   const int status = set_up_group(state);
   cuda->args_of("outer_fwd", sizeof(attnpress_outer_fwd_args));
-  cuda->args_of("outer_sum", sizeof(attnpress_outer_fwd_args));
+  cuda->args_of("outer_sum", sizeof(attnpress_outer_sum_args));
   cuda->args_of("outer_bwd", sizeof(attnpress_outer_bwd_args));
   cuda->args_of("outer_bwd_reduce", sizeof(attnpress_outer_reduce_args));
   return status;
@@ -481,7 +602,7 @@ int main(void) {
       cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64), TEST(test_bad_input),
       TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_plans),
       TEST(test_bad_mods),        TEST(test_launch_mod),       TEST(test_plan_mod),
-      TEST(test_texts),
+      TEST(test_texts),           TEST(test_launch_sum),       TEST(test_launch_sum_gradients),
   };
   return cmocka_run_group_tests_name("outer", tests, set_up_outer, tear_down_group);
 }

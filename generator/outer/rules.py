@@ -10,11 +10,13 @@ from generator.variant import Variant
 WARP = 32
 TILES = {
     "fwd": {"warps": 8, "rows": 8},
-    "sum": {"warps": 8, "rows": 4},
+    "sum": {"warps": 4, "rows": 8},
+    "sum_dx": {"warps": 4, "rows": 8},
+    "sum_dy": {"warps": 4, "rows": 8},
     "bwd": {"warps": 4, "rows": 8},
     "bwd_reduce": {"warps": 4, "rows": 8},
 }
-MOD_TILES = {"fwd": {}, "sum": {}, "bwd": {"warps": 8, "rows": 4}}
+MOD_TILES = {"fwd": {}, "sum": {"warps": 8, "rows": 4}, "bwd": {"warps": 8, "rows": 4}}
 """Where a snippet takes registers too."""
 
 
@@ -35,8 +37,12 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
 def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
     """What is wrong with a tile for a variant, one sentence each; empty: legal."""
     found = []
-    if variant["pass"] == "sum" and (tile.warps not in (2, 8) or tile.rows not in (4, 8)):
-        found.append("sums need a square of 2 or 8 warps, and 4 or 8 rows of a thread")
+    rows = (4, 8) if variant["mod"] or variant["dtype"] == "fp32" else (8,)
+    sums = variant["pass"].startswith("sum")
+    if sums and (tile.warps not in (2, 4, 8) or tile.rows not in rows):
+        found.append(
+            f"sums need 2, 4 or 8 warps, and {' or '.join(map(str, rows))} rows of a thread"
+        )
     if tile.rows > 16:
         found.append(f"{tile.rows} rows are more registers than a thread has")
     if tile.smem_bytes:

@@ -62,12 +62,16 @@ typedef struct attnpress_outer_args {
   int32_t dtype;          /* ATTNPRESS_FP16, _BF16, _FP32; on the CPU ATTNPRESS_OUTER_FP64 too */
   int32_t summed;         /* 1: over the batch */
   const attnpress_outer_mod *mod; /* NULL: c is the product */
+  void *workspace;                /* summed: device memory, 16-byte aligned; NULL: none */
+  size_t workspace_bytes;         /* the most that there may be, also of a plan: with 0 the batch is
+                                     not split, which takes longer where c is small and the batch
+                                     large; attnpress_plan_workspace_bytes() tells what is needed */
 } attnpress_outer_args;
 #define ATTNPRESS_OUTER_ARGS_INIT                                                                  \
-  { sizeof(attnpress_outer_args), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL }
+  { sizeof(attnpress_outer_args), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
 
 /** The product, asynchronously on `stream` (CUstream or cudaStream_t; NULL: the default stream of the
- * current context); the CPU backend ignores it and returns when c is there. Needs no workspace.
+ * current context); the CPU backend ignores it and returns when c is there.
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL, CAPTURING,
  * COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_outer(attnpress_handle *handle,

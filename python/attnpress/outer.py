@@ -75,6 +75,8 @@ class OuterArgs(Structure):
         ("dtype", c_int32),
         ("summed", c_int32),
         ("mod", c_void_p),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
     ]
 
 
@@ -107,8 +109,11 @@ class OuterBackwardArgs(Structure):
 
 _forward = declared("attnpress_outer")
 _backward = declared("attnpress_outer_backward")
+_plan_forward = declared("attnpress_plan_outer", PLAN_ARGUMENTS)
 _plan_backward = declared("attnpress_plan_outer_backward", PLAN_ARGUMENTS)
 _signatures = Signatures()
+_WORKSPACE_MOST = 2**62
+"""Bytes, of a sum over the batch: as many as its plan asks for."""
 
 
 Scalars = Mapping[str, Union[int, float]]
@@ -169,7 +174,11 @@ def forward(
     kept = [_give(library, args, "x", x), _give(library, args, "y", y)]
     args.c = library.address(result)
     args.mod = mod.address
-    library.run(_forward, args, x)
+    key = None
+    if summed:
+        args.workspace_bytes = _WORKSPACE_MOST
+        key = (batch, rows, columns, args.dtype, f is not None)
+    run_with_workspace(library, _forward, _plan_forward, args, x, key)
     del kept
     return result
 

@@ -19,6 +19,7 @@ typedef struct outer_run {
   outer_call call;
   union {
     attnpress_outer_fwd_args forward;
+    attnpress_outer_sum_args sum;
     attnpress_outer_bwd_args backward;
     attnpress_outer_reduce_args reduce;
   } block;
@@ -34,7 +35,7 @@ static attnpress_status check_forward(const void *args, ap_check how, ap_call *b
   attnpress_outer_args a;
   FORWARD_IF(ap_copy_struct(args, &a, sizeof a, ARGS_FIRST_BYTES, "args"));
   ap_outer_problem *p = &((outer_call *)base)->problem;
-  *base = (ap_call){.workspace = NULL};
+  *base = (ap_call){.workspace = a.workspace, .workspace_bytes = a.workspace_bytes};
   *p = (ap_outer_problem){.dtype = a.dtype,
                           .summed = a.summed,
                           .batch = a.batch,
@@ -46,7 +47,8 @@ static attnpress_status check_forward(const void *args, ap_check how, ap_call *b
                           .x_stride = a.x_stride,
                           .y_stride = a.y_stride,
                           .c_batch_stride = a.c_batch_stride,
-                          .c_row_stride = a.c_row_stride};
+                          .c_row_stride = a.c_row_stride,
+                          .workspace_bytes = a.workspace_bytes};
   FORWARD_IF(ap_outer_mod_take(a.mod, how, p));
   base->has_snippet = p->has_mod;
   memcpy(base->snippet_key, p->mod_key, sizeof base->snippet_key);
@@ -144,31 +146,79 @@ static attnpress_outer_bwd_args backward_block(const outer_call *call, const ap_
                                     .column_shift = plan->column_shift};
 }
 
-static attnpress_outer_reduce_args reduce_block(const outer_call *call, const ap_outer_plan *plan) {
+static const ap_outer_sum *sum_of(const ap_outer_plan *plan, int32_t pass) {
+  return &plan->sum[pass == AP_OUTER_PASS_SUM_DY];
+}
+
+/** c = sum of x and y over the batch, dx that of y and dc over columns, dy of x and dc over rows. */
+static attnpress_outer_sum_args sum_block(const outer_call *call, const ap_outer_plan *plan,
+                                          int32_t pass) {
   const ap_outer_problem *p = &call->problem;
-  return (attnpress_outer_reduce_args){.dy_parts = call->base.workspace,
+  const ap_outer_sum *sum = sum_of(plan, pass);
+  const int dx = pass == AP_OUTER_PASS_SUM_DX, dy = pass == AP_OUTER_PASS_SUM_DY;
+  return (attnpress_outer_sum_args){.a = dx ? p->y : p->x,
+                                    .b = dx || dy ? p->c : p->y,
+                                    .c = dx   ? p->dx
+                                         : dy ? p->dy
+                                              : p->c,
+                                    .parts = sum->splits > 1 ? call->base.workspace : NULL,
+                                    .a_stride = dx ? p->y_stride : p->x_stride,
+                                    .b_stride = dx || dy ? p->c_row_stride : p->y_stride,
+                                    .c_stride = dx   ? p->dx_stride
+                                                : dy ? p->dy_stride
+                                                     : p->c_row_stride,
+                                    .rows = sum->rows,
+                                    .depth = sum->depth,
+                                    .split_depth = sum->split_depth,
+                                    .columns = (int32_t)sum->columns,
+                                    .column_blocks = sum->column_blocks,
+                                    .row_blocks = sum->row_blocks,
+                                    .splits = sum->splits};
+}
+
+/** Of what the launch before made parts of: as many entries as it has rows, or dy's. */
+static attnpress_outer_reduce_args reduce_block(const outer_call *call, const ap_outer_plan *plan,
+                                                int32_t pass) {
+  const ap_outer_problem *p = &call->problem;
+  attnpress_outer_reduce_args block = {.dy_parts = call->base.workspace,
                                        .dy = p->dy,
                                        .dy_stride = p->dy_stride,
                                        .elements = p->batch * p->columns,
                                        .columns = (int32_t)p->columns,
                                        .row_blocks = plan->row_blocks};
+  if (pass != AP_OUTER_PASS_BWD) {
+    const attnpress_outer_sum_args sum = sum_block(call, plan, pass);
+    block.dy = sum.c;
+    block.dy_stride = sum.c_stride;
+    block.elements = sum.rows * sum.columns;
+    block.columns = sum.columns;
+    block.row_blocks = sum.splits;
+  }
+  return block;
+}
+
+static int32_t pass_of(const ap_launches *launches, int index) {
+  return launches->launch[index].variant.axis[AP_OUTER_PASS];
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
                                   int index, void **block) {
   outer_run *run = (outer_run *)base;
   const ap_outer_plan *planned = AP_CONST_PLAN_OF(ap_outer_plan, launches);
-  const int32_t pass = launches->launch[index].variant.axis[AP_OUTER_PASS];
+  const int32_t pass = pass_of(launches, index);
   (void)maps;
   *block = &run->block;
   if (pass == AP_OUTER_PASS_BWD) {
     run->block.backward = backward_block(&run->call, planned);
     ap_outer_mod_fill(&run->call.problem, run->block.backward.scalar);
   } else if (pass == AP_OUTER_PASS_BWD_REDUCE) {
-    run->block.reduce = reduce_block(&run->call, planned);
-  } else {
+    run->block.reduce = reduce_block(&run->call, planned, pass_of(launches, index - 1));
+  } else if (pass == AP_OUTER_PASS_FWD) {
     run->block.forward = forward_block(&run->call.problem, planned);
     ap_outer_mod_fill(&run->call.problem, run->block.forward.scalar);
+  } else {
+    run->block.sum = sum_block(&run->call, planned, pass);
+    ap_outer_mod_fill(&run->call.problem, run->block.sum.scalar);
   }
   return ATTNPRESS_OK;
 }

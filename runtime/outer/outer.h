@@ -18,6 +18,7 @@ typedef struct ap_outer_problem {
   int32_t has_mod; /* 1: `mod` is a caller's function, whose texts and arrays are the caller's */
   attnpress_outer_mod mod;
   unsigned char mod_key[AP_SNIPPET_KEY_BYTES];
+  size_t workspace_bytes; /* forward: the most that there may be */
 } ap_outer_problem;
 
 _Static_assert((int)AP_FP64 == (int)ATTNPRESS_OUTER_FP64, "as cpu/element.h has it");
@@ -55,12 +56,21 @@ void ap_outer_mod_fill(const ap_outer_problem *problem,
 
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
+/** A sum of products over `depth`, and how it is dealt to thread blocks. */
+typedef struct ap_outer_sum {
+  int64_t rows, columns, depth; /* of the result, and of what is summed over */
+  int64_t split_depth;
+  int32_t row_blocks, column_blocks, splits;
+} ap_outer_sum;
+
 typedef struct ap_outer_plan {
-  int32_t column_shift, column_blocks, row_blocks; /* of the first launch */
+  int32_t column_shift, column_blocks, row_blocks; /* of fwd or bwd */
+  ap_outer_sum sum[2];                             /* c; backward: dx and dy */
   ap_launches base;
 } ap_outer_plan;
 
-/** fwd or sum; or bwd, and bwd_reduce where dy is needed. */
+/** fwd; bwd, and bwd_reduce where dy is needed; or, summed, sum, or sum_dx and sum_dy, each followed
+ * by bwd_reduce where it is split. */
 attnpress_status ap_outer_plan_call(const ap_outer_problem *problem, const ap_device *device,
                                     int32_t range, ap_outer_plan *plan);
 

@@ -3,11 +3,20 @@
 #include "outer/outer.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "press/target.h"
 #include "core/numbers.h"
 
 enum { FEW_BLOCKS_PER_SM = 2 }; /* of products in fp32 */
+enum {
+  SUM_DEPTH = 256,       /* of a split of a sum, at the least */
+  SUM_DEPTH_STEP = 32,   /* a multiple of every kernel's */
+  SUM_BLOCKS_PER_SM = 4, /* that splits come to, at the most */
+  SUM_SIDE = 8,          /* threads beside each other, 16 of large blocks */
+  SUM_LARGE_THREADS = 256,
+  SUM_BATCH = 8 /* of a gradient that is a sum of products, at the least */
+};
 enum { VECTOR_BYTES = 16, OVERLAP_CAPABILITY_MIN = 90, WARP_SHIFT = 5, WARP = 1 << WARP_SHIFT };
 
 static attnpress_status find_kernel(const ap_outer_problem *p, const ap_device *device,
@@ -65,21 +74,96 @@ static attnpress_status plan_product(const ap_outer_problem *p, const ap_device 
   return set_grid(p, p->batch, plan->row_blocks, plan->column_blocks, launch);
 }
 
-static attnpress_status plan_sum(const ap_outer_problem *p, ap_outer_plan *plan) {
-  ap_launch *launch = &plan->base.launch[0];
-  const int32_t side = launch->tile.threads >= 256 ? 16 : 8;
-  const int32_t tile = side * launch->tile.field[AP_OUTER_TILE_ROWS];
-  plan->column_blocks = (int32_t)ceil_div(p->columns, tile);
-  plan->row_blocks = (int32_t)ceil_div(p->rows, tile);
-  return set_grid(p, 1, plan->row_blocks, plan->column_blocks, launch);
+/** Elements of c that a thread block of a sum has below and beside each other. */
+static int64_t sum_columns(const ap_tile *tile) {
+  return (tile->threads >= SUM_LARGE_THREADS ? 2 : 1) * SUM_SIDE * tile->field[AP_OUTER_TILE_ROWS];
+}
+
+static int64_t sum_rows(const ap_tile *tile) {
+  return (int64_t)tile->threads * tile->field[AP_OUTER_TILE_ROWS] *
+         tile->field[AP_OUTER_TILE_ROWS] / sum_columns(tile);
+}
+
+/** The parts of a sum that fills the device by splits. */
+static size_t sum_workspace_bytes(const ap_device *device, const ap_tile *tile) {
+  return (size_t)SUM_BLOCKS_PER_SM * (size_t)device->sm_count * (size_t)sum_rows(tile) *
+         (size_t)sum_columns(tile) * sizeof(float);
+}
+
+static int64_t split_depth_of(int64_t depth, int64_t splits) {
+  return ceil_div(ceil_div(depth, splits), SUM_DEPTH_STEP) * SUM_DEPTH_STEP;
+}
+
+/** Few tiles of c with much to be summed over are split, as far as `bytes` hold the parts. */
+static void split_sum(const ap_device *device, size_t bytes, ap_outer_sum *sum) {
+  const int64_t tiles = (int64_t)sum->row_blocks * sum->column_blocks;
+  int64_t splits = ceil_div(sum->depth, SUM_DEPTH);
+  if (splits > SUM_BLOCKS_PER_SM * device->sm_count / tiles)
+    splits = SUM_BLOCKS_PER_SM * device->sm_count / tiles;
+  if (splits > 1) {
+    const size_t most = bytes / sizeof(float) / (size_t)sum->rows / (size_t)sum->columns;
+    splits = most < (size_t)splits ? (int64_t)most : splits;
+  }
+  sum->split_depth = sum->depth;
+  sum->splits = 1;
+  if (splits < 2)
+    return;
+  /* Fewer may have all of the depth, in whole steps, and share it more equally: the same again where
+   * `bytes` are what these need. */
+  splits = ceil_div(sum->depth, split_depth_of(sum->depth, splits));
+  sum->splits = (int32_t)splits;
+  sum->split_depth = split_depth_of(sum->depth, splits);
+}
+
+/** Plans a sum, by the kernel of `pass`, and the kernel that adds up the parts of splits. */
+static attnpress_status plan_sum(const ap_outer_problem *p, const ap_device *device, int32_t pass,
+                                 size_t bytes, ap_outer_sum *sum, ap_launches *base) {
+  ap_launch *launch = &base->launch[base->count++];
+  FORWARD_IF(find_kernel(p, device, pass, launch));
+  const int64_t row_blocks = ceil_div(sum->rows, sum_rows(&launch->tile));
+  const int64_t column_blocks = ceil_div(sum->columns, sum_columns(&launch->tile));
+  FORWARD_IF(set_grid(p, 1, row_blocks, column_blocks, launch));
+  sum->row_blocks = (int32_t)row_blocks;
+  sum->column_blocks = (int32_t)column_blocks;
+  split_sum(device, bytes, sum);
+  if (sum->splits == 1)
+    return ATTNPRESS_OK;
+  launch->grid *= (uint32_t)sum->splits;
+  const size_t parts =
+      (size_t)sum->splits * (size_t)sum->rows * (size_t)sum->columns * sizeof(float);
+  base->workspace_bytes = parts > base->workspace_bytes ? parts : base->workspace_bytes;
+  launch = &base->launch[base->count++];
+  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
+  return set_grid(p, 1, 1, ceil_div(sum->rows * sum->columns, launch->tile.threads), launch);
 }
 
 static attnpress_status plan_forward(const ap_outer_problem *p, const ap_device *device,
                                      ap_outer_plan *plan) {
+  if (p->summed) {
+    plan->sum[0] = (ap_outer_sum){p->rows, p->columns, p->batch, 0, 0, 0, 0};
+    return plan_sum(p, device, AP_OUTER_PASS_SUM, p->workspace_bytes, &plan->sum[0], &plan->base);
+  }
   plan->base.count = 1;
-  FORWARD_IF(find_kernel(p, device, p->summed ? AP_OUTER_PASS_SUM : AP_OUTER_PASS_FWD,
-                         &plan->base.launch[0]));
-  return p->summed ? plan_sum(p, plan) : plan_product(p, device, plan);
+  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FWD, &plan->base.launch[0]));
+  return plan_product(p, device, plan);
+}
+
+/** Whether the gradients are sums of products over columns and rows of dc. */
+static int is_product(const ap_outer_problem *p) {
+  return p->summed && !p->has_mod;
+}
+
+/** Without dy nobody was told of a workspace. */
+static attnpress_status plan_products(const ap_outer_problem *p, const ap_device *device,
+                                      ap_outer_plan *plan) {
+  const size_t bytes = p->dy != NULL ? SIZE_MAX : 0;
+  plan->sum[0] = (ap_outer_sum){p->batch, p->rows, p->columns, 0, 0, 0, 0};
+  plan->sum[1] = (ap_outer_sum){p->batch, p->columns, p->rows, 0, 0, 0, 0};
+  if (p->dx != NULL && p->rows > 0)
+    FORWARD_IF(plan_sum(p, device, AP_OUTER_PASS_SUM_DX, bytes, &plan->sum[0], &plan->base));
+  if (p->dy != NULL && p->columns > 0)
+    FORWARD_IF(plan_sum(p, device, AP_OUTER_PASS_SUM_DY, bytes, &plan->sum[1], &plan->base));
+  return ATTNPRESS_OK;
 }
 
 /** Rows of a thread block of bwd, where 2^shift lanes share one. */
@@ -91,11 +175,18 @@ static int64_t backward_rows(const ap_launch *launch, int32_t shift) {
 static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device *device,
                                       ap_outer_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
+  if (is_product(p) && p->batch >= SUM_BATCH)
+    return plan_products(p, device, plan);
   plan->base.count = 1;
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD, launch));
-  plan->column_shift = shift_of(p, WARP);
-  plan->row_blocks =
-      (int32_t)ceil_div(p->rows > 0 ? p->rows : 1, backward_rows(launch, plan->column_shift));
+  const int64_t rows = p->rows > 0 ? p->rows : 1;
+  int32_t most = WARP;
+  /* Where that were few thread blocks, more threads share a row. */
+  while (most < launch->tile.threads &&
+         p->batch * ceil_div(rows, backward_rows(launch, shift_of(p, most))) < 2 * device->sm_count)
+    most *= 2;
+  plan->column_shift = shift_of(p, most);
+  plan->row_blocks = (int32_t)ceil_div(rows, backward_rows(launch, plan->column_shift));
   FORWARD_IF(set_grid(p, p->batch, plan->row_blocks, 1, launch));
   if (p->dy == NULL || p->columns == 0)
     return ATTNPRESS_OK;
@@ -106,26 +197,39 @@ static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device
   return set_grid(p, 1, 1, ceil_div(p->batch * p->columns, launch->tile.threads), launch);
 }
 
+/** The parts of dy that a range may need. */
+static size_t range_bytes(const ap_outer_problem *p, const ap_launch *launch) {
+  /* Where all threads of a block share a row, a block has the fewest rows. */
+  int64_t elements = ceil_div(p->rows, launch->tile.field[AP_OUTER_TILE_ROWS]);
+  if (p->batch == 0 || p->rows == 0 || p->columns == 0 ||
+      __builtin_mul_overflow(elements, p->batch, &elements) ||
+      __builtin_mul_overflow(elements, p->columns, &elements) ||
+      __builtin_mul_overflow(elements, (int64_t)sizeof(float), &elements))
+    return SIZE_MAX; /* no bound */
+  return (size_t)elements;
+}
+
 static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *device,
                                    ap_outer_plan *plan) {
+  static const int32_t passes[] = {AP_OUTER_PASS_SUM_DX, AP_OUTER_PASS_SUM_DY};
   ap_launches *base = &plan->base;
   const int32_t pass = p->backward ? AP_OUTER_PASS_BWD
                        : p->summed ? AP_OUTER_PASS_SUM
                                    : AP_OUTER_PASS_FWD;
   FORWARD_IF(find_kernel(p, device, pass, &base->launch[base->count++]));
-  if (!p->backward || p->dy == NULL)
+  base->workspace_bytes = p->backward ? 0 : p->workspace_bytes;
+  if (p->backward && p->dy != NULL)
+    base->workspace_bytes = range_bytes(p, &base->launch[0]);
+  for (int i = 0; p->backward && is_product(p) && i < 2; ++i) {
+    ap_launch *launch = &base->launch[base->count++];
+    FORWARD_IF(find_kernel(p, device, passes[i], launch));
+    const size_t bytes = sum_workspace_bytes(device, &launch->tile);
+    if (p->dy != NULL && base->workspace_bytes < bytes)
+      base->workspace_bytes = bytes;
+  }
+  if (p->backward ? p->dy == NULL : !p->summed || p->workspace_bytes == 0)
     return ATTNPRESS_OK;
-  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, &base->launch[base->count++]));
-  /* Rows of fewer columns have larger blocks, and so fewer parts. */
-  int64_t elements = ceil_div(p->rows, backward_rows(&base->launch[0], WARP_SHIFT));
-  if (p->batch == 0 || p->rows == 0 || p->columns == 0 ||
-      __builtin_mul_overflow(elements, p->batch, &elements) ||
-      __builtin_mul_overflow(elements, p->columns, &elements) ||
-      __builtin_mul_overflow(elements, (int64_t)sizeof(float), &elements))
-    base->workspace_bytes = SIZE_MAX; /* no bound */
-  else
-    base->workspace_bytes = (size_t)elements;
-  return ATTNPRESS_OK;
+  return find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, &base->launch[base->count++]);
 }
 
 attnpress_status ap_outer_plan_call(const ap_outer_problem *p, const ap_device *device,
@@ -133,6 +237,7 @@ attnpress_status ap_outer_plan_call(const ap_outer_problem *p, const ap_device *
   plan->base.count = 0;
   plan->base.workspace_bytes = 0;
   plan->column_shift = plan->column_blocks = plan->row_blocks = 0;
+  memset(plan->sum, 0, sizeof plan->sum);
   FORWARD_IF(ap_check_capability(device->capability));
   if (range == ATTNPRESS_UP_TO)
     return plan_range(p, device, plan);

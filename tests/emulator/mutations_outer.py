@@ -12,6 +12,10 @@ REDUCE = "templates/outer/outer_bwd_reduce.cu.j2"
 KERNELS = [
     ("outer_fwd_bf16_sm80", ""),
     ("outer_sum_fp32_sm80", ""),
+    ("outer_sum_bf16_sm80", ""),
+    ("outer_sum_dx_fp16_sm80", ""),
+    ("outer_sum_dx_fp32_sm80", ""),
+    ("outer_sum_dy_bf16_sm80", ""),
     ("outer_bwd_fp16_sm80", ""),
     ("outer_bwd_reduce_bf16_sm80", ""),
 ]
@@ -32,46 +36,109 @@ MUTATIONS = [
         "(int)(row * args.c_row_stride * SIZE)",
     ),
     Mutation("threads of another row", FWD, "(column_threads - 1)", "(column_threads / 2)"),
-    Mutation("no barrier: entries have been read", SUM, "    __syncthreads();\n", "", 1),
-    Mutation("no barrier: entries are there", SUM, "    __syncthreads();\n", "", 2),
-    Mutation("entries past the batch", SUM, "batch + n < batches &&", ""),
-    Mutation("an entry too few", SUM, "n < STEP; ++n", "n < STEP - 1; ++n"),
-    Mutation("y is x", SUM, "y[n][j * SIDE + beside]", "x[n][j * SIDE + beside]"),
-    Mutation("sums begin with one", SUM, "sum[i][j] = 0.0f", "sum[i][j] = 1.0f"),
+    Mutation("sums: no barrier", SUM, "    __syncthreads();\n", ""),
+    Mutation("sums: copies are not waited for", SUM, "    cp_async_wait(STAGES - 2);\n", ""),
+    Mutation("sums: a step too few", SUM, "step < steps; ++step", "step < steps - 1; ++step"),
     Mutation(
-        "columns past the end", SUM, "row < args.rows && column < args.columns", "row < args.rows"
+        "sums: the step after the next", SUM, "(int64_t)next * STEP", "(int64_t)(next + 1) * STEP"
     ),
+    Mutation("sums: steps in one stage", SUM, "stage = step % STAGES", "stage = 0"),
+    Mutation("sums: the first split again", SUM, "begin = split * args.split_depth", "begin = 0"),
+    Mutation(
+        "sums: all that follows a split",
+        SUM,
+        "min(args.depth, begin + args.split_depth)",
+        "args.depth",
+    ),
+    Mutation("sums: parts of another split", SUM, "args->splits + split)", "args->splits)"),
+    Mutation(
+        "sums: rows of another block", SUM, "args.row_blocks) * TILE_ROWS", "args.row_blocks) * 1"
+    ),
+    Mutation("sums: columns past the end", SUM, "|| column >= args->columns", ""),
+    Mutation("sums: rows past the end", SUM, "row >= args->rows ||", ""),
+    Mutation("sums: vectors past the end", SUM, "min(max(bytes_left - at, 0), 16)", "16"),
+    Mutation("sums: words past the end", SUM, "min(max(bytes_left - at, 0), 4)", "4"),
+    Mutation("sums: elements past the end", SUM, "&& at * 2 < bytes_left", ""),
+    Mutation("sums: elements of rows past the end", SUM, "below < rows_left &&", ""),
+    Mutation("sums: rows of vectors past the end", SUM, "first + i < rows_left", "true", 1),
+    Mutation("sums: rows of words past the end", SUM, "first + i < rows_left", "true", 2),
+    Mutation("sums: any row is whole vectors", SUM, "together % 16 == 0", "true"),
+    Mutation("sums: any row is whole words", SUM, "together % 4 == 0", "true"),
+    Mutation(
+        "sums: elements lie together",
+        SUM,
+        "row_apart + at * apart, element",
+        "1 + at * apart, element",
+    ),
+    Mutation("sums: a words' way", SUM, "SIZE + at * apart)", "SIZE + at)"),
+    Mutation(
+        "sums: y is x",
+        SUM,
+        "sum[i][j] += a_value[i] * b_value[j]",
+        "sum[i][j] += a_value[i] * a_value[j]",
+    ),
+    Mutation("sums: the other rows of a thread", SUM, "i / 4 * 4 * (THREADS / SIDE) + i % 4", "i"),
+    Mutation("sums: rows of a fragment", SUM, "lane / 8 % 2 * 8;", "lane / 8 % 2 * 4;", 1),
+    Mutation("sums: depth of a fragment", SUM, "k + lane / 16 * 8, row", "k, row"),
+    Mutation("sums: columns of a fragment", SUM, "lane % 8 + lane / 16 * 8;", "lane % 8;"),
+    Mutation(
+        "sums: depth of a column's fragment", SUM, "k + lane % 16, column", "k + lane % 8, column"
+    ),
+    Mutation("sums: half of a step", SUM, "k < STEP; k += 16", "k < STEP / 2; k += 16"),
+    Mutation("sums: rows of two halves", SUM, "k / 2 * 8,", "k / 2,"),
+    Mutation("sums: another warp's rows", SUM, "warp / BESIDE * WARP_ROWS", "0"),
+    Mutation("sums: another warp's columns", SUM, "warp % BESIDE * WARP_COLUMNS", "0"),
     Mutation("one place for the sums of two steps", BWD, "turn ^= 1", "turn ^= 0"),
     Mutation("no barrier: warps' sums", BWD, "      __syncthreads();\n", ""),
-    Mutation("the same step again", BWD, "index += row_lanes", "index += 0"),
-    Mutation("a warp's first group alone", BWD, "group < groups; ++group", "group < 1; ++group"),
-    Mutation("the rows of a group lie together", BWD, "first + r * apart", "first + r", 1),
-    Mutation("x of rows that lie together", BWD, "first + r * groups", "first + r", 1),
-    Mutation("dx of rows that lie together", BWD, "first + r * groups", "first + r", 3),
-    Mutation("one group's dx", BWD, "(lane & (row_lanes - 1)) == 0", "lane == 0"),
-    Mutation("any strides are whole vectors", BWD, "args.dc_row_stride % ELEMENTS == 0 &&", ""),
-    Mutation("columns past the end are read", BWD, "&& index * ELEMENTS < args->columns", ""),
-    Mutation("whole rows past the end are read", BWD, "row < args->rows && ", ""),
     Mutation(
-        "rows by elements do not move up",
+        "the first step again",
         BWD,
-        "vector[i] = vector[i + BATCH]",
-        "vector[i] = vector[ROWS - 1]",
+        "column + own, apart, false, vector",
+        "own, apart, false, vector",
     ),
     Mutation(
-        "dx of the first warp's rows",
+        "the same vectors again", BWD, "column + step + own, 1, true", "column + own, 1, true"
+    ),
+    Mutation("y of the first step", BWD, "column + own, apart, false);", "own, apart, false);"),
+    Mutation(
+        "y of the same vectors", BWD, "column + step + own, 1, y_whole", "column + own, 1, y_whole"
+    ),
+    Mutation("the first group alone", BWD, "other < groups; ++other", "other < 1; ++other"),
+    Mutation("sums of elements that lie together", BWD, "sum[j * apart]", "sum[j]"),
+    Mutation("the rows of a group lie together", BWD, "first + r * groups", "first + r", 1),
+    Mutation("x of rows that lie together", BWD, "first + r * groups", "first + r", 2),
+    Mutation(
+        "one group's dx",
         BWD,
-        "args.row_blocks * WARPS + warp)",
-        "args.row_blocks * WARPS)",
+        "thread == 0 && row < args.rows",
+        "threadIdx.x == 0 && row < args.rows",
+    ),
+    Mutation("dx of a row's first warp", BWD, "i < row_threads / 32", "i < 1"),
+    Mutation("dx of another row's warp", BWD, "warp_dx[warp + i][r]", "warp_dx[i][r]"),
+    Mutation("no barrier: warps' dx", BWD, "    __syncthreads();\n#pragma", "#pragma"),
+    Mutation("any strides are whole vectors", BWD, "| (uint64_t)args.dc_row_stride * SIZE", ""),
+    Mutation(
+        "columns past the end are read", BWD, "load_16_if(column < columns,", "load_16_if(true,"
+    ),
+    Mutation("any y is whole vectors", BWD, "whole && (uint64_t)y % 16 == 0", "whole"),
+    Mutation("elements past the end are read", BWD, "column + k < columns", "true"),
+    Mutation(
+        "a word's halves change places",
+        BWD,
+        "row + (int64_t)k * 2, 0) << 16",
+        "row + (int64_t)j * 2, 0) << 16",
+    ),
+    Mutation(
+        "dx of the first group's rows",
+        BWD,
+        "args.row_blocks * groups * ROWS + group",
+        "args.row_blocks * groups * ROWS",
     ),
     Mutation(
         "rows past the end are read",
         BWD,
         "row < args->rows ? args->columns : 0",
         "args->columns",
-    ),
-    Mutation(
-        "the last warp is left out", BWD, "other < WARPS; ++other", "other < WARPS - 1; ++other"
     ),
     Mutation(
         "the parts of another block",
@@ -82,8 +149,8 @@ MUTATIONS = [
     Mutation(
         "half the lanes of dx",
         BWD,
-        "sum_lanes(dx[r], row_lanes)",
-        "sum_lanes(dx[r], row_lanes / 2)",
+        "min(row_threads, 32)",
+        "min(row_threads, 32) / 2",
     ),
     Mutation(
         "dc of another entry", BWD, "batch * args.dc_batch_stride", "batch * args.dc_row_stride"

@@ -43,18 +43,28 @@ typedef struct call {
   int64_t rows[TENSORS], columns[TENSORS], stride[TENSORS], entries; /* entries: of c */
   int64_t batch_stride;                                              /* of c */
   ap_outer_plan plan;
+  const ap_outer_sum *sum; /* of a kernel of sums of products */
+  unsigned blocks;
   snippet *f; /* of a kernel that ends with one */
   uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX];
 } call;
 
+/* The tensor that a kernel, or the one that adds up its parts, writes. */
+static int result_of(const call *c) {
+  return c->pass == AP_OUTER_PASS_BWD_REDUCE || c->pass == AP_OUTER_PASS_SUM_DY ? DY
+         : c->pass == AP_OUTER_PASS_BWD || c->pass == AP_OUTER_PASS_SUM_DX      ? DX
+                                                                                : C;
+}
+
 static int is_output(const call *c, int which) {
-  return which == (c->pass == AP_OUTER_PASS_BWD_REDUCE ? DY
-                   : c->pass == AP_OUTER_PASS_BWD      ? DX
-                                                       : C) ||
-         (c->pass == AP_OUTER_PASS_BWD && which == PARTS);
+  return which == result_of(c) || (c->pass != AP_OUTER_PASS_BWD_REDUCE && which == PARTS);
 }
 
 static int is_there(const call *c, int which) {
+  if (c->sum != NULL && which == PARTS)
+    return c->sum->splits > 1;
+  if (c->pass == AP_OUTER_PASS_SUM_DX || c->pass == AP_OUTER_PASS_SUM_DY)
+    return which <= C || which == result_of(c);
   if (c->pass == AP_OUTER_PASS_BWD_REDUCE)
     return which == DY || which == PARTS;
   return c->pass == AP_OUTER_PASS_BWD ? which != DY : which <= C;
@@ -67,9 +77,12 @@ static int64_t bytes_of(const call *c, int which) {
 /* Tensor `which` is a matrix; c's entries are rows of it, too. */
 static void lay_out(call *c, const outer_shape *s) {
   const int64_t gap = s->odd ? 3 : 0;
-  const int64_t rows[] = {s->batch, s->batch, s->rows,
-                          s->batch, s->batch, s->batch * c->plan.row_blocks};
-  const int64_t columns[] = {s->rows, s->columns, s->columns, s->rows, s->columns, s->columns};
+  const int64_t rows[] = {
+      s->batch, s->batch,
+      s->rows,  s->batch,
+      s->batch, c->sum != NULL ? c->sum->rows * c->sum->splits : s->batch * c->plan.row_blocks};
+  const int64_t columns[] = {s->rows, s->columns, s->columns,
+                             s->rows, s->columns, c->sum != NULL ? c->sum->columns : s->columns};
   for (int i = 0; i < TENSORS; ++i) {
     c->rows[i] = rows[i];
     c->columns[i] = columns[i];
@@ -118,34 +131,48 @@ static int add_function(call *c, const kernel *k, ap_outer_problem *problem, cha
 
 static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t seed, char *report) {
   const ap_device device = {.capability = 80, .sm_count = 108};
-  const int backward = pass_of(k) >= AP_OUTER_PASS_BWD;
-  float dy;
-  *c = (call){.c = {.backward = backward,
-                    .summed = backward ? s->summed : pass_of(k) == AP_OUTER_PASS_SUM,
-                    .dtype = k->variant.axis[AP_OUTER_DTYPE],
-                    .batch = s->batch,
-                    .rows = s->rows,
-                    .columns = s->columns},
-              .pass = pass_of(k)};
+  const int32_t pass = pass_of(k);
+  const int backward = pass >= AP_OUTER_PASS_BWD;
+  const int product = pass == AP_OUTER_PASS_SUM_DX || pass == AP_OUTER_PASS_SUM_DY;
+  const int reduces = pass == AP_OUTER_PASS_BWD_REDUCE;
+  float dx, dy;
+  *c = (call){
+      .c = {.backward = backward,
+            .summed = product || pass == AP_OUTER_PASS_SUM || (!reduces && backward && s->summed),
+            .dtype = k->variant.axis[AP_OUTER_DTYPE],
+            .batch = s->batch,
+            .rows = s->rows,
+            .columns = s->columns},
+      .pass = pass};
   ap_outer_problem problem = {.backward = backward,
                               .dtype = c->c.dtype,
                               .summed = c->c.summed,
                               .batch = s->batch,
                               .rows = s->rows,
                               .columns = s->columns,
-                              .dy = backward ? &dy : NULL};
+                              .dx = backward ? &dx : NULL,
+                              .dy = backward ? &dy : NULL,
+                              .workspace_bytes = SIZE_MAX};
   if (add_function(c, k, &problem, report) != 0)
     return -1;
   if (ap_outer_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &c->plan) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
   }
+  for (int i = 0; i < c->plan.base.count; ++i)
+    if (c->plan.base.launch[i].variant.axis[AP_OUTER_PASS] == pass)
+      c->blocks = c->plan.base.launch[i].grid;
+  if (c->blocks == 0) /* such a call runs other kernels */
+    return 0;
+  if (product || pass == AP_OUTER_PASS_SUM)
+    c->sum = &c->plan.sum[pass == AP_OUTER_PASS_SUM_DY];
   lay_out(c, s);
   open_tensors(c, s, seed);
   c->c.x = c->data[X];
   c->c.y = c->data[Y];
   c->c.c = c->data[C];
   c->c.dx = c->data[DX];
+  c->c.dy = product ? c->data[DY] : NULL; /* of others by check_dy() */
   c->c.x_stride = c->stride[X];
   c->c.y_stride = c->stride[Y];
   c->c.c_batch_stride = c->c.summed ? 0 : c->batch_stride;
@@ -167,12 +194,34 @@ static void call_forward(void (*function)(void), const void *args) {
   ((void (*)(attnpress_outer_fwd_args))function)(*(const attnpress_outer_fwd_args *)args);
 }
 
+static void call_sum(void (*function)(void), const void *args) {
+  ((void (*)(attnpress_outer_sum_args))function)(*(const attnpress_outer_sum_args *)args);
+}
+
 static void call_backward(void (*function)(void), const void *args) {
   ((void (*)(attnpress_outer_bwd_args))function)(*(const attnpress_outer_bwd_args *)args);
 }
 
 static void call_reduce(void (*function)(void), const void *args) {
   ((void (*)(attnpress_outer_reduce_args))function)(*(const attnpress_outer_reduce_args *)args);
+}
+
+static attnpress_outer_sum_args sum_args(const call *c) {
+  const int a = c->pass == AP_OUTER_PASS_SUM_DX ? Y : X, b = c->pass == AP_OUTER_PASS_SUM ? Y : C;
+  return (attnpress_outer_sum_args){.a = c->data[a],
+                                    .b = c->data[b],
+                                    .c = c->data[result_of(c)],
+                                    .parts = c->data[PARTS],
+                                    .a_stride = c->stride[a],
+                                    .b_stride = c->stride[b],
+                                    .c_stride = c->stride[result_of(c)],
+                                    .rows = c->sum->rows,
+                                    .depth = c->sum->depth,
+                                    .split_depth = c->sum->split_depth,
+                                    .columns = (int32_t)c->sum->columns,
+                                    .column_blocks = c->sum->column_blocks,
+                                    .row_blocks = c->sum->row_blocks,
+                                    .splits = c->sum->splits};
 }
 
 static int launch(const kernel *k, const call *c, char *report) {
@@ -210,18 +259,24 @@ static int launch(const kernel *k, const call *c, char *report) {
                                               .elements = c->c.batch * c->c.columns,
                                               .columns = (int32_t)c->c.columns,
                                               .row_blocks = c->plan.row_blocks};
+  attnpress_outer_sum_args sum = {.a = NULL};
+  if (c->sum != NULL)
+    sum = sum_args(c);
+  memcpy(sum.scalar, c->scalar, sizeof sum.scalar);
   memcpy(forward.scalar, c->scalar, sizeof forward.scalar);
   memcpy(backward.scalar, c->scalar, sizeof backward.scalar);
   const int reduces = c->pass == AP_OUTER_PASS_BWD_REDUCE;
   emulated_tensor tensors[TENSORS];
   emulated_launch l = {.module = k->module,
                        .overlaps = 1,
-                       .blocks = c->plan.base.launch[reduces].grid,
+                       .blocks = c->blocks,
                        .threads = (unsigned)k->tile.threads,
-                       .args = reduces         ? (const void *)&reduce
+                       .args = c->sum != NULL  ? (const void *)&sum
+                               : reduces       ? (const void *)&reduce
                                : c->c.backward ? (const void *)&backward
                                                : &forward,
-                       .call = reduces         ? call_reduce
+                       .call = c->sum != NULL  ? call_sum
+                               : reduces       ? call_reduce
                                : c->c.backward ? call_backward
                                                : call_forward,
                        .tensors = tensors};
@@ -238,6 +293,19 @@ static int launch(const kernel *k, const call *c, char *report) {
 }
 
 /* ---- Results --------------------------------------------------------------------------------- */
+
+/* A sum of products from its parts, which the kernel that adds up parts does otherwise. */
+static void add_parts(const call *c) {
+  const int which = result_of(c);
+  for (int64_t i = 0; i < c->sum->rows; ++i)
+    for (int64_t j = 0; j < c->sum->columns; ++j) {
+      double sum = 0.0;
+      for (int64_t k = 0; k < c->sum->splits; ++k)
+        sum += rows_load(c->data[PARTS], (i * c->sum->splits + k) * c->sum->columns + j,
+                         ATTNPRESS_FP32);
+      rows_store(c->data[which], i * c->stride[which] + j, sum, c->c.dtype);
+    }
+}
 
 /* dy from its parts: by the kernel that adds them up, or here for the one that makes them. */
 static void check_dy(const call *c, outer_error *e) {
@@ -273,12 +341,18 @@ static int run_shape(const kernel *k, const outer_shape *s, uint64_t seed, outer
                      char *report) {
   call c;
   int status = call_open(&c, k, s, seed, report);
+  if (status == 0 && c.blocks == 0) {
+    call_close(&c);
+    return 0;
+  }
   if (status == 0)
     status = launch(k, &c, report);
   if (status == 0) {
+    if (c.sum != NULL && c.sum->splits > 1)
+      add_parts(&c);
     if (c.pass != AP_OUTER_PASS_BWD_REDUCE)
       outer_check(&c.c, error);
-    if (c.c.backward)
+    if (c.c.backward && c.sum == NULL)
       check_dy(&c, error);
     if (!(error->ratio <= 1.0)) {
       snprintf(report, EMULATED_REPORT_BYTES,
@@ -296,9 +370,10 @@ static int run_shape(const kernel *k, const outer_shape *s, uint64_t seed, outer
 /* ---- A table of shapes ----------------------------------------------------------------------- */
 
 static const outer_shape shapes_table[] = {
-    {1, 1, 1, 0, 0, 0},     {3, 70, 40, 0, 0, 0},  {2, 9, 300, 0, 1, 0},
-    {5, 33, 17, 1, 0, 0},   {17, 65, 64, 0, 1, 0}, {2, 130, 7, 1, 1, 0},
-    {1, 20, 2600, 0, 0, 0}, {2, 4, 56, 0, 0, 1},   {33, 5, 129, 1, 0, 0},
+    {1, 1, 1, 0, 0, 0},    {3, 70, 40, 0, 0, 0},   {2, 9, 300, 0, 1, 0},   {5, 33, 17, 1, 0, 0},
+    {17, 65, 64, 0, 1, 0}, {2, 130, 7, 1, 1, 0},   {1, 20, 2600, 0, 0, 0}, {2, 4, 56, 0, 0, 1},
+    {33, 5, 129, 1, 0, 0}, {40, 136, 72, 0, 1, 0}, {600, 5, 9, 1, 1, 0},   {9, 6, 600, 0, 1, 0},
+    {10, 530, 6, 0, 1, 0}, {9, 41, 33, 1, 1, 0},
 };
 
 static void print_outer_shape(const outer_shape *s, char *text, size_t bytes) {
@@ -383,7 +458,13 @@ int emulate_run_outer(int argc, char **argv) {
       {"--summed", &s.summed}, {"--odd", &s.odd}, {"--backward", &backward}, {NULL, NULL}};
   const run_text texts[] = {
       {"--mod", &mod, 1}, {"--mod-scalar", mod_scalars, SNIPPET_SCALARS}, {NULL, NULL, 0}};
-  const run_words words = {.family = "outer", .help = help, .numbers = numbers, .choices = choices, .flags = flags, .texts = texts, .kernel = &meant};
+  const run_words words = {.family = "outer",
+                           .help = help,
+                           .numbers = numbers,
+                           .choices = choices,
+                           .flags = flags,
+                           .texts = texts,
+                           .kernel = &meant};
   int status = run_parse(&words, argc, argv);
   if (status != RUN_GOES_ON)
     return status;

@@ -77,6 +77,12 @@ TOOL_CALL_FUNCTIONS(forward, outer)
 TOOL_CALL_FUNCTIONS(backward, outer_backward)
 TOOL_SET_WORKSPACE(attnpress_outer_backward_args)
 
+static void set_forward_workspace(void *args, void *workspace, size_t bytes) {
+  attnpress_outer_args *a = args;
+  a->workspace = workspace;
+  a->workspace_bytes = bytes;
+}
+
 static tool_call call_of(run_state *s) {
   const run_options *o = &s->o;
   void *data[BUFFERS];
@@ -115,8 +121,9 @@ static tool_call call_of(run_state *s) {
                                            .columns = o->columns,
                                            .dtype = o->dtype,
                                            .summed = o->summed,
-                                           .mod = s->f != NULL ? &s->mod : NULL};
-  return (tool_call){&s->args.forward, plan_forward, run_forward, NULL};
+                                           .mod = s->f != NULL ? &s->mod : NULL,
+                                           .workspace_bytes = o->summed ? SIZE_MAX : 0};
+  return (tool_call){&s->args.forward, plan_forward, run_forward, set_forward_workspace};
 }
 
 /* Rows of all entries, one after the other. */

@@ -10,11 +10,11 @@ enum { ATTNPRESS_OUTER_SCALARS_MAX = 16 };
 typedef struct attnpress_outer_fwd_args {
   const void *x; /* (batch, rows) */
   const void *y; /* (batch, columns) */
-  void *c;       /* (batch, rows, columns); sum: (rows, columns) */
+  void *c;       /* (batch, rows, columns) */
   int64_t x_stride, y_stride, c_batch_stride, c_row_stride;
   int64_t batch;
   int32_t rows, columns;
-  int32_t column_shift;              /* fwd: 2^column_shift threads of a block share a row */
+  int32_t column_shift;              /* 2^column_shift threads of a block share a row */
   int32_t column_blocks, row_blocks; /* thread blocks beside and below each other */
   int32_t reserved;
   uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]; /* of a snippet: the bits of a float or an int */
@@ -24,6 +24,23 @@ ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, rows, 64)
 ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, scalar, 88)
 ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_fwd_args) == 152,
                         "layout of attnpress_outer_fwd_args");
+
+typedef struct attnpress_outer_sum_args {
+  const void *a; /* sum: x, sum_dx: y, sum_dy: x */
+  const void *b; /* sum: y, sum_dx and sum_dy: dc */
+  void *c;       /* (rows, columns): c, dx, dy */
+  float *parts;  /* (rows, splits, columns); NULL: one split */
+  int64_t a_stride, b_stride, c_stride;
+  int64_t rows, depth, split_depth; /* split_depth: a multiple of 32 */
+  int32_t columns;
+  int32_t column_blocks, row_blocks, splits; /* thread blocks beside, below and behind each other */
+  uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]; /* as above */
+} attnpress_outer_sum_args;
+
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_sum_args, columns, 80)
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_sum_args, scalar, 96)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_sum_args) == 160,
+                        "layout of attnpress_outer_sum_args");
 
 typedef struct attnpress_outer_bwd_args {
   const void *x;   /* (batch, rows) */
