@@ -588,6 +588,85 @@ static void test_plans(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Whether the kernel of launch number `index` is one of the plan's. */
+static int is_planned(const attnpress_plan *plan, int index) {
+  int found = 0;
+  for (int i = 0; i < attnpress_plan_launch_count(plan); ++i) {
+    attnpress_info info = ATTNPRESS_INFO_INIT;
+    assert_ok(attnpress_plan_launch(plan, i, &info));
+    found |= strcmp(info.stem, cuda->launch[index].symbol) == 0;
+  }
+  return found;
+}
+
+/** A range of sums has a workspace with a bound, and it and the range's kernels are enough for each
+ * call. */
+static void test_sum_ranges(void **state) {
+  (void)state;
+  static const int64_t shapes[][3] = {{3000, 100, 200}, {5000, 300, 300}, {5000, 1, 1},
+                                      {4999, 64, 300},  {1, 300, 299},    {9, 300, 300}};
+  attnpress_handle *handle = make_handle();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_outer_args args = summed_forward();
+  attnpress_plan *plan;
+  options.range = ATTNPRESS_UP_TO;
+  args.batch = 5000;
+  args.rows = args.columns = 300;
+  args.workspace_bytes = SIZE_MAX;
+  args.workspace = (void *)0x2000000;
+  const size_t bound = bytes_of_plan(handle, &args, ATTNPRESS_UP_TO);
+  assert_ok(attnpress_plan_outer(handle, &args, &options, &plan));
+  int launches = 0;
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    args.batch = shapes[i][0];
+    args.rows = shapes[i][1];
+    args.columns = shapes[i][2];
+    args.workspace_bytes = SIZE_MAX;
+    assert_true(bytes_of_plan(handle, &args, ATTNPRESS_ONE_CALL) <= bound);
+    args.workspace_bytes = bound;
+    assert_ok(attnpress_plan_run(plan, &args, NULL));
+    for (; launches < cuda->launches; ++launches)
+      assert_true(is_planned(plan, launches));
+  }
+  attnpress_plan_destroy(plan);
+  args.workspace_bytes = 0;
+  assert_int_equal(bytes_of_plan(handle, &args, ATTNPRESS_UP_TO), 0);
+  attnpress_destroy(handle);
+}
+
+static void test_sum_gradient_ranges(void **state) {
+  (void)state;
+  static const int64_t shapes[][3] = {{3000, 100, 200}, {5000, 300, 300}, {5000, 1, 1},
+                                      {1, 300, 299},    {64, 1, 300},     {64, 300, 1}};
+  attnpress_handle *handle = make_handle();
+  attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
+  for (int dy = 0; dy < 2; ++dy) {
+    attnpress_outer_backward_args args = legal_backward();
+    attnpress_plan *plan;
+    size_t bound;
+    options.range = ATTNPRESS_UP_TO;
+    args.summed = 1;
+    args.batch = 5000;
+    args.rows = args.columns = 300;
+    args.dy = dy ? args.dy : NULL;
+    assert_ok(attnpress_plan_outer_backward(handle, &args, &options, &plan));
+    assert_ok(attnpress_plan_workspace_bytes(plan, &bound));
+    assert_int_equal(bound == 0, !dy);
+    int launches = cuda->launches;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+      args.batch = shapes[i][0];
+      args.rows = shapes[i][1];
+      args.columns = shapes[i][2];
+      args.workspace_bytes = bound;
+      assert_ok(attnpress_plan_run(plan, &args, NULL));
+      for (; launches < cuda->launches; ++launches)
+        assert_true(is_planned(plan, launches));
+    }
+    attnpress_plan_destroy(plan);
+  }
+  attnpress_destroy(handle);
+}
+
 static int set_up_outer(void **state) {
   const int status = set_up_group(state);
   cuda->args_of("outer_fwd", sizeof(attnpress_outer_fwd_args));
@@ -599,10 +678,11 @@ static int set_up_outer(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64), TEST(test_bad_input),
-      TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_plans),
-      TEST(test_bad_mods),        TEST(test_launch_mod),       TEST(test_plan_mod),
-      TEST(test_texts),           TEST(test_launch_sum),       TEST(test_launch_sum_gradients),
+      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64),    TEST(test_bad_input),
+      TEST(test_launch_forward),  TEST(test_launch_backward),     TEST(test_plans),
+      TEST(test_bad_mods),        TEST(test_launch_mod),          TEST(test_plan_mod),
+      TEST(test_texts),           TEST(test_launch_sum),          TEST(test_launch_sum_gradients),
+      TEST(test_sum_ranges),      TEST(test_sum_gradient_ranges),
   };
   return cmocka_run_group_tests_name("outer", tests, set_up_outer, tear_down_group);
 }

@@ -10,9 +10,9 @@ from generator.variant import Variant
 WARP = 32
 TILES = {
     "fwd": {"warps": 8, "rows": 8},
-    "sum": {"warps": 4, "rows": 8},
-    "sum_dx": {"warps": 4, "rows": 8},
-    "sum_dy": {"warps": 4, "rows": 8},
+    "sum": {"warps": 2, "rows": 8},
+    "sum_dx": {"warps": 2, "rows": 8},
+    "sum_dy": {"warps": 2, "rows": 8},
     "bwd": {"warps": 4, "rows": 8},
     "bwd_reduce": {"warps": 4, "rows": 8},
 }

@@ -15,7 +15,7 @@
  * overlap no input.
  *
  * Results are the same bit for bit whenever shapes, strides, alignment of the pointers to 16 bytes,
- * options and device are. */
+ * options and device are, and, of a sum over the batch, workspace_bytes, by which it is split. */
 #pragma once
 #include "attnpress/attnpress.h"
 
@@ -62,10 +62,11 @@ typedef struct attnpress_outer_args {
   int32_t dtype;          /* ATTNPRESS_FP16, _BF16, _FP32; on the CPU ATTNPRESS_OUTER_FP64 too */
   int32_t summed;         /* 1: over the batch */
   const attnpress_outer_mod *mod; /* NULL: c is the product */
-  void *workspace;                /* summed: device memory, 16-byte aligned; NULL: none */
-  size_t workspace_bytes;         /* the most that there may be, also of a plan: with 0 the batch is
-                                     not split, which takes longer where c is small and the batch
-                                     large; attnpress_plan_workspace_bytes() tells what is needed */
+  void *workspace;                /* summed: device memory, 16-byte aligned */
+  size_t workspace_bytes;         /* summed: the most that there may be. A plan with SIZE_MAX tells
+                                     how much splits the batch as is fastest; with less it is split
+                                     less, with 0 not at all, which takes longer where c is small
+                                     and the batch large */
 } attnpress_outer_args;
 #define ATTNPRESS_OUTER_ARGS_INIT                                                                  \
   { sizeof(attnpress_outer_args), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
@@ -73,11 +74,13 @@ typedef struct attnpress_outer_args {
 /** The product, asynchronously on `stream` (CUstream or cudaStream_t; NULL: the default stream of the
  * current context); the CPU backend ignores it and returns when c is there.
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, NO_NVRTC, NO_KERNEL, CAPTURING,
- * COMPILE_FAILED, DRIVER_ERROR, IO_ERROR. */
+ * COMPILE_FAILED, WORKSPACE_TOO_SMALL (where workspace is NULL and workspace_bytes says otherwise),
+ * DRIVER_ERROR, IO_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_outer(attnpress_handle *handle,
                                                const attnpress_outer_args *args, void *stream);
 
-/** Plans attnpress_outer(). With ATTNPRESS_UP_TO extents are maxima, 0 any.
+/** Plans attnpress_outer(). With ATTNPRESS_UP_TO extents are maxima, 0 any. workspace_bytes is part
+ * of what is planned: attnpress_plan_workspace_bytes() tells of no more.
  * OK, INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_MEMORY, DRIVER_ERROR. */
 ATTNPRESS_API attnpress_status attnpress_plan_outer(attnpress_handle *handle,
                                                     const attnpress_outer_args *args,
@@ -112,8 +115,8 @@ typedef struct attnpress_outer_backward_args {
         0, 0, 0, NULL, 0, NULL                                                                     \
   }
 
-/** dx and dy, summed in a fixed order; stream and statuses as of attnpress_outer(), and
- * WORKSPACE_TOO_SMALL. The CPU backend needs no workspace. */
+/** dx and dy, summed in a fixed order; stream and statuses as of attnpress_outer(). The CPU backend
+ * needs no workspace. */
 ATTNPRESS_API attnpress_status attnpress_outer_backward(attnpress_handle *handle,
                                                         const attnpress_outer_backward_args *args,
                                                         void *stream);

@@ -12,7 +12,7 @@ enum { FEW_BLOCKS_PER_SM = 2 }; /* of products in fp32 */
 enum {
   SUM_DEPTH = 256,       /* of a split of a sum, at the least */
   SUM_DEPTH_STEP = 32,   /* a multiple of every kernel's */
-  SUM_BLOCKS_PER_SM = 4, /* that splits come to, at the most */
+  SUM_BLOCKS_PER_SM = 2, /* that splits come to, at the most */
   SUM_SIDE = 8,          /* threads beside each other, 16 of large blocks */
   SUM_LARGE_THREADS = 256,
   SUM_BATCH = 8 /* of a gradient that is a sum of products, at the least */
@@ -108,8 +108,8 @@ static void split_sum(const ap_device *device, size_t bytes, ap_outer_sum *sum) 
   sum->splits = 1;
   if (splits < 2)
     return;
-  /* Fewer may have all of the depth, in whole steps, and share it more equally: the same again where
-   * `bytes` are what these need. */
+  /* Fewer may have all of the depth, in whole steps, and share it more equally: the same again
+   * where `bytes` are what these need. */
   splits = ceil_div(sum->depth, split_depth_of(sum->depth, splits));
   sum->splits = (int32_t)splits;
   sum->split_depth = split_depth_of(sum->depth, splits);
@@ -217,9 +217,13 @@ static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *d
                        : p->summed ? AP_OUTER_PASS_SUM
                                    : AP_OUTER_PASS_FWD;
   FORWARD_IF(find_kernel(p, device, pass, &base->launch[base->count++]));
-  base->workspace_bytes = p->backward ? 0 : p->workspace_bytes;
   if (p->backward && p->dy != NULL)
     base->workspace_bytes = range_bytes(p, &base->launch[0]);
+  if (!p->backward && p->summed) {
+    base->workspace_bytes = sum_workspace_bytes(device, &base->launch[0].tile);
+    if (base->workspace_bytes > p->workspace_bytes)
+      base->workspace_bytes = p->workspace_bytes;
+  }
   for (int i = 0; p->backward && is_product(p) && i < 2; ++i) {
     ap_launch *launch = &base->launch[base->count++];
     FORWARD_IF(find_kernel(p, device, passes[i], launch));

@@ -51,7 +51,7 @@ typedef struct attnpress_outer_bwd_args {
   int64_t x_stride, y_stride, dc_batch_stride, dc_row_stride, dx_stride;
   int32_t rows, columns;
   int32_t row_blocks;
-  int32_t column_shift;                         /* 2^column_shift lanes of a warp share a row */
+  int32_t column_shift;                         /* 2^column_shift threads share a row */
   uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]; /* as above */
 } attnpress_outer_bwd_args;
 
