@@ -31,7 +31,7 @@ DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 
 
 def random_shapes(count: int, seed: int, summed: bool) -> list[tuple[int, int, int]]:
-    """Up to 8,192 entries of 4,096 rows and columns, as often small as large, by their logarithms."""
+    """Up to 8,192 entries of 4,096 rows and columns, equally often of each power of two."""
     draw = random.Random(seed)
     shapes: list[tuple[int, int, int]] = []
     while len(shapes) < count:

@@ -537,20 +537,26 @@ static void test_launch_sum_gradients(void **state) {
   assert_int_equal(given.depth, 100);
   assert_int_equal(given.splits, 1);
   assert_int_equal(cuda->launches, 3);
-  args.dy = NULL; /* who needs dx alone gives no workspace */
+  args.dy = NULL; /* who needs dx alone gives no workspace: tiles must be enough without splits */
   args.workspace_bytes = 0;
+  args.batch = 400;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
   memcpy(&given, cuda->launch[3].args, sizeof given);
   assert_int_equal(given.splits, 1);
   assert_ptr_equal(given.c, args.dx);
   assert_int_equal(cuda->launches, 4);
-  args.batch = 3;
+  args.batch = 10;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
   assert_string_equal(cuda->launch[4].symbol, "outer_bwd_fp16_sm80");
+  args = legal_backward();
+  args.summed = 1;
+  args.batch = 3;
+  assert_ok(attnpress_outer_backward(handle, &args, NULL));
+  assert_string_equal(cuda->launch[5].symbol, "outer_bwd_fp16_sm80");
   args = backward_with_mod();
   args.summed = 1;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
-  assert_string_equal(cuda->launch[5].symbol, "outer_bwd_fp16_mod_sm80");
+  assert_string_equal(cuda->launch[7].symbol, "outer_bwd_fp16_mod_sm80");
   attnpress_destroy(handle);
 }
 
@@ -580,6 +586,19 @@ static void test_plans(void **state) {
   assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
   assert_error_says("dy is NULL and was given");
   attnpress_plan_destroy(plan);
+  args = legal_backward(); /* a plan of one call of a sum's gradients has those it was made with */
+  args.summed = 1;
+  options.range = ATTNPRESS_ONE_CALL;
+  for (int dx = 0; dx < 2; ++dx) {
+    void *const given = legal_backward().dx;
+    args.dx = dx ? given : NULL;
+    assert_ok(attnpress_plan_outer_backward(handle, &args, &options, &plan));
+    args.dx = dx ? NULL : given;
+    assert_int_equal(attnpress_plan_run(plan, &args, NULL), ATTNPRESS_INVALID_ARGUMENT);
+    assert_error_says(dx ? "dx is NULL and was given" : "dx is given and was NULL");
+    attnpress_plan_destroy(plan);
+  }
+  options.range = ATTNPRESS_UP_TO;
   args = legal_backward();
   args.batch = 0;
   assert_ok(attnpress_plan_outer_backward(handle, &args, &options, &plan));

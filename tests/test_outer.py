@@ -117,7 +117,9 @@ def test_gradcheck(summed):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("summed", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("shape", [(1, 3, 5), (4, 100, 64), (3, 65, 1001), (20, 513, 300)])
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 5), (4, 100, 64), (3, 65, 1001), (20, 513, 300), (3000, 65, 40)]
+)
 def test_autograd(device, summed, dtype, shape):
     dtype = getattr(torch, dtype)
     generator = torch.Generator().manual_seed(1)
@@ -165,6 +167,26 @@ def test_signatures_that_were_seen(device):
                     assert got is None or torch.allclose(got, exact, atol=1e-5), name
     with pytest.raises(ValueError, match="dc has shape"):
         o.backward(c, x, y, True)
+
+
+@needs_torch
+@pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
+def test_long_sums_are_split(monkeypatch):
+    """A sum over much gets the workspace that splits it, from a plan once for each shape."""
+    given = []
+    real = o.Library.workspace
+
+    def workspace(library, value, size):
+        given.append(size)
+        return real(library, value, size)
+
+    monkeypatch.setattr(o.Library, "workspace", workspace)
+    x, y = (torch.randn(3000, n, device="cuda") for n in (65, 40))
+    c = [o.outer(x, y, summed=True) for _ in range(2)]
+    assert given[0] == given[1] > 2 * 65 * 40 * 4 - 1
+    assert torch.equal(*c)
+    o.outer(x, y)
+    assert given[2] == 0
 
 
 @needs_torch

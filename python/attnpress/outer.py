@@ -225,7 +225,9 @@ def backward(
     args.mod = mod.address
     args.dx = None if dx is None or dx.shape[-1] == 0 else library.address(dx)
     args.dy = None if dy is None or dy.shape[-1] == 0 else library.address(dy)
-    key = (batch, rows, columns, args.dtype, args.summed, f is not None) if args.dy else None
+    key = None
+    if args.dy:
+        key = (batch, rows, columns, args.dtype, args.summed, f is not None, bool(args.dx))
     size = run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
     if args.x and args.y and args.dc:  # an empty tensor's address may change

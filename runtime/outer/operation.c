@@ -99,6 +99,8 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
   FORWARD_IF(ap_check_extent("dtype", p->dtype, planned->dtype, ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_extent("summed", p->summed, planned->summed, ATTNPRESS_ONE_CALL));
   FORWARD_IF(ap_check_given("dy", p->dy, planned->dy, ATTNPRESS_ONE_CALL));
+  if (p->summed && range == ATTNPRESS_ONE_CALL) /* there may be a kernel for each gradient */
+    FORWARD_IF(ap_check_given("dx", p->dx, planned->dx, range));
   RETURN_IF(
       p->has_mod != planned->has_mod ||
           memcmp(p->mod_key, planned->mod_key, sizeof p->mod_key) != 0,

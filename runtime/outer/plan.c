@@ -15,7 +15,8 @@ enum {
   SUM_BLOCKS_PER_SM = 2, /* that splits come to, at the most */
   SUM_SIDE = 8,          /* threads beside each other, 16 of large blocks */
   SUM_LARGE_THREADS = 256,
-  SUM_BATCH = 8 /* of a gradient that is a sum of products, at the least */
+  SUM_BATCH = 8,       /* of a gradient that is a sum of products, at the least */
+  SUM_ELEMENTS = 32768 /* of dx, which is one without splits, at the least */
 };
 enum { VECTOR_BYTES = 16, OVERLAP_CAPABILITY_MIN = 90, WARP_SHIFT = 5, WARP = 1 << WARP_SHIFT };
 
@@ -153,7 +154,13 @@ static int is_product(const ap_outer_problem *p) {
   return p->summed && !p->has_mod;
 }
 
-/** Without dy nobody was told of a workspace. */
+/** Few entries leave most of a tile empty; without dy nobody was told of a workspace, and without
+ * splits a few thread blocks would do all. */
+static int runs_products(const ap_outer_problem *p) {
+  return is_product(p) && p->batch >= SUM_BATCH &&
+         (p->dy != NULL || (p->rows > 0 && p->batch >= SUM_ELEMENTS / p->rows));
+}
+
 static attnpress_status plan_products(const ap_outer_problem *p, const ap_device *device,
                                       ap_outer_plan *plan) {
   const size_t bytes = p->dy != NULL ? SIZE_MAX : 0;
@@ -175,7 +182,7 @@ static int64_t backward_rows(const ap_launch *launch, int32_t shift) {
 static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device *device,
                                       ap_outer_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
-  if (is_product(p) && p->batch >= SUM_BATCH)
+  if (runs_products(p))
     return plan_products(p, device, plan);
   plan->base.count = 1;
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD, launch));
