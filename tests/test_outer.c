@@ -517,12 +517,13 @@ static void test_launch_sum_gradients(void **state) {
   attnpress_outer_backward_args args = legal_backward();
   attnpress_outer_sum_args given;
   args.summed = 1;
+  args.batch = 40;
   args.workspace_bytes = (size_t)1 << 30;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
   assert_string_equal(cuda->launch[0].symbol, "outer_sum_dx_fp16_sm80");
   memcpy(&given, cuda->launch[0].args, sizeof given);
   assert_true(given.a == args.y && given.b == args.dc);
-  assert_int_equal(given.rows, 10);
+  assert_int_equal(given.rows, 40);
   assert_int_equal(given.columns, 100);
   assert_int_equal(given.depth, 1000);
   assert_true(given.splits > 1);
@@ -545,7 +546,7 @@ static void test_launch_sum_gradients(void **state) {
   assert_int_equal(given.splits, 1);
   assert_ptr_equal(given.c, args.dx);
   assert_int_equal(cuda->launches, 4);
-  args.batch = 10;
+  args.batch = 40;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
   assert_string_equal(cuda->launch[4].symbol, "outer_bwd_fp16_sm80");
   args = legal_backward();
@@ -555,6 +556,8 @@ static void test_launch_sum_gradients(void **state) {
   assert_string_equal(cuda->launch[5].symbol, "outer_bwd_fp16_sm80");
   args = backward_with_mod();
   args.summed = 1;
+  args.batch = 40;
+  args.workspace_bytes = (size_t)1 << 30;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
   assert_string_equal(cuda->launch[7].symbol, "outer_bwd_fp16_mod_sm80");
   attnpress_destroy(handle);

@@ -191,6 +191,17 @@ def test_long_sums_are_split(monkeypatch):
 
 @needs_torch
 @pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
+def test_one_gradient_and_then_both():
+    """What one gradient of a sum needs of a workspace is not what both need."""
+    x, y, dc = (torch.randn(*size, device="cuda") for size in ((64, 40), (64, 4000), (40, 4000)))
+    for needs in ((False, True), (True, False), (True, True)):
+        dx, dy = o.backward(dc, x, y, True, needs)
+        for got, exact in ((dx, y.double() @ dc.double().T), (dy, x.double() @ dc.double())):
+            assert got is None or (got - exact).abs().max() < 2e-6 * exact.abs().max()
+
+
+@needs_torch
+@pytest.mark.skipif("cuda" not in DEVICES, reason="no GPU")
 def test_fp64_is_the_cpu_s():
     x = torch.zeros(2, 3, device="cuda", dtype=torch.float64)
     with pytest.raises(NotImplementedError, match="OUTER_FP64"):

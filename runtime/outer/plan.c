@@ -15,7 +15,7 @@ enum {
   SUM_BLOCKS_PER_SM = 2, /* that splits come to, at the most */
   SUM_SIDE = 8,          /* threads beside each other, 16 of large blocks */
   SUM_LARGE_THREADS = 256,
-  SUM_BATCH = 8,       /* of a gradient that is a sum of products, at the least */
+  SUM_BATCH = 24,      /* of a gradient that is a sum of products, at the least */
   SUM_ELEMENTS = 32768 /* of dx, which is one without splits, at the least */
 };
 enum { VECTOR_BYTES = 16, OVERLAP_CAPABILITY_MIN = 90, WARP_SHIFT = 5, WARP = 1 << WARP_SHIFT };

@@ -13,6 +13,7 @@ KERNELS = [
     ("outer_fwd_bf16_sm80", ""),
     ("outer_sum_fp32_sm80", ""),
     ("outer_sum_bf16_sm80", ""),
+    ("outer_sum_bf16_sm80", "w4r8"),  # warps below each other
     ("outer_sum_dx_fp16_sm80", ""),
     ("outer_sum_dx_fp32_sm80", ""),
     ("outer_sum_dy_bf16_sm80", ""),
