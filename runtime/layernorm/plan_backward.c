@@ -5,19 +5,19 @@
 enum {
   SORTED_ROWS = 4096,        /* more than are on their way beyond the last */
   SHORT_FP32_COLS_MAX = 15,  /* of fp32, whose lanes find more words in one bank */
-  SHORT_WHOLE_COLS_MAX = 40, /* of whole vectors, of which longer rows' lanes do so, too */
-  SHORT_ODD_COLS = 64 /* rows of up to seven columns more are as fast by the kernel of this class */
+  SHORT_WHOLE_COLS_MAX = 88, /* of whole vectors: of longer rows 64 MB gain what 256 MB lose */
+  SHORT_BANKS_COLS = 64 /* of 16 bits are as long as all banks: lanes' rows lie in the same ones */
 };
 
 /** Whether rows without gaps are as short. The columns alone decide, since a workspace's size does not
  * depend on pointers and strides. */
 static int has_short_columns(const ap_layernorm_problem *p) {
+  int64_t most = SHORT_COLS_MAX;
   if (p->dtype == ATTNPRESS_FP32)
-    return p->columns <= SHORT_FP32_COLS_MAX;
-  if (p->columns % (VECTOR_BYTES / 2) == 0)
-    return p->columns <= SHORT_WHOLE_COLS_MAX;
-  return p->columns <= SHORT_ODD_COLS ||
-         (p->columns > SHORT_ODD_COLS + ODD_EDGES && p->columns <= SHORT_COLS_MAX);
+    most = SHORT_FP32_COLS_MAX;
+  else if (p->columns % (VECTOR_BYTES / 2) == 0)
+    most = SHORT_WHOLE_COLS_MAX;
+  return p->columns <= most && p->columns != SHORT_BANKS_COLS;
 }
 
 /** The kernel of rows of few columns. *fits: 0 where they have others. */

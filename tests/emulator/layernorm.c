@@ -847,10 +847,10 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   }
   if (is_short(k)) {
     /* Nor these, nor less columns than its class; pieces of a ring are gone round. */
-    const int64_t before = most > SHORT_CLASSES_APART ? most - SHORT_CLASSES_APART : most / 2;
-    const int64_t least = most > SHORT_CLASS_FIRST ? before + 1 : 1;
-    const int64_t given = least + (most - least) * row->sixteenths / 16 + row->more_columns;
-    s.columns = given < least ? least : given < most ? given : most;
+    const int64_t apart = most > SHORT_CLASSES_APART ? SHORT_CLASSES_APART : most / 2;
+    const int64_t before = most > SHORT_CLASS_FIRST ? most - apart : 0;
+    const int64_t given = before + (most - before) * row->sixteenths / 16 + row->more_columns;
+    s.columns = given < most ? given : most;
     s.layout = PACKED;
     s.rows = 32 * s.blocks * k->tile.threads / 32 * SHORT_ROUNDS + row->more_rows;
   }
