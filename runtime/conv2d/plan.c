@@ -20,6 +20,8 @@ enum {
   REDUCE_GROUP_SHIFT_MAX = 3,
   WAVES_MAX = 6,       /* of splits that are considered */
   SPLIT_SLABS_MIN = 4, /* of a split, where there are several */
+  SHARE_MAX = 8,       /* thread blocks that share a tile, at most; and its rows, or columns */
+  SHARE_BLOCK_MAX = 128,
 };
 
 /* Microseconds that blocks take for a slab of 64: one of several that share an SM, each, and one that
@@ -50,7 +52,7 @@ enum { BLOCKS = sizeof blocks / sizeof *blocks };
 /* Of a tile beside its slabs, with a part of 1 / TILE_ELEMENTS for each element; of a launch; of one
  * that adds parts up; and bytes of memory in a microsecond. */
 static const double TILE_US[PRODUCTS] = {.60, .26}, TILE_ELEMENTS = 128 * 128;
-static const double LAUNCH_US = 3.4, REDUCE_US = 1.25, BYTES_PER_US = 4e6;
+static const double SHARE_US = 1.5, LAUNCH_US = 3.4, REDUCE_US = 1.25, BYTES_PER_US = 4e6;
 
 static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device *device,
                                     int32_t pass, int32_t copies, int32_t block,
@@ -117,21 +119,29 @@ static int64_t tiles_of(const block_kind *kind, int64_t rows, int64_t columns) {
   return ceil_div(rows, kind->rows) * ceil_div(columns, kind->columns);
 }
 
-/** The copies of the kernels that serve a pass, of one call or of a range. */
+/** The copies of the kernels that may serve a pass, of one call or of a range: a set of bits. Where most
+ * of a slab would be zeros, those by threads may be faster. */
 static int32_t copies_of(const ap_conv2d_problem *p, const ap_device *device, int32_t pass,
                          int32_t range) {
   const int has_engine = device->capability == IM2COL_CAPABILITY && device->tma &&
                          (device->arch_max == 0 || device->arch_max >= IM2COL_CAPABILITY);
-  return p->choice.copies != ATTNPRESS_CONV2D_GATHER && has_engine &&
-                 (range == ATTNPRESS_UP_TO || ap_conv2d_im2col_fits(p, pass))
-             ? AP_CONV2D_COPIES_IM2COL
-             : AP_CONV2D_COPIES_GATHER;
+  const int64_t depth = pass == AP_CONV2D_PASS_DGRAD ? p->shape.filters : p->shape.channels;
+  const int32_t gather = 1 << AP_CONV2D_COPIES_GATHER, im2col = 1 << AP_CONV2D_COPIES_IM2COL;
+  if (p->choice.copies == ATTNPRESS_CONV2D_GATHER || !has_engine)
+    return gather;
+  if (range == ATTNPRESS_UP_TO)
+    return im2col;
+  if (!ap_conv2d_im2col_fits(p, pass))
+    return gather;
+  return depth > AP_CONV2D_SLAB / 2 || p->choice.copies == ATTNPRESS_CONV2D_IM2COL
+             ? im2col
+             : gather | im2col;
 }
 
 /** Whether a kernel may be chosen. */
 static int may_be(const ap_conv2d_problem *p, int32_t copies, const block_kind *kind) {
   const attnpress_conv2d_choice *c = &p->choice;
-  return kind->copies == copies &&
+  return (copies >> kind->copies & 1) != 0 &&
          (c->block_rows == 0 || (c->block_rows == kind->rows && c->block_columns == kind->columns));
 }
 
@@ -139,44 +149,73 @@ static attnpress_status refuse_block(const ap_conv2d_problem *p, int32_t copies)
   char names[256] = "";
   size_t length = 0;
   for (int i = 0; i < BLOCKS; ++i)
-    if (blocks[i].copies == copies)
+    if (copies >> blocks[i].copies & 1)
       length += (size_t)snprintf(names + length, sizeof names - length, "%s%d x %d",
                                  length ? ", " : "", (int)blocks[i].rows, (int)blocks[i].columns);
   return ap_fail(ATTNPRESS_NOT_SUPPORTED,
                  "choice names blocks of %d x %d; kernels that %s have "
                  "%s",
                  (int)p->choice.block_rows, (int)p->choice.block_columns,
-                 copies == AP_CONV2D_COPIES_IM2COL ? "the copy engine serves" : "gather", names);
+                 copies >> AP_CONV2D_COPIES_IM2COL & 1 ? "the copy engine serves" : "gather",
+                 names);
 }
 
-/** fprop, and dgrad: `classes` products of at most `rows` rows each. */
+/** Thread blocks that share a tile, at most, of those of a kind. */
+static int32_t splits_max_of(const ap_conv2d_problem *p, const block_kind *kind, double slabs) {
+  int32_t most = SHARE_MAX;
+  if (kind->copies != AP_CONV2D_COPIES_IM2COL || kind->rows > SHARE_BLOCK_MAX ||
+      kind->columns > SHARE_BLOCK_MAX)
+    return 1;
+  while (most > 1 && (double)most > slabs)
+    most /= 2;
+  while (most > 1 && p->choice.splits > 0 && most > p->choice.splits)
+    most /= 2;
+  return most;
+}
+
+/** fprop, and dgrad: `classes` products of at most `rows` rows each, of `taps` taps and `depth`
+ * elements of each. */
 static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device *device,
                                     int32_t pass, int64_t rows, int64_t columns, int64_t classes,
-                                    double slabs, ap_conv2d_plan *plan) {
+                                    double taps, int64_t depth, ap_conv2d_plan *plan) {
   ap_launch *launch = &plan->base.launch[plan->base.count++];
   const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
   int best = -1;
+  int32_t splits = 1;
   double least = 0.0;
   for (int i = 0; i < BLOCKS; ++i) {
     if (!may_be(p, copies, &blocks[i]))
       continue;
     const int64_t count = classes * tiles_of(&blocks[i], rows, columns);
-    const double us = time_of(&blocks[i], PIXEL_ROWS, count, slabs, device);
-    if (best >= 0 && us >= least)
-      continue;
-    best = i;
-    least = us;
+    const double slabs = taps * (blocks[i].copies == AP_CONV2D_COPIES_IM2COL
+                                     ? (double)ceil_div(depth, AP_CONV2D_SLAB)
+                                     : (double)depth / AP_CONV2D_SLAB);
+    const int32_t most = splits_max_of(p, &blocks[i], slabs);
+    for (int32_t n = p->choice.splits > 0 ? most : 1; n <= most; n *= 2) {
+      if (n > 1 && n < most && p->choice.splits == 0 &&
+          count * n > (int64_t)device->sm_count * blocks[i].resident)
+        break;
+      const double us = time_of(&blocks[i], PIXEL_ROWS, count * n, ceil(slabs / n), device) +
+                        (n > 1 ? SHARE_US : 0.0);
+      if (best >= 0 && us >= least)
+        continue;
+      best = i;
+      splits = n;
+      least = us;
+    }
   }
   if (best < 0)
     return refuse_block(p, copies);
-  FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
+  FORWARD_IF(find_kernel(p, device, pass, blocks[best].copies, blocks[best].block, launch));
   plan->row_blocks[pass] = (int32_t)ceil_div(rows, blocks[best].rows);
   plan->column_blocks[pass] = (int32_t)ceil_div(columns, blocks[best].columns);
-  FORWARD_IF(set_grid(classes, plan->row_blocks[pass], plan->column_blocks[pass], launch));
+  launch->num_splits = splits;
+  launch->cluster = splits > 1 ? (uint32_t)splits : 0;
+  FORWARD_IF(set_grid(classes * splits, plan->row_blocks[pass], plan->column_blocks[pass], launch));
   /* Blocks that stay on their SMs walk over the tiles. */
   const uint32_t most =
       (uint32_t)(device->sm_count * launch->tile.field[AP_CONV2D_TILE_MIN_BLOCKS]);
-  if (copies == AP_CONV2D_COPIES_IM2COL && launch->grid > most)
+  if (blocks[best].copies == AP_CONV2D_COPIES_IM2COL && splits == 1 && launch->grid > most)
     launch->grid = most;
   return ATTNPRESS_OK;
 }
@@ -184,20 +223,19 @@ static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device 
 static attnpress_status plan_fprop(const ap_conv2d_problem *p, const ap_device *device,
                                    ap_conv2d_plan *plan) {
   const attnpress_conv2d_shape *s = &p->shape;
-  const double depth = (double)(s->filter_height * s->filter_width * s->channels);
   return plan_gather(p, device, AP_CONV2D_PASS_FPROP, s->batch * p->out_height * p->out_width,
-                     s->filters, 1, depth / AP_CONV2D_SLAB, plan);
+                     s->filters, 1, (double)(s->filter_height * s->filter_width), s->channels,
+                     plan);
 }
 
 static attnpress_status plan_dgrad(const ap_conv2d_problem *p, const ap_device *device,
                                    ap_conv2d_plan *plan) {
   const attnpress_conv2d_shape *s = &p->shape;
   const int64_t classes = (int64_t)s->stride[0] * s->stride[1];
-  const double depth = (double)(s->filter_height * s->filter_width * s->filters) / (double)classes;
-  return plan_gather(p, device, AP_CONV2D_PASS_DGRAD,
-                     s->batch * ceil_div(s->height, s->stride[0]) *
-                         ceil_div(s->width, s->stride[1]),
-                     s->channels, classes, depth / AP_CONV2D_SLAB, plan);
+  return plan_gather(
+      p, device, AP_CONV2D_PASS_DGRAD,
+      s->batch * ceil_div(s->height, s->stride[0]) * ceil_div(s->width, s->stride[1]), s->channels,
+      classes, (double)(s->filter_height * s->filter_width) / (double)classes, s->filters, plan);
 }
 
 /* ---- Sums of parts --------------------------------------------------------------------------- */
@@ -264,7 +302,8 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
                                    ap_conv2d_plan *plan) {
   const attnpress_conv2d_shape *s = &p->shape;
   const int32_t pass = AP_CONV2D_PASS_WGRAD;
-  const int64_t columns = s->filter_height * s->filter_width * s->channels;
+  const int64_t taps = s->filter_height * s->filter_width, columns = taps * s->channels;
+  const int64_t padded = taps * ceil_div(s->channels, AP_CONV2D_SLAB) * AP_CONV2D_SLAB;
   const int64_t pixels = s->batch * p->out_height * p->out_width;
   const int64_t slabs = ceil_div(pixels, AP_CONV2D_SLAB);
   const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
@@ -277,8 +316,9 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
     if (!may_be(p, copies, &blocks[i]))
       continue;
     double us;
-    int64_t found = splits_of(&blocks[i], s->filters, columns, slabs, 2.0 * elements / BYTES_PER_US,
-                              device, &us);
+    int64_t found = splits_of(&blocks[i], s->filters,
+                              blocks[i].copies == AP_CONV2D_COPIES_IM2COL ? padded : columns, slabs,
+                              2.0 * elements / BYTES_PER_US, device, &us);
     if (p->choice.splits > 0 && slabs > 0) {
       found = p->choice.splits < slabs ? p->choice.splits : slabs;
       found = ceil_div(slabs, ceil_div(slabs, found)); /* none is empty */
@@ -292,12 +332,13 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
   if (best < 0)
     return refuse_block(p, copies);
   ap_launch *launch = &plan->base.launch[plan->base.count++];
-  FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
+  FORWARD_IF(find_kernel(p, device, pass, blocks[best].copies, blocks[best].block, launch));
   launch->num_splits = (int32_t)splits;
   plan->splits = (int32_t)splits;
   plan->split_pixels = (int32_t)(ceil_div(slabs, splits) * AP_CONV2D_SLAB);
   plan->row_blocks[pass] = (int32_t)ceil_div(s->filters, blocks[best].rows);
-  plan->column_blocks[pass] = (int32_t)ceil_div(columns, blocks[best].columns);
+  plan->column_blocks[pass] = (int32_t)ceil_div(
+      blocks[best].copies == AP_CONV2D_COPIES_IM2COL ? padded : columns, blocks[best].columns);
   FORWARD_IF(set_grid(splits, plan->row_blocks[pass], plan->column_blocks[pass], launch));
   if (splits == 1)
     return ATTNPRESS_OK;
@@ -358,7 +399,8 @@ static attnpress_status plan_range(const ap_conv2d_problem *p, const ap_device *
         passes[i].pass != AP_CONV2D_PASS_DOUT && passes[i].pass != AP_CONV2D_PASS_REDUCE;
     const int32_t copies = copies_of(p, device, passes[i].pass, ATTNPRESS_UP_TO);
     for (int b = 0; passes[i].needed && b < (product ? BLOCKS : 1); ++b)
-      if (!product || blocks[b].copies == AP_CONV2D_COPIES_GATHER || blocks[b].copies == copies)
+      if (!product || blocks[b].copies == AP_CONV2D_COPIES_GATHER ||
+          (copies >> blocks[b].copies & 1))
         FORWARD_IF(find_kernel(p, device, passes[i].pass,
                                product ? blocks[b].copies : AP_CONV2D_COPIES_GATHER,
                                product ? blocks[b].block : AP_CONV2D_BLOCK_NONE,
