@@ -488,8 +488,8 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: the first stage for each tile",
         IM2COL,
-        "    stage = multiply_slabs(",
-        "    stage = {0, 0};\n    multiply_slabs(",
+        "    if (args.tail_steps == SLAB / 16)\n",
+        "    stage = {0, 0};\n    if (args.tail_steps == SLAB / 16)\n",
     ),
     Mutation(
         "conv2d: im2col: dx of the first residue", IM2COL, "(x->first + pixel.inner", "(pixel.inner"
