@@ -557,7 +557,10 @@ static void test_plans(void **state) {
   const size_t values = (size_t)HEADS_Q * 384 * 8, sum = (size_t)HEADS_Q * 9 * 16 * 64 * 4;
   const size_t order = 256 + 256, taken = 256, shares = 256;
   check_plan(handle, &args, ATTNPRESS_ONE_CALL, fused, values + sum + shares + taken + 2 * order);
-  check_plan(handle, &args, ATTNPRESS_UP_TO, fused, values + sum + shares + taken + 2 * order);
+  /* A range has room for parts of groups: of three key blocks of 128 keys a sequence, each query head's. */
+  const size_t parts = (size_t)(3 * 3 * HEADS_Q) * 128 * 2 * 64 * 4;
+  check_plan(handle, &args, ATTNPRESS_UP_TO, fused,
+             values + sum + shares + taken + parts + 2 * order);
   sinks.data = dsinks;
   sinks.dtype = ATTNPRESS_FP32;
   args.sinks = &sinks;
@@ -582,7 +585,7 @@ static void test_plans(void **state) {
   args.bias = &bias;
   args.dbias = &dbias;
   check_plan(handle, &args, ATTNPRESS_ONE_CALL, biased, values + sum + 2 * order);
-  check_plan(handle, &args, ATTNPRESS_UP_TO, biased, values + sum + 2 * order);
+  check_plan(handle, &args, ATTNPRESS_UP_TO, biased, values + sum + parts + 2 * order);
   attnpress_destroy(handle);
 }
 
@@ -609,20 +612,25 @@ static void test_plans_of_one_key_block(void **state) {
                                     ATTNPRESS_BF16);
   const size_t values = (size_t)HEADS_Q * 384 * 8, sum = (size_t)HEADS_Q * 9 * 16 * 128 * 4;
   const size_t order = 256 + 256, taken = 256;
+  /* A range has room for parts of groups: of 3 sequences' key blocks, each query head's. */
+  const size_t part = (size_t)128 * 2 * 128 * 4, parts = 3 * HEADS_Q * part;
   for (int range = 0; range < 2; ++range) {
     const int32_t how = range ? ATTNPRESS_UP_TO : ATTNPRESS_ONE_CALL;
     ragged.max_seqlen_k = 129;
-    check_plan(handle, &args, how, range ? any : summed, values + sum + taken + 2 * order);
-    ragged.max_seqlen_k = 128;
-    check_plan(handle, &args, how, direct, values + taken + 2 * order);
-    ragged.max_seqlen_k = 1;
-    check_plan(handle, &args, how, direct, values + taken + 2 * order);
+    check_plan(handle, &args, how, range ? any : summed,
+               values + sum + taken + 2 * range * parts + 2 * order);
+    for (int keys = 128; keys > 0; keys -= 127) {
+      ragged.max_seqlen_k = keys;
+      check_plan(handle, &args, how, range ? summed : direct,
+                 values + taken + range * parts + 2 * order);
+    }
   }
   ragged.max_seqlen_k = 0;
   args.k.shape[1] = args.v.shape[1] = args.dk.shape[1] = args.dv.shape[1] = 0;
   check_plan(handle, &args, ATTNPRESS_ONE_CALL, without_keys, values + order);
   /* any number of keys */
-  check_plan(handle, &args, ATTNPRESS_UP_TO, any, values + sum + taken + 2 * order);
+  check_plan(handle, &args, ATTNPRESS_UP_TO, any,
+             values + sum + taken + 8 * 132 * part + 2 * order);
   attnpress_destroy(handle);
 }
 

@@ -31,7 +31,8 @@ enum {
   STEPS_LEAST = 8,        /* at least so many of the longest walk; */
   STEPS_ROUNDS_MAX = 60,  /* of key blocks, full mask; causal: FEW_ROUNDS; */
   STEPS_KEPT_BYTES = 96 << 20, /* of all heads' rows that cost nothing: they take turns; */
-  STEPS_GAIN_PERCENT = 2       /* and what they have to gain over parts of heads, causal */
+  STEPS_GAIN_PERCENT = 2,      /* and what they have to gain over parts of heads, causal */
+  SEQUENCE_ROUNDS = 8 /* of thread blocks that share groups of sequences of their own lengths */
 };
 
 /** The walks of a call's thread blocks. */
@@ -299,6 +300,67 @@ static ap_parts choose(const walks *w, int64_t most, double *took) {
   return most > 0 && ap_group_of(w->problem) > 1 ? choose_by_steps(w, of_heads, took) : of_heads;
 }
 
+static walks walks_of(const ap_problem *problem, const ap_device *device, const ap_launch *launch) {
+  const int32_t *field = launch->tile.field;
+  const int64_t block_m = field[AP_ATTENTION_TILE_BLOCK_M];
+  const int64_t block_n = field[AP_ATTENTION_TILE_BLOCK_N];
+  return (walks){.problem = problem,
+                 .device = device,
+                 .launch = launch,
+                 .slots = device->sm_count,
+                 .units = (int64_t)problem->heads_kv * problem->batch,
+                 .key_blocks = ceil_div(problem->seqlen_k, block_n),
+                 .row_blocks = ceil_div(problem->seqlen_q, block_m),
+                 .block_m = block_m,
+                 .block_n = block_n};
+}
+
+/* ---- Sequences of their own lengths ---------------------------------------------------------- */
+
+int64_t ap_most_sequence_part_rows(const ap_problem *problem, const ap_device *device, int32_t keys,
+                                   int any_keys) {
+  const int64_t most = (int64_t)SEQUENCE_ROUNDS * device->sm_count; /* thread blocks */
+  const int64_t blocks = problem->batch * ceil_div(problem->seqlen_k, keys) * problem->heads_q;
+  return keys * (any_keys ? most : smaller(blocks, most));
+}
+
+/** Steps until the last thread block of sequences has ended. The host knows no more of the lengths than
+ * their bounds and sums: that is of one of the longest, and others of one length. */
+static double steps_of_sequences(const walks *w, int64_t blocks, int32_t parts) {
+  const ap_problem *p = w->problem;
+  const int64_t group = ap_group_of(p), units = blocks * p->heads_kv;
+  const int64_t rows = larger(0, p->rows_q - p->seqlen_q),
+                keys = larger(0, p->rows_k - p->seqlen_k);
+  const int64_t others = larger(1, p->batch - 1);
+  const int64_t each =
+      ceil_div(ceil_div(rows, others), w->block_m) * ceil_div(ceil_div(keys, others), w->block_n);
+  const double seen = p->mask == AP_ATTENTION_MASK_CAUSAL ? 0.5 : 1;
+  const double walked = seen * (double)(group * p->heads_kv) *
+                        (double)(w->row_blocks * w->key_blocks + each * (p->batch - 1));
+  const double even = (walked + (double)(units * parts * steps_beside(parts))) / (double)w->slots;
+  const double longest = (double)longest_walk(w, parts);
+  const double bytes = (double)(units * parts * w->block_n * (p->hdim + p->hdim_v)) * sizeof(float);
+  const double sums = parts > 1 ? SUM_STEPS + bytes * SUM_STEPS_PER_GB * 1e-9 : 0;
+  return sums + (even > longest ? even : longest);
+}
+
+int32_t ap_choose_sequence_parts(const ap_problem *problem, const ap_device *device,
+                                 const ap_launch *launch, int64_t blocks) {
+  const int64_t room = (int64_t)SEQUENCE_ROUNDS * device->sm_count; /* of thread blocks */
+  const int64_t most = smaller(ap_group_of(problem), room / larger(1, blocks * problem->heads_kv));
+  const walks w = walks_of(problem, device, launch);
+  int32_t best = 1;
+  double least = steps_of_sequences(&w, blocks, 1);
+  for (int32_t parts = 2; parts <= most; ++parts) {
+    const double steps = steps_of_sequences(&w, blocks, parts);
+    if (steps < least * (100 - (best == 1 ? GAIN_PERCENT : 0)) * 0.01) {
+      least = steps;
+      best = parts;
+    }
+  }
+  return best;
+}
+
 /* ---- What is remembered, in 16 bits ---------------------------------------------------------- */
 
 enum { MEMO_BY_STEPS = 0x8000, MEMO_PARTS = 0xfff, MEMO_STEPS = 0x3f, MEMO_ROUNDS_SHIFT = 6 };
@@ -322,21 +384,6 @@ static uint64_t key_of(const ap_problem *p, const ap_launch *launch) {
       ap_memo_key(launch->variant_key, (uint64_t)p->seqlen_q << 32 | (uint32_t)p->seqlen_k);
   key = ap_memo_key(key, (uint64_t)p->heads_q << 32 | (uint32_t)p->heads_kv);
   return ap_memo_kind(ap_memo_key(key, (uint64_t)p->batch), 3);
-}
-
-static walks walks_of(const ap_problem *problem, const ap_device *device, const ap_launch *launch) {
-  const int32_t *field = launch->tile.field;
-  const int64_t block_m = field[AP_ATTENTION_TILE_BLOCK_M];
-  const int64_t block_n = field[AP_ATTENTION_TILE_BLOCK_N];
-  return (walks){.problem = problem,
-                 .device = device,
-                 .launch = launch,
-                 .slots = device->sm_count,
-                 .units = (int64_t)problem->heads_kv * problem->batch,
-                 .key_blocks = ceil_div(problem->seqlen_k, block_n),
-                 .row_blocks = ceil_div(problem->seqlen_q, block_m),
-                 .block_m = block_m,
-                 .block_n = block_n};
 }
 
 /** Parts of heads, at most; 0: there is no room for any. */
