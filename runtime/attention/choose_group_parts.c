@@ -32,7 +32,10 @@ enum {
   STEPS_ROUNDS_MAX = 60,  /* of key blocks, full mask; causal: FEW_ROUNDS; */
   STEPS_KEPT_BYTES = 96 << 20, /* of all heads' rows that cost nothing: they take turns; */
   STEPS_GAIN_PERCENT = 2,      /* and what they have to gain over parts of heads, causal */
-  SEQUENCE_ROUNDS = 8 /* of thread blocks that share groups of sequences of their own lengths */
+  /* Of sequences of their own lengths: */
+  SEQUENCE_ROUNDS = 5,    /* of thread blocks that share groups, at most: their parts take memory */
+  SEQUENCE_SUM_STEPS = 2, /* as SUM_STEPS, */
+  SEQUENCE_SUM_STEPS_PER_GB = 75
 };
 
 /** The walks of a call's thread blocks. */
@@ -324,31 +327,54 @@ int64_t ap_most_sequence_part_rows(const ap_problem *problem, const ap_device *d
   return keys * (any_keys ? most : smaller(blocks, most));
 }
 
+/** The share of a sequence's row and key blocks that are walked over. */
+static double seen_of_sequence(const walks *w, int64_t key_blocks) {
+  return w->problem->mask == AP_ATTENTION_MASK_FULL ? 1 : 0.5 + 0.5 / (double)larger(1, key_blocks);
+}
+
 /** Steps until the last thread block of sequences has ended. The host knows no more of the lengths than
- * their bounds and sums: that is of one of the longest, and others of one length. */
+ * their bounds and sums: that is of one of the longest, and others of one length. Walks of the longest
+ * come first. */
 static double steps_of_sequences(const walks *w, int64_t blocks, int32_t parts) {
   const ap_problem *p = w->problem;
-  const int64_t group = ap_group_of(p), units = blocks * p->heads_kv;
-  const int64_t rows = larger(0, p->rows_q - p->seqlen_q),
-                keys = larger(0, p->rows_k - p->seqlen_k);
-  const int64_t others = larger(1, p->batch - 1);
-  const int64_t each =
-      ceil_div(ceil_div(rows, others), w->block_m) * ceil_div(ceil_div(keys, others), w->block_n);
-  const double seen = p->mask == AP_ATTENTION_MASK_CAUSAL ? 0.5 : 1;
-  const double walked = seen * (double)(group * p->heads_kv) *
-                        (double)(w->row_blocks * w->key_blocks + each * (p->batch - 1));
-  const double even = (walked + (double)(units * parts * steps_beside(parts))) / (double)w->slots;
-  const double longest = (double)longest_walk(w, parts);
-  const double bytes = (double)(units * parts * w->block_n * (p->hdim + p->hdim_v)) * sizeof(float);
-  const double sums = parts > 1 ? SUM_STEPS + bytes * SUM_STEPS_PER_GB * 1e-9 : 0;
-  return sums + (even > longest ? even : longest);
+  const int is_full = p->mask == AP_ATTENTION_MASK_FULL;
+  const int64_t units = blocks * p->heads_kv * parts, others = larger(1, p->batch - 1);
+  const int64_t rows = ceil_div(larger(0, p->rows_q - p->seqlen_q), others); /* of each other one */
+  const int64_t keys = ceil_div(larger(0, p->rows_k - p->seqlen_k), others);
+  const int64_t key_blocks = ceil_div(keys, w->block_n);
+  const double walked =
+      seen_of_sequence(w, w->key_blocks) * (double)(w->row_blocks * w->key_blocks) +
+      seen_of_sequence(w, key_blocks) *
+          (double)(ceil_div(rows, w->block_m) * key_blocks * (p->batch - 1));
+  const double even =
+      (walked * p->heads_q + (double)(units * steps_beside(parts))) / (double)w->slots;
+  const int64_t longest = longest_walk(w, parts);
+  double last = even + (double)(longest * TAIL_PERCENT) * 0.01;
+  /* Causal walks of one sequence are of all lengths, and fill rounds. */
+  const int64_t rounds = ceil_div(w->key_blocks * p->heads_kv * parts, w->slots);
+  const int64_t of_longest = longest * (is_full ? rounds : 1);
+  last = last > (double)of_longest ? last : (double)of_longest;
+  if (is_full || keys <= w->block_n) { /* no walk is shorter than those of the others */
+    const double row_blocks = rows > w->block_m ? (double)rows / (double)w->block_m : 1;
+    const double shortest =
+        (double)ceil_div(ap_group_of(p), parts) * row_blocks + (double)steps_beside(parts);
+    const double all = shortest * (double)ceil_div(units, w->slots);
+    last = last > all ? last : all;
+  }
+  if (parts == 1)
+    return last;
+  const double bytes = (double)(units * w->block_n * (p->hdim + p->hdim_v)) * sizeof(float);
+  return last + SEQUENCE_SUM_STEPS + bytes * SEQUENCE_SUM_STEPS_PER_GB * 1e-9;
 }
 
 int32_t ap_choose_sequence_parts(const ap_problem *problem, const ap_device *device,
                                  const ap_launch *launch, int64_t blocks) {
   const int64_t room = (int64_t)SEQUENCE_ROUNDS * device->sm_count; /* of thread blocks */
   const int64_t most = smaller(ap_group_of(problem), room / larger(1, blocks * problem->heads_kv));
-  const walks w = walks_of(problem, device, launch);
+  walks w = walks_of(problem, device, launch);
+  /* Bounds may be more than all rows together. */
+  w.row_blocks = ceil_div(smaller(problem->seqlen_q, problem->rows_q), w.block_m);
+  w.key_blocks = ceil_div(smaller(problem->seqlen_k, problem->rows_k), w.block_n);
   int32_t best = 1;
   double least = steps_of_sequences(&w, blocks, 1);
   for (int32_t parts = 2; parts <= most; ++parts) {
