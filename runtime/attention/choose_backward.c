@@ -414,7 +414,7 @@ static int is_short(const ap_problem *p, const ap_device *device) {
 
 /* ---- Groups that thread blocks share --------------------------------------------------------- */
 
-/** Whether thread blocks of a kernel may share a group: those of 9.0, but of units of several key
+/** Whether thread blocks of a kernel may share a group: those of 9.0, not of units of several key
  * blocks. Under a window walks are short, and differ by lengths that are not known here. */
 static int may_share(const ap_problem *p, const ap_launch *launch) {
   return launch->tile.field[AP_ATTENTION_TILE_PRODUCER] && p->heads_q > p->heads_kv &&

@@ -91,12 +91,6 @@ MUTATIONS = [
         "number - given->first_unit[order]",
     ),
     of(
-        "keys of the next key block",
-        CONVERT,
-        "min(min(PART_ROWS, args.blocks - piece), at.seqlen_k - first_row)",
-        "min(PART_ROWS, at.seqlen_k - first_row)",
-    ),
-    of(
         "keys behind the sequence",
         CONVERT,
         "min(min(PART_ROWS, args.blocks - piece), at.seqlen_k - first_row)",
