@@ -127,7 +127,8 @@ static attnpress_outer_fwd_args forward_block(const ap_outer_problem *p,
                                     .columns = (int32_t)p->columns,
                                     .column_shift = plan->column_shift,
                                     .column_blocks = plan->column_blocks,
-                                    .row_blocks = plan->row_blocks};
+                                    .row_blocks = plan->row_blocks,
+                                    .pitch = plan->pitch};
 }
 
 static attnpress_outer_bwd_args backward_block(const outer_call *call, const ap_outer_plan *plan) {
@@ -215,7 +216,7 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
     ap_outer_mod_fill(&run->call.problem, run->block.backward.scalar);
   } else if (pass == AP_OUTER_PASS_BWD_REDUCE) {
     run->block.reduce = reduce_block(&run->call, planned, pass_of(launches, index - 1));
-  } else if (pass == AP_OUTER_PASS_FWD) {
+  } else if (pass == AP_OUTER_PASS_FWD || pass == AP_OUTER_PASS_FLAT) {
     run->block.forward = forward_block(&run->call.problem, planned);
     ap_outer_mod_fill(&run->call.problem, run->block.forward.scalar);
   } else {
@@ -253,7 +254,7 @@ static attnpress_status run_planned(const attnpress_plan *planned, const void *a
     .name = function, .call_bytes = sizeof(outer_call), .plan_bytes = sizeof(ap_outer_plan),       \
     .check = check_function, .snippet = snippet, .plan = plan, .serves = serves,                   \
     .arguments = arguments, .run_cpu = run_cpu, .describe_cpu = describe_cpu,                      \
-    .run_planned = run_planned                                                                     \
+    .run_planned = run_planned, .plans_by_pointers = 1 /* and strides */                           \
   }
 static const ap_operation forward = OPERATION("attnpress_outer", check_forward);
 static const ap_operation backward = OPERATION("attnpress_outer_backward", check_backward);

@@ -64,12 +64,12 @@ typedef struct ap_outer_sum {
 } ap_outer_sum;
 
 typedef struct ap_outer_plan {
-  int32_t column_shift, column_blocks, row_blocks; /* of fwd or bwd */
-  ap_outer_sum sum[2];                             /* c; backward: dx and dy */
+  int32_t column_shift, column_blocks, row_blocks, pitch; /* of fwd, flat or bwd */
+  ap_outer_sum sum[2];                                    /* c; backward: dx and dy */
   ap_launches base;
 } ap_outer_plan;
 
-/** fwd; bwd, and bwd_reduce where dy is needed; or, summed, sum, or sum_dx and sum_dy, each followed
+/** fwd or flat; bwd, and bwd_reduce where dy is needed; or, summed, sum, or sum_dx and sum_dy, each followed
  * by bwd_reduce where it is split. */
 attnpress_status ap_outer_plan_call(const ap_outer_problem *problem, const ap_device *device,
                                     int32_t range, ap_outer_plan *plan);

@@ -16,7 +16,7 @@ enum { X, Y, C, DX, DY, PARTS, TENSORS };
 
 typedef struct outer_shape {
   int64_t batch, rows, columns;
-  int odd;    /* rows begin at any element; 2: of x and y alone */
+  int odd;    /* rows begin at any element; 2: so does c, but has no gaps; 3: of x and y alone */
   int summed; /* dc is */
   int far;    /* rows of c are more than 2^31 elements apart */
 } outer_shape;
@@ -45,6 +45,7 @@ typedef struct call {
   ap_outer_plan plan;
   const ap_outer_sum *sum; /* of a kernel of sums of products */
   unsigned blocks;
+  int32_t smem_bytes;
   snippet *f; /* of a kernel that ends with one */
   uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX];
 } call;
@@ -70,13 +71,25 @@ static int is_there(const call *c, int which) {
   return c->pass == AP_OUTER_PASS_BWD ? which != DY : which <= C;
 }
 
-static int64_t bytes_of(const call *c, int which) {
-  return which == PARTS || c->c.dtype == ATTNPRESS_FP32 ? 4 : 2;
+static int64_t element_bytes(int32_t dtype) {
+  return dtype == ATTNPRESS_FP32 ? 4 : 2;
 }
 
-/* Whether rows of tensor `which` begin at any element. */
+static int64_t bytes_of(const call *c, int which) {
+  return element_bytes(which == PARTS ? ATTNPRESS_FP32 : c->c.dtype);
+}
+
+/* Whether tensor `which` begins at any element. */
 static int is_odd(const outer_shape *s, int which) {
-  return which == C ? s->odd == 1 : s->odd != 0 && which != PARTS;
+  return which == C ? s->odd == 1 || s->odd == 2 : s->odd != 0 && which != PARTS;
+}
+
+static int64_t c_gap(const outer_shape *s) {
+  return s->odd == 1 ? GAP : 0;
+}
+
+static int64_t c_stride(const outer_shape *s) {
+  return s->far ? ((int64_t)1 << 31) + 5 : s->columns + c_gap(s);
 }
 
 /* Tensor `which` is a matrix; c's entries are rows of it, too. */
@@ -92,10 +105,9 @@ static void lay_out(call *c, const outer_shape *s) {
     c->columns[i] = columns[i];
     c->stride[i] = columns[i] + (is_odd(s, i) ? GAP : 0);
   }
-  if (s->far)
-    c->stride[C] = ((int64_t)1 << 31) + 5;
+  c->stride[C] = c_stride(s);
   c->entries = c->c.summed ? 1 : s->batch;
-  c->batch_stride = s->rows * c->stride[C] + (is_odd(s, C) ? GAP : 0);
+  c->batch_stride = s->rows * c->stride[C] + c_gap(s);
 }
 
 static void open_tensors(call *c, const outer_shape *s, uint64_t seed) {
@@ -135,12 +147,29 @@ static int add_function(call *c, const kernel *k, ap_outer_problem *problem, cha
 
 static const ap_device device = {.capability = 80, .sm_count = 108};
 
+/* What a plan asks about. */
+static ap_outer_problem problem_of(const outer_shape *s, int32_t dtype, int backward, int summed) {
+  static float given;
+  return (ap_outer_problem){.backward = backward,
+                            .dtype = dtype,
+                            .summed = summed,
+                            .batch = s->batch,
+                            .rows = s->rows,
+                            .columns = s->columns,
+                            /* Where c will be. */
+                            .c = (void *)(uintptr_t)(is_odd(s, C) ? element_bytes(dtype) : 0),
+                            .c_row_stride = c_stride(s),
+                            .c_batch_stride = s->rows * c_stride(s) + c_gap(s),
+                            .dx = backward ? &given : NULL,
+                            .dy = backward ? &given : NULL,
+                            .workspace_bytes = SIZE_MAX};
+}
+
 static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t seed, char *report) {
   const int32_t pass = pass_of(k);
   const int backward = pass >= AP_OUTER_PASS_BWD;
   const int product = pass == AP_OUTER_PASS_SUM_DX || pass == AP_OUTER_PASS_SUM_DY;
   const int reduces = pass == AP_OUTER_PASS_BWD_REDUCE;
-  float dx, dy;
   *c = (call){
       .c = {.backward = backward,
             .summed = product || pass == AP_OUTER_PASS_SUM || (!reduces && backward && s->summed),
@@ -149,15 +178,7 @@ static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t se
             .rows = s->rows,
             .columns = s->columns},
       .pass = pass};
-  ap_outer_problem problem = {.backward = backward,
-                              .dtype = c->c.dtype,
-                              .summed = c->c.summed,
-                              .batch = s->batch,
-                              .rows = s->rows,
-                              .columns = s->columns,
-                              .dx = backward ? &dx : NULL,
-                              .dy = backward ? &dy : NULL,
-                              .workspace_bytes = SIZE_MAX};
+  ap_outer_problem problem = problem_of(s, c->c.dtype, backward, c->c.summed);
   if (add_function(c, k, &problem, report) != 0)
     return -1;
   if (ap_outer_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &c->plan) != ATTNPRESS_OK) {
@@ -165,8 +186,10 @@ static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t se
     return -1;
   }
   for (int i = 0; i < c->plan.base.count; ++i)
-    if (c->plan.base.launch[i].variant.axis[AP_OUTER_PASS] == pass)
+    if (c->plan.base.launch[i].variant.axis[AP_OUTER_PASS] == pass) {
       c->blocks = c->plan.base.launch[i].grid;
+      c->smem_bytes = c->plan.base.launch[i].smem_bytes;
+    }
   if (c->blocks == 0) /* such a call runs other kernels */
     return 0;
   if (product || pass == AP_OUTER_PASS_SUM)
@@ -243,7 +266,8 @@ static int launch(const kernel *k, const call *c, char *report) {
                                       .columns = (int32_t)c->c.columns,
                                       .column_shift = c->plan.column_shift,
                                       .column_blocks = c->plan.column_blocks,
-                                      .row_blocks = c->plan.row_blocks};
+                                      .row_blocks = c->plan.row_blocks,
+                                      .pitch = c->plan.pitch};
   attnpress_outer_bwd_args backward = {.x = c->data[X],
                                        .y = c->data[Y],
                                        .dc = c->data[C],
@@ -276,6 +300,7 @@ static int launch(const kernel *k, const call *c, char *report) {
                        .overlaps = 1,
                        .blocks = c->blocks,
                        .threads = (unsigned)k->tile.threads,
+                       .shared_bytes = (size_t)c->smem_bytes,
                        .args = c->sum != NULL  ? (const void *)&sum
                                : reduces       ? (const void *)&reduce
                                : c->c.backward ? (const void *)&backward
@@ -294,6 +319,11 @@ static int launch(const kernel *k, const call *c, char *report) {
                             .writable = is_output(c, i),
                             .shape = {1, i == C ? c->entries : 1, c->rows[i], c->columns[i]},
                             .stride = {0, i == C ? c->batch_stride : 0, c->stride[i], 1}};
+  if (c->pass == AP_OUTER_PASS_FLAT) { /* c is one row: a vector may be of two of its own */
+    int64_t *const shape = tensors[C].shape;
+    shape[3] *= shape[1] * shape[2];
+    shape[1] = shape[2] = 1;
+  }
   return emulated_run(&l, report);
 }
 
@@ -375,14 +405,17 @@ static int run_shape(const kernel *k, const outer_shape *s, uint64_t seed, outer
 /* ---- A table of shapes ----------------------------------------------------------------------- */
 
 static const outer_shape shapes_table[] = {
-    {1, 1, 1, 0, 0, 0},    {3, 70, 40, 0, 0, 0},   {2, 9, 300, 0, 1, 0},   {5, 33, 17, 1, 0, 0},
-    {17, 65, 64, 0, 1, 0}, {2, 130, 7, 1, 1, 0},   {1, 20, 2600, 0, 0, 0}, {2, 4, 56, 0, 0, 1},
-    {33, 5, 129, 1, 0, 0}, {40, 136, 72, 0, 1, 0}, {600, 5, 9, 1, 1, 0},   {40, 6, 600, 0, 1, 0},
-    {41, 530, 6, 0, 1, 0}, {40, 41, 33, 1, 1, 0},  {1, 3, 1100, 1, 0, 0},  {5, 33, 24, 2, 0, 0},
+    {1, 1, 1, 0, 0, 0},     {3, 70, 40, 0, 0, 0},   {2, 9, 300, 0, 1, 0},   {5, 33, 17, 1, 0, 0},
+    {17, 65, 64, 0, 1, 0},  {2, 130, 7, 1, 1, 0},   {1, 20, 2600, 0, 0, 0}, {2, 4, 56, 0, 0, 1},
+    {33, 5, 129, 1, 0, 0},  {40, 136, 72, 0, 1, 0}, {600, 5, 9, 1, 1, 0},   {40, 6, 600, 0, 1, 0},
+    {41, 530, 6, 0, 1, 0},  {40, 41, 33, 1, 1, 0},  {1, 3, 1100, 1, 0, 0},  {5, 33, 24, 3, 0, 0},
+    {3, 106, 60, 0, 0, 0},  {5, 33, 17, 2, 0, 0},   {2, 64, 64, 2, 0, 0},   {9, 1, 9, 2, 0, 0},
+    {2, 40, 1031, 2, 0, 0}, {300, 3, 20, 2, 0, 0},  {700, 1, 40, 0, 0, 0},  {2, 70, 175, 2, 1, 0},
 };
 
 static void print_outer_shape(const outer_shape *s, char *text, size_t bytes) {
-  static const char *const odd[] = {"", ", odd rows", ", odd rows of x and y"};
+  static const char *const odd[] = {"", ", odd rows", ", odd c without gaps",
+                                    ", odd rows of x and y"};
   snprintf(text, bytes, "batch %lld of %lld x %lld%s%s%s", (long long)s->batch, (long long)s->rows,
            (long long)s->columns, odd[s->odd], s->summed ? ", summed" : "",
            s->far ? ", far rows" : "");
@@ -447,17 +480,8 @@ static const char help[] =
 /* The first kernel that a call launches. */
 static int choose(const outer_shape *s, int dtype, int backward, int has_mod, ap_variant *first,
                   char *report) {
-  float gradient;
-  const ap_outer_problem problem = {.backward = backward,
-                                    .dtype = dtype,
-                                    .summed = s->summed,
-                                    .has_mod = has_mod,
-                                    .batch = s->batch,
-                                    .rows = s->rows,
-                                    .columns = s->columns,
-                                    .dx = backward ? &gradient : NULL,
-                                    .dy = backward ? &gradient : NULL,
-                                    .workspace_bytes = SIZE_MAX};
+  ap_outer_problem problem = problem_of(s, dtype, backward, s->summed);
+  problem.has_mod = has_mod;
   ap_outer_plan plan;
   if (ap_outer_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &plan) != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
