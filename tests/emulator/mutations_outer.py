@@ -121,11 +121,14 @@ MUTATIONS = [
         "own, apart, false, vector",
     ),
     Mutation(
-        "the same vectors again", BWD, "column + step + own, 1, true", "column + own, 1, true"
+        "the same vectors again",
+        BWD,
+        "column + step + own, 1, true, vector",
+        "column + own, 1, true, vector",
     ),
     Mutation("y of the first step", BWD, "column + own, apart, false);", "own, apart, false);"),
     Mutation(
-        "y of the same vectors", BWD, "column + step + own, 1, y_whole", "column + own, 1, y_whole"
+        "y of the same vectors", BWD, "column + step + own, 1, true);", "column + own, 1, true);"
     ),
     Mutation("the first group alone", BWD, "other < groups; ++other", "other < 1; ++other"),
     Mutation("sums of elements that lie together", BWD, "sum[j * apart]", "sum[j]"),
@@ -144,7 +147,7 @@ MUTATIONS = [
     Mutation(
         "columns past the end are read", BWD, "load_16_if(column < columns,", "load_16_if(true,"
     ),
-    Mutation("any y is whole vectors", BWD, "whole && (uint64_t)y % 16 == 0", "whole"),
+    Mutation("any y is whole vectors", BWD, "* SIZE | (uint64_t)y)", "* SIZE)"),
     Mutation("elements past the end are read", BWD, "column + k < columns", "true"),
     Mutation(
         "a word's halves change places",
