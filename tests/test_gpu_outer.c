@@ -174,6 +174,21 @@ static void test_long_sums(void) {
       }
 }
 
+/* Gradients of sums over enough to be products: entries, rows and columns that are many. */
+static void test_long_gradients(void) {
+  static const int64_t shapes[][3] = {{700, 260, 205}, {40, 33, 28700}, {17, 1500, 1500}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+    for (int dtype = ATTNPRESS_FP16; dtype <= ATTNPRESS_FP32; ++dtype)
+      for (int odd = 0; odd < 2; ++odd) {
+        call k;
+        open_call(&k, shapes[i][0], shapes[i][1], shapes[i][2], dtype, 1, 1, odd);
+        CHECK_OK(run(&k));
+        download(&k);
+        check_result(&k, odd ? "odd rows of much" : "much");
+        close_call(&k);
+      }
+}
+
 /* Functions with every derivative there is, and one that has no value where x or y is 0: another
  * number compiles nothing. */
 static void test_functions(void) {
@@ -266,6 +281,7 @@ static void test_large(void) {
 static void tests(void) {
   test_table();
   test_long_sums();
+  test_long_gradients();
   test_functions();
   for (int way = 0; way < 4; ++way)
     test_repeats(way & 1, way >> 1);

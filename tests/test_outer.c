@@ -134,7 +134,7 @@ static attnpress_outer_backward_args legal_backward(void) {
   args.columns = 1000;
   args.dtype = ATTNPRESS_FP16;
   args.workspace = (void *)0x2000000;
-  args.workspace_bytes = 10 * 13 * 1000 * 4;
+  args.workspace_bytes = 10 * 25 * 1000 * 4;
   return args;
 }
 
@@ -460,12 +460,12 @@ static void test_launch_backward(void **state) {
   memcpy(&sums, cuda->launch[1].args, sizeof sums);
   assert_string_equal(cuda->launch[0].symbol, "outer_bwd_fp16_sm80");
   assert_string_equal(cuda->launch[1].symbol, "outer_bwd_reduce_fp16_sm80");
-  assert_int_equal(cuda->launch[0].grid, 10 * 13);
+  assert_int_equal(cuda->launch[0].grid, 10 * 25);
   assert_true(cuda->launch[0].overlaps && cuda->launch[1].overlaps);
   assert_ptr_equal(given.dy_parts, args.workspace);
   assert_ptr_equal(sums.dy_parts, args.workspace);
   assert_int_equal(sums.elements, 10000);
-  assert_int_equal(sums.row_blocks, 13);
+  assert_int_equal(sums.row_blocks, 25);
   assert_int_equal(given.column_shift, 7); /* a whole block, as there are few */
   args.dy = NULL;
   args.workspace_bytes = 0;
@@ -477,7 +477,7 @@ static void test_launch_backward(void **state) {
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
   memcpy(&given, cuda->launch[3].args, sizeof given);
   assert_int_equal(given.column_shift, 4);
-  assert_int_equal(given.row_blocks, 2);
+  assert_int_equal(given.row_blocks, 4);
   assert_int_equal(cuda->launches, 4);
   /* With blocks enough the threads of a row are no more than a warp. */
   args.columns = 1000;
@@ -485,7 +485,7 @@ static void test_launch_backward(void **state) {
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
   memcpy(&given, cuda->launch[4].args, sizeof given);
   assert_int_equal(given.column_shift, 5);
-  assert_int_equal(given.row_blocks, 4);
+  assert_int_equal(given.row_blocks, 7);
   attnpress_destroy(handle);
 }
 
@@ -573,24 +573,27 @@ static void test_launch_sum_gradients(void **state) {
   attnpress_outer_sum_args given;
   args.summed = 1;
   args.batch = 40;
+  args.rows = 250;
+  args.columns = 2000;
+  args.x_stride = args.y_stride = args.dc_row_stride = args.dx_stride = args.dy_stride = 0;
   args.workspace_bytes = (size_t)1 << 30;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
   assert_string_equal(cuda->launch[0].symbol, "outer_sum_dx_fp16_sm80");
   memcpy(&given, cuda->launch[0].args, sizeof given);
   assert_true(given.a == args.y && given.b == args.dc);
   assert_int_equal(given.rows, 40);
-  assert_int_equal(given.columns, 100);
-  assert_int_equal(given.depth, 1000);
+  assert_int_equal(given.columns, 250);
+  assert_int_equal(given.depth, 2000);
   assert_true(given.splits > 1);
   attnpress_outer_reduce_args parts;
   memcpy(&parts, cuda->launch[1].args, sizeof parts);
   assert_ptr_equal(parts.dy, args.dx);
-  assert_int_equal(parts.columns, 100);
+  assert_int_equal(parts.columns, 250);
   assert_string_equal(cuda->launch[2].symbol, "outer_sum_dy_fp16_sm80");
   memcpy(&given, cuda->launch[2].args, sizeof given);
   assert_true(given.a == args.x && given.b == args.dc && given.c == args.dy);
-  assert_int_equal(given.columns, 1000);
-  assert_int_equal(given.depth, 100);
+  assert_int_equal(given.columns, 2000);
+  assert_int_equal(given.depth, 250);
   assert_int_equal(given.splits, 1);
   assert_int_equal(cuda->launches, 3);
   args.dy = NULL; /* who needs dx alone gives no workspace: tiles must be enough without splits */
@@ -604,17 +607,45 @@ static void test_launch_sum_gradients(void **state) {
   args.batch = 40;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
   assert_string_equal(cuda->launch[4].symbol, "outer_bwd_fp16_sm80");
-  args = legal_backward();
-  args.summed = 1;
-  args.batch = 3;
-  assert_ok(attnpress_outer_backward(handle, &args, NULL));
-  assert_string_equal(cuda->launch[5].symbol, "outer_bwd_fp16_sm80");
   args = backward_with_mod();
   args.summed = 1;
-  args.batch = 40;
+  args.batch = 400;
   args.workspace_bytes = (size_t)1 << 30;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
-  assert_string_equal(cuda->launch[7].symbol, "outer_bwd_fp16_mod_sm80");
+  assert_string_equal(cuda->launch[5].symbol, "outer_bwd_fp16_mod_sm80");
+  attnpress_destroy(handle);
+}
+
+/* Of few elements, or few entries, the kernel that reads dc for each entry takes less time. */
+static void test_small_sum_gradients(void **state) {
+  (void)state;
+  static const struct {
+    int64_t batch, rows, columns;
+    int dtype, products;
+  } shapes[] = {
+      {18, 1000, 1000, ATTNPRESS_BF16, 0},       {19, 1000, 1000, ATTNPRESS_BF16, 1},
+      {19, 1000, 1000, ATTNPRESS_FP16, 1},       {19, 1000, 1000, ATTNPRESS_FP32, 0},
+      {36, 1000, 1000, ATTNPRESS_FP32, 0},       {37, 1000, 1000, ATTNPRESS_FP32, 1},
+      {7, 4000, 4000, ATTNPRESS_BF16, 0},        {8, 4000, 4000, ATTNPRESS_BF16, 1},
+      {15, 4000, 4000, ATTNPRESS_FP32, 0},       {16, 4000, 4000, ATTNPRESS_FP32, 1},
+      {10, 2000000000, 1000, ATTNPRESS_BF16, 1},
+  };
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    attnpress_outer_backward_args args = legal_backward();
+    const int launches = cuda->launches;
+    args.summed = 1;
+    args.batch = shapes[i].batch;
+    args.rows = shapes[i].rows;
+    args.columns = shapes[i].columns;
+    args.dtype = shapes[i].dtype;
+    args.x = args.y = args.dc = (void *)0x10000;
+    args.dx = args.dy = (void *)0x20000;
+    args.workspace_bytes = (size_t)1 << 50;
+    assert_ok(attnpress_outer_backward(handle, &args, NULL));
+    assert_int_equal(strncmp(cuda->launch[launches].symbol, "outer_sum_dx", 12) == 0,
+                     shapes[i].products);
+  }
   attnpress_destroy(handle);
 }
 
@@ -714,7 +745,8 @@ static void test_sum_ranges(void **state) {
 static void test_sum_gradient_ranges(void **state) {
   (void)state;
   static const int64_t shapes[][3] = {{3000, 100, 200}, {5000, 300, 300}, {5000, 1, 1},
-                                      {1, 300, 299},    {64, 1, 300},     {64, 300, 1}};
+                                      {1, 300, 299},    {64, 1, 300},     {64, 300, 1},
+                                      {5000, 13, 300},  {5000, 300, 13},  {5000, 12, 300}};
   attnpress_handle *handle = make_handle();
   attnpress_plan_options options = ATTNPRESS_PLAN_OPTIONS_INIT;
   for (int dy = 0; dy < 2; ++dy) {
@@ -756,11 +788,14 @@ static int set_up_outer(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64),    TEST(test_bad_input),
-      TEST(test_launch_forward),  TEST(test_launch_backward),     TEST(test_plans),
-      TEST(test_bad_mods),        TEST(test_launch_mod),          TEST(test_plan_mod),
-      TEST(test_texts),           TEST(test_launch_sum),          TEST(test_launch_sum_gradients),
-      TEST(test_sum_ranges),      TEST(test_sum_gradient_ranges), TEST(test_launch_flat),
+      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64),
+      TEST(test_bad_input),       TEST(test_launch_forward),
+      TEST(test_launch_backward), TEST(test_plans),
+      TEST(test_bad_mods),        TEST(test_launch_mod),
+      TEST(test_plan_mod),        TEST(test_texts),
+      TEST(test_launch_sum),      TEST(test_launch_sum_gradients),
+      TEST(test_sum_ranges),      TEST(test_sum_gradient_ranges),
+      TEST(test_launch_flat),     TEST(test_small_sum_gradients),
   };
   return cmocka_run_group_tests_name("outer", tests, set_up_outer, tear_down_group);
 }

@@ -14,9 +14,17 @@ TILES = {
     "sum": {"warps": 2, "rows": 8},
     "sum_dx": {"warps": 2, "rows": 8},
     "sum_dy": {"warps": 2, "rows": 8},
-    "bwd": {"warps": 4, "rows": 8},
+    "bwd": {"warps": 4, "rows": 4},
     "bwd_reduce": {"warps": 4, "rows": 8},
 }
+FP32_SUM = {"warps": 8, "rows": 4}
+FP32_TILES = {
+    "sum": FP32_SUM,
+    "sum_dx": FP32_SUM,
+    "sum_dy": FP32_SUM,
+    "bwd": {"warps": 4, "rows": 8},
+}
+"""Half as many elements are in a vector, and threads multiply what tensor cores do else."""
 MOD_TILES = {"fwd": {}, "sum": {"warps": 8, "rows": 4}, "bwd": {"warps": 8, "rows": 4}}
 """Where a snippet takes registers too."""
 
@@ -54,6 +62,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
 def fill(variant: Variant) -> Tile:
     """The rule's tile."""
     tile = dict(TILES[variant["pass"]])
+    if variant["dtype"] == "fp32":
+        tile |= FP32_TILES.get(variant["pass"], {})
     if variant["mod"]:
         tile |= MOD_TILES[variant["pass"]]
     return make_tile(family(), **tile)

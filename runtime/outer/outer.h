@@ -74,6 +74,11 @@ typedef struct ap_outer_plan {
 attnpress_status ap_outer_plan_call(const ap_outer_problem *problem, const ap_device *device,
                                     int32_t range, ap_outer_plan *plan);
 
+/** The gradients of a sum as sum_dx and sum_dy, each followed by bwd_reduce where it is split, as
+ * calls of much have them. *plan: as a call of nothing has it, of zeros. */
+attnpress_status ap_outer_plan_products(const ap_outer_problem *problem, const ap_device *device,
+                                        ap_outer_plan *plan);
+
 /* ---- cpu.c ----------------------------------------------------------------------------------- */
 
 /** num_threads: 0 is all cores. */

@@ -15,9 +15,13 @@ enum {
   SUM_BLOCKS_PER_SM = 2, /* that splits come to, at the most */
   SUM_SIDE = 8,          /* threads beside each other, 16 of large blocks */
   SUM_LARGE_THREADS = 256,
-  SUM_BATCH = 24,      /* of a gradient that is a sum of products, at the least */
-  SUM_ELEMENTS = 32768 /* of dx, which is one without splits, at the least */
+  SUM_DX_ELEMENTS = 32768 /* of dx alone as a sum of products, at the least */
 };
+/* Gradients of sums are products where entries, of which fewer leave most of a tile empty, and
+ * elements of all of them are enough: bwd takes a time by elements, products some time of their own.
+ * Of 16 bits, and of fp32. */
+static const int64_t product_batch[] = {8, 16};
+static const int64_t product_elements[] = {18000000, 36000000};
 enum { VECTOR_BYTES = 16, OVERLAP_CAPABILITY_MIN = 90, WARP_SHIFT = 5, WARP = 1 << WARP_SHIFT };
 
 static attnpress_status find_kernel(const ap_outer_problem *p, const ap_device *device,
@@ -195,21 +199,22 @@ static int is_product(const ap_outer_problem *p) {
   return p->summed && !p->has_mod;
 }
 
-/** Few entries leave most of a tile empty; without dy nobody was told of a workspace, and without
- * splits a few thread blocks would do all. */
+/** Without dy nobody was told of a workspace, and without splits a few thread blocks would do all. */
 static int runs_products(const ap_outer_problem *p) {
-  return is_product(p) && p->batch >= SUM_BATCH &&
-         (p->dy != NULL || (p->rows > 0 && p->batch >= SUM_ELEMENTS / p->rows));
+  const int wide = p->dtype == ATTNPRESS_FP32;
+  return is_product(p) && p->batch >= product_batch[wide] &&
+         p->rows * p->columns > product_elements[wide] / p->batch &&
+         (p->dy != NULL || p->batch >= SUM_DX_ELEMENTS / p->rows);
 }
 
-static attnpress_status plan_products(const ap_outer_problem *p, const ap_device *device,
-                                      ap_outer_plan *plan) {
+attnpress_status ap_outer_plan_products(const ap_outer_problem *p, const ap_device *device,
+                                        ap_outer_plan *plan) {
   const size_t bytes = p->dy != NULL ? SIZE_MAX : 0;
   plan->sum[0] = (ap_outer_sum){p->batch, p->rows, p->columns, 0, 0, 0, 0};
   plan->sum[1] = (ap_outer_sum){p->batch, p->columns, p->rows, 0, 0, 0, 0};
-  if (p->dx != NULL && p->rows > 0)
+  if (p->dx != NULL)
     FORWARD_IF(plan_sum(p, device, AP_OUTER_PASS_SUM_DX, bytes, &plan->sum[0], &plan->base));
-  if (p->dy != NULL && p->columns > 0)
+  if (p->dy != NULL)
     FORWARD_IF(plan_sum(p, device, AP_OUTER_PASS_SUM_DY, bytes, &plan->sum[1], &plan->base));
   return ATTNPRESS_OK;
 }
@@ -224,7 +229,7 @@ static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device
                                       ap_outer_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   if (runs_products(p))
-    return plan_products(p, device, plan);
+    return ap_outer_plan_products(p, device, plan);
   plan->base.count = 1;
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD, launch));
   const int64_t rows = p->rows > 0 ? p->rows : 1, vectors = vectors_of(p);

@@ -181,7 +181,11 @@ static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t se
   ap_outer_problem problem = problem_of(s, c->c.dtype, backward, c->c.summed);
   if (add_function(c, k, &problem, report) != 0)
     return -1;
-  if (ap_outer_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &c->plan) != ATTNPRESS_OK) {
+  /* Calls of so little have other kernels. */
+  const attnpress_status status =
+      product ? ap_outer_plan_products(&problem, &device, &c->plan)
+              : ap_outer_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &c->plan);
+  if (status != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
   }
