@@ -122,7 +122,8 @@ ATTNPRESS_API attnpress_status attnpress_outer_backward(attnpress_handle *handle
                                                         void *stream);
 
 /** Plans attnpress_outer_backward(), as attnpress_plan_outer(). Whether dy is NULL is part of what is
- * planned, and, where c was summed and the plan is of one call, whether dx is. A range names no workspace without bounds of batch, rows and columns: NOT_SUPPORTED. */
+ * planned, and, where c was summed and the plan is of one call, whether dx is. A range names no
+ * workspace without bounds of batch, rows and columns: NOT_SUPPORTED. */
 ATTNPRESS_API attnpress_status
 attnpress_plan_outer_backward(attnpress_handle *handle, const attnpress_outer_backward_args *args,
                               const attnpress_plan_options *options, attnpress_plan **plan);

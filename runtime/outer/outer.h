@@ -69,8 +69,8 @@ typedef struct ap_outer_plan {
   ap_launches base;
 } ap_outer_plan;
 
-/** fwd or flat; bwd, and bwd_reduce where dy is needed; or, summed, sum, or sum_dx and sum_dy, each followed
- * by bwd_reduce where it is split. */
+/** fwd or flat; bwd, and bwd_reduce where dy is needed; or, summed, sum, or sum_dx and sum_dy, each
+ * followed by bwd_reduce where it is split. */
 attnpress_status ap_outer_plan_call(const ap_outer_problem *problem, const ap_device *device,
                                     int32_t range, ap_outer_plan *plan);
 
