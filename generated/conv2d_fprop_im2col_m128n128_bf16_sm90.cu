@@ -6,8 +6,9 @@
 // c).
 // bf16, sums in fp32. A thread block walks over tiles of BLOCK_M rows and BLOCK_N columns. One
 // of its warps copies slabs, 64 elements of the depth, to a ring: the copy engine finds the pixels
-// of a tap by itself (im2col). The others multiply, and store a tile while the next one's slabs
-// arrive.
+// of a tap by itself (im2col), and zeros behind the last channel. The others multiply, and store a
+// tile while the next one's slabs arrive. Where tiles are few the thread blocks of a cluster share
+// one: each has a part of its depth, and then a part of its rows to add up.
 //
 // Pressed from templates/conv2d/conv2d_im2col_sm90.cu.j2 with tile m128n128w9x1s3b2 by
 //   python -m generator --family conv2d --pass fprop --copies im2col --block m128n128 --dtype bf16 --arch sm90
@@ -16,6 +17,7 @@
 #include "attnpress/device/conv2d.cuh"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_cluster.cuh"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
@@ -65,7 +67,9 @@ __device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage) {
 
 // Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A
 // descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.
-__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer) {
+// steps: of 16 elements, a constant.
+__device__ __forceinline__ void start_steps(float sum[M_TILES * SUMS], uint32_t slab, int consumer,
+                                            int steps) {
   const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, 0);
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m)
@@ -76,10 +80,23 @@ __device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t s
     const uint64_t a =
         wgmma_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, 1024, PANEL_BYTES);
 #pragma unroll
-    for (int step = 0; step < SLAB / 16; ++step)
+    for (int step = 0; step < steps; ++step)
       wgmma_m64n128k16_bf16_ss(sum + m * SUMS, a + step * 2, b + step * 2, 1);
   }
   wgmma_commit();
+}
+
+// The same with as many steps as have elements.
+__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer,
+                                           int steps) {
+  if (steps == SLAB / 16)
+    start_steps(sum, slab, consumer, SLAB / 16);
+  else if (steps == 3)
+    start_steps(sum, slab, consumer, 3);
+  else if (steps == 2)
+    start_steps(sum, slab, consumer, 2);
+  else
+    start_steps(sum, slab, consumer, 1);
 }
 
 // Waits until at most `pending` slabs' products are unfinished.
@@ -90,14 +107,20 @@ __device__ __forceinline__ void wait_for_products(float sum[M_TILES * SUMS], int
     wgmma_order_n128(sum + m * SUMS);
 }
 
-// sum += A B over `slabs` slabs, which the ring brings from `stage` on; returns the stage behind.
+// sum += A B over the slabs [begin, end), which the ring brings from `stage` on; returns the stage
+// behind. Every period-th has `tail_steps` steps.
 __device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,
-                                                int consumer, Stage stage, int slabs) {
+                                                int consumer, Stage stage, int begin, int end,
+                                                int period, int tail_steps) {
+  const int slabs = end - begin;
+  int left = period - (begin > 0 ? begin % period : 0); // slabs of a tap
   int last = 0; // the stage whose products are in flight
   for (int slab = 0; slab < slabs; ++slab) {
     // The copy engine hands over the slab.
     wait_for_phase(full(ring, stage.index), stage.parity);
-    start_slab(sum, ring + stage.index * STAGE_BYTES, consumer);
+    --left;
+    start_slab(sum, ring + stage.index * STAGE_BYTES, consumer, left == 0 ? tail_steps : SLAB / 16);
+    left = left == 0 ? period : left;
     wait_for_products(sum, 1);
     if (slab > 0)
       arrive_once(empty(ring, last));
@@ -110,9 +133,15 @@ __device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint3
   return stage;
 }
 
-// A tile of a class: its first row and column, and the slabs of its depth.
+constexpr bool IS_SHARED = BLOCK_M <= 128 && BLOCK_N <= 128; // tiles may be
+constexpr int WARPS = 4 * CONSUMERS; // that multiply
+constexpr int PIECES = WARPS * N_TILES / 2; // of a tile: 8 rows of a warp, and 32 columns
+constexpr int PIECE_BYTES = 8 * 32 * 4;
+
+// A tile of a class: its first row and column, and the slabs [begin, end) of its depth that this
+// thread block has.
 struct Tile {
-  int class_index, row, column, slabs;
+  int class_index, row, column, begin, end;
   bool is_there; // the grid is laid out for the largest class
 };
 
@@ -123,28 +152,38 @@ __device__ __forceinline__ Tile find_tile(const attnpress_conv2d_im2col_args *ar
   tile.row = row_block % args->row_blocks * BLOCK_M;
   tile.class_index = row_block / args->row_blocks;
   const attnpress_conv2d_line *line = args->line[tile.class_index];
-  tile.slabs = line[0].taps * line[1].taps * args->tap_slabs;
+  const int slabs = line[0].taps * line[1].taps * args->tap_slabs;
+  tile.begin = 0;
+  tile.end = slabs;
+  if (IS_SHARED && args->splits > 1) {
+    const int share = (slabs + args->splits - 1) / args->splits;
+    tile.begin = min((int)(blockIdx.x % args->splits) * share, slabs);
+    tile.end = min(tile.begin + share, slabs);
+  }
   tile.is_there = tile.row < args->batch * line[0].count * line[1].count;
   return tile;
 }
 
-// The thread that copies: a slab of each tap after the other.
+// The thread that copies: slabs of a tap after the other.
 __device__ __forceinline__ Stage copy_tile(const attnpress_conv2d_im2col_args *args, Tile tile,
                                            uint32_t ring, Stage stage) {
   const attnpress_conv2d_line y = args->line[tile.class_index][0];
   const attnpress_conv2d_line x = args->line[tile.class_index][1];
   const Place first = place_of(tile.row, y.count, x.count);
   const int in_y = y.in + first.middle * y.in_step, in_x = x.in + first.inner * x.in_step;
-  for (int r = 0; r < y.taps; ++r)
-    for (int s = 0; s < x.taps; ++s)
-      for (int depth = 0; depth < args->tap_slabs * SLAB; depth += SLAB) {
-        const uint32_t slab = open_stage(ring, stage), barrier = full(ring, stage.index);
-        const int tap_y = y.tap + r * y.tap_step, tap_x = x.tap + s * x.tap_step;
-        tma_load_im2col_4d(slab, &args->in[tile.class_index], barrier, depth, in_x, in_y,
-                           first.outer, s * x.tap_move, r * y.tap_move);
-        tma_load_4d(slab + A_BYTES, &args->weight, barrier, depth, tap_x, tap_y, tile.column);
-        stage = next_stage(stage, STAGES);
-      }
+  Place at = {0, 0, 0}; // a tap's row and column, and a slab of it
+  if (tile.begin > 0)
+    at = place_of(tile.begin, x.taps, args->tap_slabs);
+  for (int i = tile.begin; i < tile.end; ++i) {
+    const uint32_t slab = open_stage(ring, stage), barrier = full(ring, stage.index);
+    const int depth = at.inner * SLAB;
+    const int tap_y = y.tap + at.outer * y.tap_step, tap_x = x.tap + at.middle * x.tap_step;
+    tma_load_im2col_4d(slab, &args->in[tile.class_index], barrier, depth, in_x, in_y, first.outer,
+                       at.middle * x.tap_move, at.outer * y.tap_move);
+    tma_load_4d(slab + A_BYTES, &args->weight, barrier, depth, tap_x, tap_y, tile.column);
+    advance(&at, {0, 0, 1}, x.taps, args->tap_slabs);
+    stage = next_stage(stage, STAGES);
+  }
   return stage;
 }
 
@@ -171,6 +210,21 @@ __device__ __forceinline__ void finish_sum(float *sum, const uint32_t bias[BLOCK
       sum[n * 4 + i] = rectify(
           sum[n * 4 + i] + (i % 2 ? widen_high(DTYPE, pair) : widen_low(DTYPE, pair)), relu);
   }
+}
+
+// Stores 32 columns of a row of a tile, from `column` on. word: (4), this lane's pairs of 8 columns.
+__device__ __forceinline__ void store_line(const attnpress_conv2d_im2col_args *args, Tile tile,
+                                           int row, int column, const uint32_t *word) {
+  const attnpress_conv2d_line *y = &args->line[tile.class_index][0];
+  const attnpress_conv2d_line *x = &args->line[tile.class_index][1];
+  const Place pixel = place_of(row, y->count, x->count);
+  const int at = pixel.outer * args->out_stride[0] +
+                 (y->first + pixel.middle * y->step) * args->out_stride[1] +
+                 (x->first + pixel.inner * x->step) * args->out_stride[2];
+  const int first = column + threadIdx.x % 4 * VECTOR;
+  const uint4 line = row_of_quad(word);
+  store_16_if(row < args->batch * y->count * x->count && first < args->out_columns,
+              (uint4 *)args->out + at + first / VECTOR, line);
 }
 
 // Stores 64 rows of a tile, of which this warp has 16. sum: (N_TILES, 4); row: this lane's first.
@@ -201,6 +255,61 @@ __device__ __forceinline__ void store_rows(const attnpress_conv2d_im2col_args *a
   }
 }
 
+// Adds up the parts of a tile that the cluster's thread blocks have, and stores it: each thread block
+// gets every splits-th piece of all, in the place of the ring, and adds them in the blocks' order.
+// sum: (N_TILES, 4); warp: of those that multiply.
+__device__ __forceinline__ void share_tile(const attnpress_conv2d_im2col_args *args, Tile tile,
+                                           const float *sum, unsigned char *smem, int warp) {
+  const int lane = threadIdx.x % 32, splits = args->splits;
+  const int rank = blockIdx.x % splits;
+  // All threads of the cluster that multiply arrive and wait: all products have been made, and the
+  // rings are free.
+  cluster_arrive();
+  cluster_wait();
+#pragma unroll
+  for (int i = 0; i < N_TILES / 2; ++i) {
+    const int piece = i * WARPS + warp;
+    const uint32_t at =
+        cluster_address(shared_address(smem) +
+                            (piece / splits * splits + rank) * PIECE_BYTES + lane * 8,
+                        piece % splits);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const float *value = sum + (i / 2 * 4 + n) * 4 + i % 2 * 2;
+      const float2 pair = {value[0], value[1]};
+      store_8_cluster(at + n * 256, pair);
+    }
+  }
+  // All arrive and wait: hands over the pieces.
+  cluster_arrive();
+  cluster_wait();
+  for (int own = warp; own * splits + rank < PIECES; own += WARPS) {
+    float2 pair[4] = {};
+    for (int from = 0; from < splits; ++from) {
+      const float2 *part =
+          (const float2 *)(smem + (own * splits + from) * PIECE_BYTES) + lane;
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        pair[n].x += part[n * 32].x;
+        pair[n].y += part[n * 32].y;
+      }
+    }
+    const int piece = own * splits + rank, i = piece / WARPS, of = piece % WARPS;
+    const int row = tile.row + of * 16 + i % 2 * 8 + lane / 4, column = tile.column + i / 2 * 32;
+    uint32_t word[4];
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const int first = column + n * 8 + lane % 4 * 2;
+      const uint32_t bias = load_4_if(args->bias && first < args->out_columns,
+                                      (const uint16_t *)args->bias + first, 0);
+      pair[n].x = rectify(pair[n].x + widen_low(DTYPE, bias), args->relu);
+      pair[n].y = rectify(pair[n].y + widen_high(DTYPE, bias), args->relu);
+      word[n] = pack(DTYPE, pair[n].x, pair[n].y);
+    }
+    store_line(args, tile, row, column, word);
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv2d_fprop_im2col_m128n128_bf16_sm90(
         const __grid_constant__ attnpress_conv2d_im2col_args args) {
@@ -220,8 +329,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   griddepcontrol_launch_dependents();
 
   Stage stage = {0, 0};
+  // Thread blocks that share a tile have no other.
+  const int first_tile = IS_SHARED && args.splits > 1 ? blockIdx.x / args.splits : blockIdx.x;
   if (warp == CONSUMERS * 4) {
-    for (int index = blockIdx.x; index < args.tiles; index += gridDim.x) {
+    for (int index = first_tile; index < args.tiles; index += gridDim.x) {
       const Tile tile = find_tile(&args, index);
       if (tile.is_there && lane == 0)
         stage = copy_tile(&args, tile, ring, stage);
@@ -230,14 +341,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   }
   const int row = warp / 4 * 64 * M_TILES + warp % 4 * 16 + lane / 4;
   float sum[M_TILES * SUMS];
-  for (int index = blockIdx.x; index < args.tiles; index += gridDim.x) {
+  for (int index = first_tile; index < args.tiles; index += gridDim.x) {
     const Tile tile = find_tile(&args, index);
     if (!tile.is_there)
       continue;
 #pragma unroll
     for (int i = 0; i < M_TILES * SUMS; ++i)
       sum[i] = 0.0f;
-    stage = multiply_slabs(sum, ring, warp / 4, stage, tile.slabs);
+    // Where all slabs are whole, a loop that does not count those of a tap.
+    if (args.tail_steps == SLAB / 16)
+      stage = multiply_slabs(sum, ring, warp / 4, stage, tile.begin, tile.end, 1, SLAB / 16);
+    else
+      stage = multiply_slabs(sum, ring, warp / 4, stage, tile.begin, tile.end, args.tap_slabs,
+                             args.tail_steps);
+    if (IS_SHARED && args.splits > 1) {
+      share_tile(&args, tile, sum, smem, warp);
+      continue;
+    }
     uint32_t bias[BLOCK_N / 64];
     load_bias(&args, tile, bias);
 #pragma unroll

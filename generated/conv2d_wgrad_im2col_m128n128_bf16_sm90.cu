@@ -66,7 +66,9 @@ __device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage) {
 
 // Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A
 // descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.
-__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer) {
+// steps: of 16 elements, a constant.
+__device__ __forceinline__ void start_steps(float sum[M_TILES * SUMS], uint32_t slab, int consumer,
+                                            int steps) {
   const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, PANEL_BYTES);
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m)
@@ -77,11 +79,24 @@ __device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t s
     const uint64_t a =
         wgmma_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, 1024, PANEL_BYTES);
 #pragma unroll
-    for (int step = 0; step < SLAB / 16; ++step)
+    for (int step = 0; step < steps; ++step)
       wgmma_m64n128k16_bf16_ss_trans_both(sum + m * SUMS, a + step * LINE_BYTES,
                                           b + step * LINE_BYTES, 1);
   }
   wgmma_commit();
+}
+
+// The same with as many steps as have elements.
+__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer,
+                                           int steps) {
+  if (steps == SLAB / 16)
+    start_steps(sum, slab, consumer, SLAB / 16);
+  else if (steps == 3)
+    start_steps(sum, slab, consumer, 3);
+  else if (steps == 2)
+    start_steps(sum, slab, consumer, 2);
+  else
+    start_steps(sum, slab, consumer, 1);
 }
 
 // Waits until at most `pending` slabs' products are unfinished.
@@ -92,14 +107,20 @@ __device__ __forceinline__ void wait_for_products(float sum[M_TILES * SUMS], int
     wgmma_order_n128(sum + m * SUMS);
 }
 
-// sum += A B over `slabs` slabs, which the ring brings from `stage` on; returns the stage behind.
+// sum += A B over the slabs [begin, end), which the ring brings from `stage` on; returns the stage
+// behind. Every period-th has `tail_steps` steps.
 __device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,
-                                                int consumer, Stage stage, int slabs) {
+                                                int consumer, Stage stage, int begin, int end,
+                                                int period, int tail_steps) {
+  const int slabs = end - begin;
+  int left = period - (begin > 0 ? begin % period : 0); // slabs of a tap
   int last = 0; // the stage whose products are in flight
   for (int slab = 0; slab < slabs; ++slab) {
     // The copy engine hands over the slab.
     wait_for_phase(full(ring, stage.index), stage.parity);
-    start_slab(sum, ring + stage.index * STAGE_BYTES, consumer);
+    --left;
+    start_slab(sum, ring + stage.index * STAGE_BYTES, consumer, left == 0 ? tail_steps : SLAB / 16);
+    left = left == 0 ? period : left;
     wait_for_products(sum, 1);
     if (slab > 0)
       arrive_once(empty(ring, last));
@@ -122,7 +143,7 @@ __device__ __forceinline__ void copy_slabs(const attnpress_conv2d_im2col_wgrad_a
   for (int i = 0; i < PANELS; ++i) {
     const int panel = column / 64 + i;
     const Place tap = place_of(panel, args->filter_width, args->channel_slabs);
-    const bool is_there = panel * 64 < args->columns; // else behind the channels: zeros
+    const bool is_there = panel < args->panels; // else behind the channels: zeros
     channel[i] = (is_there ? tap.inner : args->channel_slabs) * 64;
     tap_y[i] = is_there ? tap.outer * args->dilation[0] : 0;
     tap_x[i] = is_there ? tap.middle * args->dilation[1] : 0;
@@ -147,33 +168,45 @@ __device__ __forceinline__ void copy_slabs(const attnpress_conv2d_im2col_wgrad_a
   }
 }
 
-// Stores 64 rows of a tile, of which this warp has 16. sum: (N_TILES, 4); row and column: of this
-// lane's first pair.
+// Stores 64 rows of a tile, of which this warp has 16. sum: (N_TILES, 4); row: this lane's first;
+// first_panel: the tile's.
 __device__ __forceinline__ void store_rows(const attnpress_conv2d_im2col_wgrad_args *args,
-                                           float *parts, const float *sum, int row, int column) {
+                                           float *parts, const float *sum, int row,
+                                           int first_panel) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int at_row = row + half * 8;
-    const int64_t at = (int64_t)at_row * args->columns;
+  for (int panel = 0; panel < PANELS; ++panel) {
+    // Columns of dweight from `first` on: channels of a tap, as many as are there.
+    int first = (first_panel + panel) * 64, columns = args->columns - first;
+    if (args->channels % 64 != 0) {
+      const int tap = (first_panel + panel) / args->channel_slabs;
+      const int channel = (first_panel + panel) % args->channel_slabs * 64;
+      first = tap * args->channels + channel;
+      columns = first_panel + panel < args->panels ? args->channels - channel : 0;
+    }
 #pragma unroll
-    for (int n = 0; n < N_TILES; n += 4) {
-      if (parts) {
+    for (int half = 0; half < 2; ++half) {
+      const int at_row = row + half * 8;
+      const int64_t at = (int64_t)at_row * args->columns + first;
 #pragma unroll
-        for (int i = n; i < n + 4; ++i) {
-          const float2 pair = {sum[i * 4 + half * 2], sum[i * 4 + half * 2 + 1]};
-          if (at_row < args->filters && column + i * 8 < args->columns)
-            *(float2 *)(parts + at + column + i * 8) = pair;
+      for (int n = 0; n < 8; n += 4) {
+        const float *tile = sum + (panel * 8 + n) * 4 + half * 2;
+        const int pair_column = n * 8 + threadIdx.x % 4 * 2;
+        const int column = n * 8 + threadIdx.x % 4 * VECTOR;
+        if (parts) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            if (at_row < args->filters && pair_column + i * 8 < columns)
+              *(float2 *)(parts + at + pair_column + i * 8) = {tile[i * 4], tile[i * 4 + 1]};
+          continue;
         }
-        continue;
-      }
-      uint32_t word[4];
+        uint32_t word[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        word[i] = pack(DTYPE, sum[(n + i) * 4 + half * 2], sum[(n + i) * 4 + half * 2 + 1]);
-      const uint4 line = row_of_quad(word);
-      const int first = column + n * 8 + threadIdx.x % 4 * (VECTOR - 2);
-      store_16_if(at_row < args->filters && first < args->columns,
-                  (uint4 *)((uint16_t *)args->dweight + at + first), line);
+        for (int i = 0; i < 4; ++i)
+          word[i] = pack(DTYPE, tile[i * 4], tile[i * 4 + 1]);
+        const uint4 line = row_of_quad(word);
+        store_16_if(at_row < args->filters && column < columns,
+                    (uint4 *)((uint16_t *)args->dweight + at + column), line);
+      }
     }
   }
 }
@@ -210,11 +243,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
   for (int i = 0; i < M_TILES * SUMS; ++i)
     sum[i] = 0.0f;
-  multiply_slabs(sum, ring, warp / 4, {0, 0}, slabs);
+  multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, slabs, SLAB / 16);
   const int row = row_begin + warp / 4 * 64 * M_TILES + warp % 4 * 16 + lane / 4;
   float *parts =
       args.parts ? args.parts + (int64_t)split * args.filters * args.columns : nullptr;
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m)
-    store_rows(&args, parts, sum + m * SUMS, row + m * 64, column_begin + lane % 4 * 2);
+    store_rows(&args, parts, sum + m * SUMS, row + m * 64, column_begin / 64);
 }

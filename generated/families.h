@@ -281,7 +281,7 @@ enum { /* fields of a tile */
 
 /* ---- outer ---- */
 
-/* outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>[_mod]_sm<80> */
+/* outer_<fwd|flat|sum|bwd|bwd_reduce|sum_dx|sum_dy>_<fp16|bf16|fp32>[_mod]_sm<80> */
 enum { /* axes */
   AP_OUTER_PASS = 0,
   AP_OUTER_DTYPE = 1,
@@ -291,9 +291,12 @@ enum { /* axes */
 };
 enum { /* pass */
   AP_OUTER_PASS_FWD = 0,
-  AP_OUTER_PASS_SUM = 1,
-  AP_OUTER_PASS_BWD = 2,
-  AP_OUTER_PASS_BWD_REDUCE = 3,
+  AP_OUTER_PASS_FLAT = 1,
+  AP_OUTER_PASS_SUM = 2,
+  AP_OUTER_PASS_BWD = 3,
+  AP_OUTER_PASS_BWD_REDUCE = 4,
+  AP_OUTER_PASS_SUM_DX = 5,
+  AP_OUTER_PASS_SUM_DY = 6,
 };
 enum { /* dtype */
   AP_OUTER_DTYPE_FP16 = 1,

@@ -164,7 +164,7 @@ static const int32_t values_131[] = {36864};
 static const ap_set where_132[] = {{2, 0, 0, 1, values_89, 1}, {3, 0, 0, 1, values_131, 1}};
 static const int32_t values_133[] = {16};
 static const ap_set where_134[] = {{2, 0, 0, 1, values_133, 1}};
-static const int32_t values_135[] = {8, 16, 32};
+static const int32_t values_135[] = {8, 16, 32, 64, 96, 128};
 static const int32_t values_136[] = {8, 16};
 static const ap_set where_137[] = {{2, 0, 0, 1, values_133, 1}, {4, 0, 0, 1, values_23, 1}};
 static const int32_t values_138[] = {6};
@@ -354,7 +354,7 @@ static const ap_rule rules[] = {
     {where_132, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_134, 1, {0, 0, 0, 1, values_15, 1}, -1, 0, 0},
     {where_134, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},
-    {where_134, 1, {3, 0, 0, 1, values_135, 3}, -1, 0, 0},
+    {where_134, 1, {3, 0, 0, 1, values_135, 6}, -1, 0, 0},
     {where_137, 2, {3, 0, 0, 1, values_136, 2}, -1, 0, 0},
     {where_139, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_139, 1, {6, 0, 0, 1, values_11, 1}, -1, 0, 0},

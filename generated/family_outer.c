@@ -4,31 +4,38 @@
 
 void ap_render_outer_bwd(ap_text *out, const ap_render_input *in);
 void ap_render_outer_bwd_reduce(ap_text *out, const ap_render_input *in);
+void ap_render_outer_flat(ap_text *out, const ap_render_input *in);
 void ap_render_outer_fwd(ap_text *out, const ap_render_input *in);
 void ap_render_outer_sum(ap_text *out, const ap_render_input *in);
 extern const ap_tile_table ap_tiles_outer;
 
-static const ap_word words_0[] = {{"fwd", "_fwd", 0}, {"sum", "_sum", 1}, {"bwd", "_bwd", 2}, {"bwd_reduce", "_bwd_reduce", 3}};
-static const int32_t values_1[] = {0, 1, 2, 3};
+static const ap_word words_0[] = {{"fwd", "_fwd", 0}, {"flat", "_flat", 1}, {"sum", "_sum", 2}, {"bwd", "_bwd", 3}, {"bwd_reduce", "_bwd_reduce", 4}, {"sum_dx", "_sum_dx", 5}, {"sum_dy", "_sum_dy", 6}};
+static const int32_t values_1[] = {0, 1, 2, 3, 4, 5, 6};
 static const ap_word words_2[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}, {"fp32", "_fp32", 3}};
 static const int32_t values_3[] = {1, 2, 3};
 static const int32_t values_4[] = {0, 1};
 static const int32_t values_5[] = {80};
 static const int32_t values_6[] = {0};
-static const int32_t values_7[] = {3};
-static const ap_set where_8[] = {{0, 0, 0, 1, values_7, 1}};
-static const ap_tile_part parts_9[] = {{"w", 0, 0, -1}, {"r", 1, 0, -1}};
-static const int32_t values_10[] = {2};
-static const ap_set where_11[] = {{0, 0, 0, 1, values_10, 1}};
-static const ap_set where_12[] = {{0, 0, 0, 1, values_6, 1}};
-static const int32_t values_13[] = {1};
-static const ap_set where_14[] = {{0, 0, 0, 1, values_13, 1}};
-static const ap_set where_15[] = {{2, 0, 0, 1, values_13, 1}};
+static const int32_t values_7[] = {1, 4};
+static const ap_set where_8[] = {{0, 0, 0, 1, values_7, 2}};
+static const int32_t values_9[] = {5, 6};
+static const ap_set where_10[] = {{0, 0, 0, 1, values_9, 2}};
+static const ap_tile_part parts_11[] = {{"w", 0, 0, -1}, {"r", 1, 0, -1}};
+static const int32_t values_12[] = {3};
+static const ap_set where_13[] = {{0, 0, 0, 1, values_12, 1}};
+static const int32_t values_14[] = {4};
+static const ap_set where_15[] = {{0, 0, 0, 1, values_14, 1}};
+static const int32_t values_16[] = {1};
+static const ap_set where_17[] = {{0, 0, 0, 1, values_16, 1}};
+static const ap_set where_18[] = {{0, 0, 0, 1, values_6, 1}};
+static const int32_t values_19[] = {2, 5, 6};
+static const ap_set where_20[] = {{0, 0, 0, 1, values_19, 3}};
+static const ap_set where_21[] = {{2, 0, 0, 1, values_16, 1}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
     {"pass", "pass", AP_AXIS_WORD, "", "", "in the ", " pass",
-     -1, {0, 0, 0, 1, values_1, 4}, words_0},
+     -1, {0, 0, 0, 1, values_1, 7}, words_0},
     {"dtype", "dtype", AP_AXIS_WORD, "", "", "with dtype ", "",
      -1, {1, 0, 0, 1, values_3, 3}, words_2},
     {"mod", "a snippet's function", AP_AXIS_FLAG, "_mod", "", "with a snippet's function ", "",
@@ -39,23 +46,25 @@ static const ap_axis axes[] = {
 /* where, must, same as, pairs */
 static const ap_rule rules[] = {
     {where_8, 1, {2, 0, 0, 1, values_6, 1}, -1, 0, 0},
+    {where_10, 1, {2, 0, 0, 1, values_6, 1}, -1, 0, 0},
 };
 static const char *const fields[] = {
     "warps",
     "rows",
 };
 static const ap_tile_form forms[] = {
-    {-1, 0, parts_9, 2},
+    {-1, 0, parts_11, 2},
 };
 static const ap_snippet_rule snippets[] = {
-    {where_15, 1},
+    {where_21, 1},
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"outer/outer_bwd.cu.j2", where_11, 1, ap_render_outer_bwd},
-    {"outer/outer_bwd_reduce.cu.j2", where_8, 1, ap_render_outer_bwd_reduce},
-    {"outer/outer_fwd.cu.j2", where_12, 1, ap_render_outer_fwd},
-    {"outer/outer_sum.cu.j2", where_14, 1, ap_render_outer_sum},
+    {"outer/outer_bwd.cu.j2", where_13, 1, ap_render_outer_bwd},
+    {"outer/outer_bwd_reduce.cu.j2", where_15, 1, ap_render_outer_bwd_reduce},
+    {"outer/outer_flat.cu.j2", where_17, 1, ap_render_outer_flat},
+    {"outer/outer_fwd.cu.j2", where_18, 1, ap_render_outer_fwd},
+    {"outer/outer_sum.cu.j2", where_20, 1, ap_render_outer_sum},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
@@ -72,14 +81,14 @@ static const ap_route routes[] = {
 extern const ap_family ap_family_outer;
 const ap_family ap_family_outer = {
     "outer", "outer",
-    "outer_<fwd|sum|bwd|bwd_reduce>_<fp16|bf16|fp32>[_mod]_sm<80>",
+    "outer_<fwd|flat|sum|bwd|bwd_reduce|sum_dx|sum_dy>_<fp16|bf16|fp32>[_mod]_sm<80>",
     axes, 4, 3,
-    0x1000,
+    0x2000,
     {0x400, 0x100, 0x80, 0x1},
-    {~0x3u, ~0x3u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
-    rules, 1,
+    {~0x7u, ~0x3u, ~0x1u, ~0x7fu, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u},
+    rules, 2,
     2, fields, forms, 1,
     0, 0, &ap_tiles_outer, 0, 0, 0,
-    templates, 4, routes, 8,
+    templates, 5, routes, 8,
     snippets, 1,
 };

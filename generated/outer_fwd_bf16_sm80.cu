@@ -7,6 +7,7 @@
 //   python -m generator --family outer --pass fwd --dtype bf16
 
 #include "attnpress/args/outer.h"
+#include "attnpress/device/outer.cuh"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/row_norm.cuh"
 #include "attnpress/device/row_vector.cuh"
@@ -15,26 +16,6 @@ constexpr int SIZE = 2; // bytes of an element
 constexpr int THREADS = 256;
 constexpr int ROWS = 8;     // of a thread
 constexpr int ELEMENTS = 16 / SIZE; // of a vector
-constexpr int AHEAD = 2048;         // thread blocks whose x and y come to the L2 cache at once
-constexpr int BRINGERS = 32;        // thread blocks that bring them, each some of the lines
-constexpr int LINE = 128 / SIZE;    // elements of a line
-
-// Brings x and y of the entries from `begin` on, before `end`, to the L2 cache: every BRINGERS-th
-// group of THREADS lines, from number `part` on.
-__device__ __forceinline__ void prefetch_entries(const attnpress_outer_fwd_args *args,
-                                                 int64_t begin, int64_t end, int part) {
-  const int x_lines = (args->rows - 1) / LINE + 1;
-  const int entry_lines = x_lines + (args->columns - 1) / LINE + 1;
-  // Large entries have many thread blocks, so that there are few of them: their lines fit.
-  const int lines = (int)((min(end, args->batch) - begin) * entry_lines);
-  for (int i = part * THREADS + (int)threadIdx.x; i < lines; i += BRINGERS * THREADS) {
-    const int64_t entry = begin + i / entry_lines;
-    const int line = i % entry_lines;
-    const unsigned char *x = (const unsigned char *)args->x + entry * args->x_stride * SIZE;
-    const unsigned char *y = (const unsigned char *)args->y + entry * args->y_stride * SIZE;
-    prefetch_l2(line < x_lines ? x + (int64_t)line * 128 : y + (int64_t)(line - x_lines) * 128);
-  }
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     outer_fwd_bf16_sm80(const __grid_constant__ attnpress_outer_fwd_args args) {
@@ -46,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int64_t each = (int64_t)args.column_blocks * args.row_blocks; // thread blocks of an entry
   const int64_t part = blockIdx.x % AHEAD, window = blockIdx.x - part;
   if (part < BRINGERS)
-    prefetch_entries(&args, window == 0 ? 0 : (window + AHEAD) / each,
+    prefetch_entries(&args, SIZE, THREADS, window == 0 ? 0 : (window + AHEAD) / each,
                      (window + 2 * AHEAD + each - 1) / each, (int)part);
   const int column_threads = 1 << args.column_shift;
   const int groups = THREADS >> args.column_shift;

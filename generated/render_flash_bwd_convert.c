@@ -62,9 +62,24 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
        "constexpr int NUM_THREADS = ");
   INTEGER(32 * warps_m);
   TEXT(";\n"
-       "constexpr int CHUNKS = HEAD_DIM / 8; // of a row\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
+       "constexpr int CHUNKS = HEAD_DIM / 8; // of a row\n");
+  if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
+    TEXT("constexpr int PART_ROWS = 32; // keys of a thread block, of parts of groups\n"
+         "\n"
+         "// The unit of keys that thread block `number` has, whose dK or dV is in parts: key blocks of key heads,\n"
+         "// of which the order has each part of a group. All lanes of a warp arrive.\n"
+         "__device__ __forceinline__ Unit find_keys(const attnpress_bwd_ragged_args *given, int number) {\n"
+         "  const attnpress_bwd_args *const args = &given->bwd;\n"
+         "  const int parts = args->group_parts;\n"
+         "  if (number >= given->first_unit[args->batch] / parts)\n"
+         "    return {0, 0, 0, -1};\n"
+         "  const int order = find_order(given->first_unit, args->batch, number * parts);\n"
+         "  const attnpress_sequence_units *const of = &given->sequences[order];\n"
+         "  const int unit = number - given->first_unit[order] / parts;\n"
+         "  return {order, of->sequence, unit / of->blocks, unit % of->blocks};\n"
+         "}\n");
+  }
+  TEXT("extern \"C\" __global__ void __launch_bounds__(NUM_THREADS)\n"
        "    ");
   STRING(stem);
   TEXT("(\n");
@@ -79,19 +94,39 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
     TEXT("  // Of what is behind bwd_delta has found no sums.\n"
          "  if (args.taken != nullptr && args.zero_ahead == 0 && blockIdx.x >= args.taken[1])\n"
          "    return;\n"
-         "  if (!is_unit(&given, blockIdx.x))\n"
-         "    return;\n"
-         "  const Unit unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
-         "  const SequencePlace at = place_of_unit(&given, &unit);\n"
-         "  if (at.seqlen_k <= given.direct_keys) // it has no sum, and its dq is there\n"
-         "    return;\n"
-         "  const int first_row = unit.block * BLOCK_M, head = unit.head;\n"
-         "  uint16_t *dq = (uint16_t *)args.dq + at.q_batch * args.dq_batch_stride +\n"
-         "                 at.q_row * args.dq_row_stride + head * args.dq_head_stride;\n"
-         "  const float *sum =\n"
-         "      args.dq_sum + sum_offset(&args, 0, head, at.sum_tile + first_row / 16, HEAD_DIM);\n"
-         "\n"
-         "  const int rows = at.seqlen_q - first_row; // that are there\n");
+         "  const bool of_keys = args.sum_parts > 1; // dk or dv, of parts of groups\n"
+         "  Unit unit;\n"
+         "  SequencePlace at;\n"
+         "  int first_row, rows; // rows: that are there\n"
+         "  int64_t sum_tile;\n"
+         "  if (of_keys) {\n"
+         "    const int pieces = ceil_div(args.blocks, PART_ROWS); // of a key block\n"
+         "    unit = find_keys(&given, blockIdx.x / pieces);\n"
+         "    if (unit.block < 0)\n"
+         "      return;\n"
+         "    at = place_of_unit(&given, &unit);\n"
+         "    const int piece = blockIdx.x % pieces * PART_ROWS;\n"
+         "    first_row = unit.block * args.blocks + piece;\n"
+         "    rows = min(min(PART_ROWS, args.blocks - piece), at.seqlen_k - first_row);\n"
+         "    const int before = given.first_unit[unit.order] / (args.heads_q * args.group_parts);\n"
+         "    sum_tile = (int64_t)unit.head * args.key_tiles +\n"
+         "               ((before + unit.block) * args.blocks + piece) / 16;\n"
+         "  } else {\n"
+         "    if (!is_unit(&given, blockIdx.x))\n"
+         "      return;\n"
+         "    unit = find_unit(&given, blockIdx.x, args.heads_q);\n"
+         "    at = place_of_unit(&given, &unit);\n"
+         "    if (at.seqlen_k <= given.direct_keys) // it has no sum, and its dq is there\n"
+         "      return;\n"
+         "    first_row = unit.block * BLOCK_M;\n"
+         "    rows = at.seqlen_q - first_row;\n"
+         "    sum_tile = (int64_t)unit.head * args.sum_tiles + at.sum_tile + first_row / 16;\n"
+         "  }\n"
+         "  uint16_t *dq = (uint16_t *)args.dq + (of_keys ? at.k_batch : at.q_batch) * args.dq_batch_stride +\n"
+         "                 (of_keys ? at.k_row : at.q_row) * args.dq_row_stride +\n"
+         "                 unit.head * args.dq_head_stride;\n"
+         "  const float *sum = args.dq_sum + sum_tile * (CHUNKS * 128);\n"
+         "  const int64_t part_quads = (int64_t)args.heads_q * args.key_tiles * CHUNKS * (128 / 4);\n");
   } else {
     TEXT("  const int row_blocks = args.row_tiles * 16 / BLOCK_M;\n"
          "  const int block = gridDim.x - 1 - blockIdx.x; // the last sums are still in L2\n"
@@ -118,16 +153,19 @@ void ap_render_flash_bwd_convert(ap_text *out, const ap_render_input *in) {
        "      four[j] = tile[SUM_BY_FOURS ? quad * 4 + j : j * 8 + quad];\n");
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("#pragma unroll 1\n"
-         "    for (int part = 1; part < args.sum_parts; ++part) {\n"
-         "      tile += part_quads;\n"
-         "#pragma unroll\n"
-         "      for (int j = 0; j < 4; ++j) {\n"
-         "        const float4 next = tile[SUM_BY_FOURS ? quad * 4 + j : j * 8 + quad];\n"
-         "        four[j] = {four[j].x + next.x, four[j].y + next.y, four[j].z + next.z, four[j].w + next.w};\n"
-         "      }\n"
-         "    }\n");
+         "    for (int part = 1; part < args.sum_parts; ++part) {\n");
+  } else {
+    TEXT("#pragma unroll 2\n"
+         "    for (int part = 1; part < args.sum_parts; ++part) {\n");
   }
-  TEXT("    // Element i of the quad's lane t.\n"
+  TEXT("      tile += part_quads;\n"
+       "#pragma unroll\n"
+       "      for (int j = 0; j < 4; ++j) {\n"
+       "        const float4 next = tile[SUM_BY_FOURS ? quad * 4 + j : j * 8 + quad];\n"
+       "        four[j] = {four[j].x + next.x, four[j].y + next.y, four[j].z + next.z, four[j].w + next.w};\n"
+       "      }\n"
+       "    }\n"
+       "    // Element i of the quad's lane t.\n"
        "    float value[4][4];\n"
        "#pragma unroll\n"
        "    for (int j = 0; j < 4; ++j) {\n"

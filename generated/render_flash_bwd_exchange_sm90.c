@@ -44,6 +44,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
   int32_t bulk = (sums && ((slabs * (stages + 1)) <= 20)) ? 1 : 0;
   int32_t through = (bulk && (hdim == hdim_v)) ? 1 : 0;
   int32_t parts = (sums && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) ? 1 : 0;
+  int32_t sequence_parts = (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? 1 : 0;
   int32_t k_half = (k_columns == 192) ? 1 : 0;
   int32_t v_half = (v_columns == 192) ? 1 : 0;
   if ((block_n == 80) || (block_n == 96)) {
@@ -302,8 +303,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT("};\n"
            "\n");
       if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-        TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n"
-             "  Work work;\n"
+        if (sequence_parts) {
+          TEXT("// `first`, `group`: query heads of the key head, those of its part.\n"
+               "__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit,\n"
+               "                                          int first, int group) {\n");
+        } else {
+          TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n");
+        }
+        TEXT("  Work work;\n"
              "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
              "  work.key_begin = unit->block * BLOCK_N;\n"
              "  work.kv_head = unit->head;\n"
@@ -384,6 +391,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "  const int first = by_steps ? 0 : at.part * all / at.parts;\n"
              "  const int group = by_steps ? all : (at.part + 1) * all / at.parts - first;\n"
              "  work.first_head = work.kv_head * all + first;\n");
+      } else if (sequence_parts) {
+        TEXT("  work.first_head = work.kv_head * (args->heads_q / args->heads_kv) + first;\n");
       } else {
         TEXT("  const int group = args->heads_q / args->heads_kv;\n"
              "  work.first_head = work.kv_head * group;\n");
@@ -510,7 +519,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "                                           const attnpress_bwd_ragged_args *batch, int number) {\n"
              "  Unit unit = {0, 0, 0, -1};\n"
              "  if (is_unit(batch, number))\n"
-             "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
+             "    unit = find_unit(batch, number, batch->bwd.heads_kv");
+        STRING(sequence_parts ? " * batch->bwd.group_parts" : "");
+        TEXT(");\n"
              "  const bool first = threadIdx.x % 32 == 0;\n"
              "  if (first && unit.block >= 0)\n"
              "    *at = place_of_unit(batch, &unit);\n");
@@ -523,9 +534,24 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
              "    work->key_begin = -1;\n"
              "    return;\n"
              "  }\n"
-             "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
-             "  *work = find_work(&bwd, &unit);\n"
-             "  work->at = at;\n");
+             "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n");
+        if (sequence_parts) {
+          TEXT("  // Its part of the query heads that share the key head.\n"
+               "  const int parts = bwd.group_parts, part = unit.head % parts, all = bwd.heads_q / bwd.heads_kv;\n"
+               "  const int begin = part * all / parts, group = (part + 1) * all / parts - begin;\n"
+               "  unit.head /= parts;\n"
+               "  at->group = group;\n"
+               "  at->key_sum_tile = -1;\n"
+               "  if (parts > 1) {\n"
+               "    const int before = batch->first_unit[unit.order] / (bwd.heads_kv * parts); // key blocks of a head\n"
+               "    at->key_sum_tile = (part * bwd.heads_kv + unit.head) * bwd.key_tiles +\n"
+               "                       (before + unit.block) * (BLOCK_N / 16);\n"
+               "  }\n"
+               "  *work = find_work(&bwd, &unit, begin, group);\n");
+        } else {
+          TEXT("  *work = find_work(&bwd, &unit);\n");
+        }
+        TEXT("  work->at = at;\n");
         if (prepares) {
           TEXT("  work->number = number;\n"
                "  work->shares = batch->bwd.zero_ahead > 0 && number >= *end_of_first(batch)\n"
@@ -2117,8 +2143,14 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     TEXT("};\n"
          "\n");
     if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n"
-           "  Work work;\n"
+      if (sequence_parts) {
+        TEXT("// `first`, `group`: query heads of the key head, those of its part.\n"
+             "__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit,\n"
+             "                                          int first, int group) {\n");
+      } else {
+        TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n");
+      }
+      TEXT("  Work work;\n"
            "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
            "  work.key_begin = unit->block * BLOCK_N;\n"
            "  work.kv_head = unit->head;\n"
@@ -2199,6 +2231,8 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "  const int first = by_steps ? 0 : at.part * all / at.parts;\n"
            "  const int group = by_steps ? all : (at.part + 1) * all / at.parts - first;\n"
            "  work.first_head = work.kv_head * all + first;\n");
+    } else if (sequence_parts) {
+      TEXT("  work.first_head = work.kv_head * (args->heads_q / args->heads_kv) + first;\n");
     } else {
       TEXT("  const int group = args->heads_q / args->heads_kv;\n"
            "  work.first_head = work.kv_head * group;\n");
@@ -2325,7 +2359,9 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "                                           const attnpress_bwd_ragged_args *batch, int number) {\n"
            "  Unit unit = {0, 0, 0, -1};\n"
            "  if (is_unit(batch, number))\n"
-           "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
+           "    unit = find_unit(batch, number, batch->bwd.heads_kv");
+      STRING(sequence_parts ? " * batch->bwd.group_parts" : "");
+      TEXT(");\n"
            "  const bool first = threadIdx.x % 32 == 0;\n"
            "  if (first && unit.block >= 0)\n"
            "    *at = place_of_unit(batch, &unit);\n");
@@ -2338,9 +2374,24 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
            "    work->key_begin = -1;\n"
            "    return;\n"
            "  }\n"
-           "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
-           "  *work = find_work(&bwd, &unit);\n"
-           "  work->at = at;\n");
+           "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n");
+      if (sequence_parts) {
+        TEXT("  // Its part of the query heads that share the key head.\n"
+             "  const int parts = bwd.group_parts, part = unit.head % parts, all = bwd.heads_q / bwd.heads_kv;\n"
+             "  const int begin = part * all / parts, group = (part + 1) * all / parts - begin;\n"
+             "  unit.head /= parts;\n"
+             "  at->group = group;\n"
+             "  at->key_sum_tile = -1;\n"
+             "  if (parts > 1) {\n"
+             "    const int before = batch->first_unit[unit.order] / (bwd.heads_kv * parts); // key blocks of a head\n"
+             "    at->key_sum_tile = (part * bwd.heads_kv + unit.head) * bwd.key_tiles +\n"
+             "                       (before + unit.block) * (BLOCK_N / 16);\n"
+             "  }\n"
+             "  *work = find_work(&bwd, &unit, begin, group);\n");
+      } else {
+        TEXT("  *work = find_work(&bwd, &unit);\n");
+      }
+      TEXT("  work->at = at;\n");
       if (prepares) {
         TEXT("  work->number = number;\n"
              "  work->shares = batch->bwd.zero_ahead > 0 && number >= *end_of_first(batch)\n"
@@ -3174,7 +3225,7 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
          "                     scale, accumulate, lane);\n"
          "}\n"
          "\n");
-    if (parts) {
+    if (parts || sequence_parts) {
       TEXT("// Stores the columns of a gradient from `column` on, 8 `tiles`, in a row of tiles.\n"
            "__device__ __forceinline__ void store_columns(float *row, const float *d, int tiles, int column,\n"
            "                                              int columns, int lane) {\n"
@@ -3351,15 +3402,28 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
     }
     TEXT("  }\n"
          "\n");
-    if (parts) {
-      TEXT("  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
-           "    const int tile = (work->key_begin) / 16 + warp;\n"
-           "    float *const dk_sum =\n"
-           "        args->dk_sum +\n"
-           "        key_sum_offset(args, work->part, work->batch, work->kv_head, tile, HEAD_DIM);\n"
-           "    float *const dv_sum =\n"
-           "        args->dv_sum +\n"
-           "        key_sum_offset(args, work->part, work->batch, work->kv_head, tile, HEAD_DIM_V);\n");
+    if (sequence_parts) {
+      TEXT("  if (is_direct(args))\n"
+           "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head, work->at->group,\n"
+           "                      work->row_begin, work->row_end, HEAD_DIM, threadIdx.x - 128,\n"
+           "                      CONSUMER_THREADS);\n");
+    }
+    if (parts || sequence_parts) {
+      if (parts) {
+        TEXT("  if (is_shared(args, work)) { // other blocks have other parts of the walk\n"
+             "    const int tile = (work->key_begin) / 16 + warp;\n"
+             "    float *const dk_sum =\n"
+             "        args->dk_sum +\n"
+             "        key_sum_offset(args, work->part, work->batch, work->kv_head, tile, HEAD_DIM);\n"
+             "    float *const dv_sum =\n"
+             "        args->dv_sum +\n"
+             "        key_sum_offset(args, work->part, work->batch, work->kv_head, tile, HEAD_DIM_V);\n");
+      } else {
+        TEXT("  if (work->at->key_sum_tile >= 0) { // other blocks have other heads of the group\n"
+             "    const int64_t tile = work->at->key_sum_tile + warp;\n"
+             "    float *const dk_sum = args->dk_sum + tile * (HEAD_DIM / 8 * 128);\n"
+             "    float *const dv_sum = args->dv_sum + tile * (HEAD_DIM_V / 8 * 128);\n");
+      }
       if (k_half) {
         TEXT("    store_columns(dk_sum, dk, 8, consumer * 128, HEAD_DIM, lane);\n"
              "    store_columns(dk_sum, dk + 32, 4, 64 + consumer * 32, HEAD_DIM, lane);\n");
@@ -3419,12 +3483,6 @@ void ap_render_flash_bwd_exchange_sm90(ap_text *out, const ap_render_input *in) 
       TEXT(",\n"
            "                         consumer * V_COLUMNS, HEAD_DIM_V, valid, dv_scale,\n"
            "                         args->accumulate, lane);\n");
-    }
-    if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
-      TEXT("  if (is_direct(args))\n"
-           "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head,\n"
-           "                      args->heads_q / args->heads_kv, work->row_begin, work->row_end, HEAD_DIM,\n"
-           "                      threadIdx.x - 128, CONSUMER_THREADS);\n");
     }
     TEXT("}\n"
          "\n"

@@ -47,6 +47,7 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t idles = ((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !in_turn) ? 1 : 0;
   int32_t chains = (runs && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) ? 1 : 0;
   int32_t keys_ahead = chains;
+  int32_t sequence_parts = ((sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && !chains) ? 1 : 0;
   int32_t prepares = (((takes && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) && own_dq) && (hdim <= 64)) ? 1 : 0;
   int32_t passes = ((skips && parts) && (hdim <= 64)) ? 1 : 0;
   int32_t late_dp = ((softcap && (hdim > 96)) && ((hdim < 128) || (pass == AP_ATTENTION_PASS_BWD_DKV))) ? 1 : 0;
@@ -482,8 +483,14 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("};\n"
        "\n");
   if (sequences == AP_ATTENTION_SEQUENCES_RAGGED) {
-    TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n"
-         "  Work work;\n"
+    if (sequence_parts) {
+      TEXT("// `first`, `group`: query heads of the key head, those of its part.\n"
+           "__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit,\n"
+           "                                          int first, int group) {\n");
+    } else {
+      TEXT("__device__ __forceinline__ Work find_work(const attnpress_bwd_args *args, const Unit *unit) {\n");
+    }
+    TEXT("  Work work;\n"
          "  // Causal: the first keys are seen by the most rows, and the longest key blocks come first.\n"
          "  work.key_begin = unit->block * BLOCK_N;\n"
          "  work.kv_head = unit->head;\n"
@@ -564,6 +571,8 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  const int first = by_steps ? 0 : at.part * all / at.parts;\n"
          "  const int group = by_steps ? all : (at.part + 1) * all / at.parts - first;\n"
          "  work.first_head = work.kv_head * all + first;\n");
+  } else if (sequence_parts) {
+    TEXT("  work.first_head = work.kv_head * (args->heads_q / args->heads_kv) + first;\n");
   } else {
     TEXT("  const int group = args->heads_q / args->heads_kv;\n"
          "  work.first_head = work.kv_head * group;\n");
@@ -690,7 +699,9 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "                                           const attnpress_bwd_ragged_args *batch, int number) {\n"
          "  Unit unit = {0, 0, 0, -1};\n"
          "  if (is_unit(batch, number))\n"
-         "    unit = find_unit(batch, number, batch->bwd.heads_kv);\n"
+         "    unit = find_unit(batch, number, batch->bwd.heads_kv");
+    STRING(sequence_parts ? " * batch->bwd.group_parts" : "");
+    TEXT(");\n"
          "  const bool first = threadIdx.x % 32 == 0;\n"
          "  if (first && unit.block >= 0)\n"
          "    *at = place_of_unit(batch, &unit);\n");
@@ -703,9 +714,24 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "    work->key_begin = -1;\n"
          "    return;\n"
          "  }\n"
-         "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n"
-         "  *work = find_work(&bwd, &unit);\n"
-         "  work->at = at;\n");
+         "  const attnpress_bwd_args bwd = args_of_lengths(batch, at->seqlen_q, at->seqlen_k);\n");
+    if (sequence_parts) {
+      TEXT("  // Its part of the query heads that share the key head.\n"
+           "  const int parts = bwd.group_parts, part = unit.head % parts, all = bwd.heads_q / bwd.heads_kv;\n"
+           "  const int begin = part * all / parts, group = (part + 1) * all / parts - begin;\n"
+           "  unit.head /= parts;\n"
+           "  at->group = group;\n"
+           "  at->key_sum_tile = -1;\n"
+           "  if (parts > 1) {\n"
+           "    const int before = batch->first_unit[unit.order] / (bwd.heads_kv * parts); // key blocks of a head\n"
+           "    at->key_sum_tile = (part * bwd.heads_kv + unit.head) * bwd.key_tiles +\n"
+           "                       (before + unit.block) * (BLOCK_N / 16);\n"
+           "  }\n"
+           "  *work = find_work(&bwd, &unit, begin, group);\n");
+    } else {
+      TEXT("  *work = find_work(&bwd, &unit);\n");
+    }
+    TEXT("  work->at = at;\n");
     if (prepares) {
       TEXT("  work->number = number;\n"
            "  work->shares = batch->bwd.zero_ahead > 0 && number >= *end_of_first(batch)\n"
@@ -2187,6 +2213,17 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "                  dv, V_TILES, lane);\n"
          "    return;\n"
          "  }\n");
+  } else if (sequence_parts) {
+    TEXT("  if (is_direct(args))\n"
+         "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head, work->at->group,\n"
+         "                      work->row_begin, work->row_end, HEAD_DIM, threadIdx.x - 128,\n"
+         "                      CONSUMER_THREADS);\n"
+         "  if (work->at->key_sum_tile >= 0) { // other blocks have other heads of the group\n"
+         "    const int64_t tile = work->at->key_sum_tile + consumer * 4 + warp;\n"
+         "    store_for_sum(args->dk_sum + tile * (HEAD_DIM / 8 * 128), dk, K_TILES, lane);\n"
+         "    store_for_sum(args->dv_sum + tile * (HEAD_DIM_V / 8 * 128), dv, V_TILES, lane);\n"
+         "    return;\n"
+         "  }\n");
   }
   if (takes) {
     TEXT("  const int first_row = consumer * 64 + warp * 16;\n"
@@ -2241,15 +2278,11 @@ void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in) {
          "  store_gradient(dv_rows, args->dv_row_stride, dv_tile, BLOCK_N, HEAD_DIM_V, valid, thread,\n"
          "                 CONSUMER_THREADS);\n");
   }
-  if (sums && (sequences == AP_ATTENTION_SEQUENCES_RAGGED)) {
-    TEXT("  if (");
-    STRING(chains ? "work->begins" : "is_direct(args)");
-    TEXT(")\n"
+  if (chains) {
+    TEXT("  if (work->begins)\n"
          "    clear_unseen_rows(args, work->at->q_batch, work->at->q_row, work->first_head,\n"
          "                      args->heads_q / args->heads_kv, work->row_begin, work->row_end, HEAD_DIM,\n"
-         "                      ");
-    STRING(takes ? "threadIdx.x - 128" : "thread");
-    TEXT(", CONSUMER_THREADS);\n");
+         "                      threadIdx.x - 128, CONSUMER_THREADS);\n");
   }
   TEXT("}\n"
        "\n"

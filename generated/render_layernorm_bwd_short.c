@@ -36,14 +36,23 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
   TEXT(", weight ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT(", fp32 inside. Rows of all matrices lie one after the other from a\n"
-       "// multiple of 16 bytes on: those of a piece are whole vectors, which a warp copies to a ring of its\n"
-       "// own. There a lane has as many rows as are whole ");
-  STRING((cols == 8) ? "vectors" : "words");
-  TEXT(", and dx takes the place of x, so that it\n"
-       "// goes back in whole vectors, too. Each number of columns has a text of its own, in which all that\n"
-       "// a lane has is in registers. Another kernel adds up the sums of the blocks. dx may be x, dy or\n"
-       "// dsum.\n"
-       "//\n"
+       "// multiple of 16 bytes on: those of a piece are whole vectors, which a warp copies to a ring of its\n");
+  if (row_threads > 1) {
+    TEXT("// own. There ");
+    INTEGER(row_threads);
+    TEXT(" lanes share a row, or two rows that are whole words between them, and dx takes the\n"
+         "// place of x, so that it goes back in whole vectors, too. A lane has neighbouring columns, from a word\n"
+         "// on where the row begins at one; each number of words has a text of its own, in which all that a lane\n"
+         "// has is in registers. Another kernel adds up the sums of the blocks. dx may be x, dy or dsum.\n");
+  } else {
+    TEXT("// own. There a lane has as many rows as are whole ");
+    STRING((cols == 8) ? "vectors" : "words");
+    TEXT(", and dx takes the place of x, so that it\n"
+         "// goes back in whole vectors, too. Each number of columns has a text of its own, in which all that\n"
+         "// a lane has is in registers. Another kernel adds up the sums of the blocks. dx may be x, dy or\n"
+         "// dsum.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/layernorm/layernorm_bwd_short.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -92,6 +101,9 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
   INTEGER(row_threads);
   TEXT(";\n"
        "constexpr int WARPS = THREADS / 32;\n"
+       "constexpr int LANES = ROW_THREADS;     // that share a row\n"
+       "constexpr int OWN = COLUMNS / LANES;   // columns of a lane, at the most\n"
+       "constexpr int TAKEN = 32 / LANES;      // rows that a warp takes at once, or pairs of rows\n"
        "constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
   TEXT(";\n"
@@ -103,12 +115,16 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
   TEXT(" / SIZE; // rows that a lane has, at the most\n");
   if (cols == 8) {
     TEXT("constexpr int WORDS_MAX = 7 * 4; // of rows that it takes at once: seven vectors\n");
+  } else if (row_threads > 1) {
+    TEXT("constexpr int WORDS_MAX = OWN * SIZE / 4 + 1; // of a row, some of them in part\n");
   } else {
     TEXT("constexpr int WORDS_MAX = COLUMNS * SIZE / 4; // of a row\n");
   }
-  TEXT("static_assert(ROW_THREADS == 1, \"a lane has a row, at the least\");\n"
-       "static_assert(32 * GROUP_MAX * (3 * (COLUMNS - 1) * SIZE + 8) <= RING_BYTES, \"a ring has a piece\");\n"
-       "static_assert(32 * 2 * COLUMNS * 4 <= RING_BYTES, \"sums have room where rows were\");\n"
+  TEXT("constexpr int SUMS_STRIDE = 33; // of a warp's lanes' sums of a column, which so are in all banks\n"
+       "static_assert(TAKEN * GROUP_MAX * (3 * (COLUMNS - 1) * SIZE + 8) <= RING_BYTES,\n"
+       "              \"a ring has a piece\");\n"
+       "static_assert((2 * OWN * SUMS_STRIDE + 2 * COLUMNS) * 4 <= RING_BYTES,\n"
+       "              \"sums have room where rows were\");\n"
        "\n"
        "// x^ is taken by these: of fp32 from the difference to the mean, which is exact where x is near it.\n"
        "__device__ __forceinline__ float base_of_row(float mean, float rstd) {\n");
@@ -145,9 +161,17 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "  const int columns = args->columns;\n"
        "  deal.group = group_of(columns);\n"
        "  deal.matrices = args->dsum ? 3 : 2;\n"
-       "  const int step = 32 * deal.group, row = deal.matrices * columns * SIZE + 8; // with its moments\n"
-       "  const int steps = min(RING_BYTES / (2 * step * row), ROWS_MAX / deal.group);\n"
-       "  deal.rows = step * max(steps, 1);\n"
+       "  const int step = TAKEN * deal.group, row = deal.matrices * columns * SIZE + 8; // with its moments\n"
+       "  const int room = min(RING_BYTES / (2 * step * row), ROWS_MAX * LANES / deal.group);\n"
+       "  // Of few rows each warp has some.\n"
+       "  const int64_t all = (args->rows + step - 1) / step, warps = gridDim.x * WARPS;\n"
+       "  int steps = (int)min((all + warps - 1) / warps, (int64_t)max(room, 1));\n");
+  if (row_threads > 4) {
+    TEXT("  // Two steps are whole sectors of memory, of which else two pieces have half.\n"
+         "  if (steps > 1)\n"
+         "    steps -= steps % 2;\n");
+  }
+  TEXT("  deal.rows = step * steps;\n"
        "  deal.matrix = deal.rows * columns * SIZE;\n"
        "  deal.bytes = deal.rows * row;\n"
        "  deal.slots = min(RING_BYTES / deal.bytes, SLOTS_MAX);\n"
@@ -219,8 +243,8 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "\n"
        "// Stores a piece of dx. place: (count)\n"
        "__device__ __forceinline__ void store_piece(const Args *args, Deal deal, int64_t piece,\n"
-       "                                            const unsigned char *place) {\n");
-  TEXT("  const int lane = threadIdx.x % 32, count = rows_of(args, deal, piece) * args->columns;\n"
+       "                                            const unsigned char *place) {\n"
+       "  const int lane = threadIdx.x % 32, count = rows_of(args, deal, piece) * args->columns;\n"
        "  unsigned char *const to =\n"
        "      (unsigned char *)args->dx + piece * deal.rows * args->columns * SIZE;\n"
        "  const int vectors = count * SIZE / 16;\n"
@@ -236,8 +260,8 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "  for (int i = 0; i < count; i += unit / 4) {\n"
        "    if (unit == 16) {\n"
-       "      const uint4 four = ((const uint4 *)own)[i / 4];\n"
-       "      word[i] = four.x;\n"
+       "      const uint4 four = ((const uint4 *)own)[i / 4];\n");
+  TEXT("      word[i] = four.x;\n"
        "      word[i + 1] = four.y;\n"
        "      word[i + 2] = four.z;\n"
        "      word[i + 3] = four.w;\n"
@@ -285,128 +309,268 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "\n"
        "// What is the same in all rows of a lane.\n"
        "struct Sums {\n"
-       "  float weight[COLUMNS], weight_sum[COLUMNS], bias_sum[COLUMNS];\n"
+       "  float weight[OWN], weight_sum[OWN], bias_sum[OWN];\n"
        "};\n"
-       "\n"
-       "// Makes dx of `count` rows, and adds up dweight and dbias. `ahead` elements come before the first\n"
-       "// row. own: where these are, of x; moments: rstd of the rows, a piece's rows behind the means;\n"
-       "// value: (ahead + count * columns) of dx; columns, count, ahead, unit: constants\n"
-       "__device__ __forceinline__ void take_rows(const Args *args, const Deal *deal, int columns,\n"
-       "                                          int count, int ahead, int unit,\n"
-       "                                          const unsigned char *own, const float *moments,\n"
-       "                                          Sums *sums, float *value) {\n"
-       "  const int elements = ahead + count * columns, words = (elements * SIZE + 3) / 4;\n"
-       "  uint32_t x[WORDS_MAX], dy[WORDS_MAX], rstds[GROUP_MAX], means[GROUP_MAX];\n"
-       "  take_words(own, words, unit, x);\n"
-       "  take_words(own + deal->matrix, words, unit, dy);\n"
-       "  take_words(moments, count, unit_of(4 * count), rstds);\n"
-       "  if (CENTERED)\n"
-       "    take_words(moments - deal->rows, count, unit_of(4 * count), means);\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < count; ++i) {\n"
-       "    const int first = ahead + i * columns;\n"
-       "    const float rstd = widen_element_fp32(rstds[i]);\n"
-       "    const float base = CENTERED ? base_of_row(widen_element_fp32(means[i]), rstd) : 0.0f;\n"
-       "    float hat[COLUMNS], g[COLUMNS], sum = 0.0f, dot = 0.0f;\n"
-       "#pragma unroll\n"
-       "    for (int j = 0; j < columns; ++j) {\n"
-       "      const float change = element_of(dy, first + j);\n"
-       "      hat[j] = normalized(element_of(x, first + j), rstd, base);\n"
-       "      g[j] = change * sums->weight[j];\n"
-       "      sums->weight_sum[j] += change * hat[j];\n"
-       "      sums->bias_sum[j] += change;\n"
-       "      sum += g[j];\n"
-       "      dot += g[j] * hat[j];\n"
-       "    }\n"
-       "    // dx = rstd g - (rstd mean(g) + x^ rstd mean(g x^)).\n"
-       "    const float scale = args->per_column * rstd;\n"
-       "    sum = CENTERED ? sum * scale : 0.0f;\n"
-       "    dot *= scale;\n"
-       "#pragma unroll\n"
-       "    for (int j = 0; j < columns; ++j)\n"
-       "      value[first + j] = g[j] * rstd - (sum + hat[j] * dot);\n"
-       "  }\n"
-       "  if (deal->matrices > 2) {\n"
-       "    take_words(own + 2 * deal->matrix, words, unit, x);\n"
-       "#pragma unroll\n"
-       "    for (int j = ahead; j < elements; ++j)\n"
-       "      value[j] += element_of(x, j);\n"
-       "  }\n"
-       "}\n"
-       "\n"
-       "// Puts values of dx there. count: of words, a constant\n"
-       "__device__ __forceinline__ void put_values(const float *value, int count, int unit,\n"
-       "                                           unsigned char *own) {\n"
-       "  uint32_t word[WORDS_MAX];\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < count; ++i) {\n");
-  if (dtype == AP_LAYERNORM_DTYPE_FP32) {
-    TEXT("    word[i] = __builtin_bit_cast(uint32_t, value[i]);\n");
-  } else {
-    TEXT("    word[i] = pack_");
+       "\n");
+  if (row_threads > 1) {
+    TEXT("// The columns that a lane has of a row, from an even one on; all but the last of the row's lanes have\n"
+         "// an even number of them.\n"
+         "struct Part {\n"
+         "  int first, count;\n"
+         "};\n"
+         "\n"
+         "// Of lane number `lane` of a row.\n"
+         "__device__ __forceinline__ Part part_of(int columns, int lane) {\n"
+         "  const int words = (columns + 1) / 2, first = words * lane / LANES * 2;\n"
+         "  const Part part = {first, min(words * (lane + 1) / LANES * 2, columns) - first};\n"
+         "  return part;\n"
+         "}\n"
+         "\n"
+         "// Reads a lane's part of a row: `words` words, of which the last is there in part, or not; if `ahead`,\n"
+         "// one element is in a word before them. What is not there is 0. own: the first word; words, ahead:\n"
+         "// constants\n"
+         "__device__ __forceinline__ void take_part(const unsigned char *own, int words, int ahead, int count,\n"
+         "                                          uint32_t *word) {\n"
+         "  const uint32_t *const from = (const uint32_t *)own;\n"
+         "  const uint16_t *const halves = (const uint16_t *)own;\n"
+         "#pragma unroll\n"
+         "  for (int i = ahead; i < words - 1; ++i)\n"
+         "    word[i] = from[i];\n"
+         "  word[words - 1] = 0;\n"
+         "  if (count >= 2 * words - ahead)\n"
+         "    word[words - 1] = from[words - 1];\n"
+         "  else if (ahead || count == 2 * words - 1)\n"
+         "    word[words - 1] = halves[2 * words - 2];\n"
+         "  if (ahead) {\n"
+         "    word[0] = (uint32_t)halves[1] << 16;\n"
+         "    word[words] = 0;\n"
+         "    if (count == 2 * words)\n"
+         "      word[words] = halves[2 * words];\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Puts a lane's part of dx there, likewise.\n"
+         "__device__ __forceinline__ void put_part(const float *value, int words, int ahead, int count,\n"
+         "                                         unsigned char *own) {\n"
+         "  uint32_t *const to = (uint32_t *)own;\n"
+         "  uint16_t *const halves = (uint16_t *)own;\n"
+         "#pragma unroll\n"
+         "  for (int i = ahead; i < words - 1; ++i)\n"
+         "    to[i] = pack_");
     STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(value[2 * i], value[2 * i + 1]);\n");
-  }
-  TEXT("  }\n"
-       "  put_words(own, count, unit, word);\n"
-       "}\n"
-       "\n"
-       "// Puts dx to the places of x, of all rows of a piece. rstds: of the piece; columns: a constant\n"
-       "__device__ __forceinline__ void take_piece(const Args *args, const Deal *deal, int columns,\n"
-       "                                           int rows, unsigned char *place, const float *rstds,\n"
-       "                                           Sums *sums) {\n"
-       "  const int group = group_of(columns);\n"
-       "#pragma unroll 1\n"
-       "  for (int row = threadIdx.x % 32 * group; row < rows; row += 32 * group) {\n"
-       "    unsigned char *const own = place + row * columns * SIZE;\n"
-       "    float value[");
-  STRING((cols == 8) ? "WORDS_MAX * 4 / SIZE" : "COLUMNS + 1");
-  TEXT("];\n");
-  if (cols == 8) {
-    TEXT("    const int words = group * columns * SIZE / 4;\n"
-         "    take_rows(args, deal, columns, group, 0, 16, own, rstds + row, sums, value);\n"
-         "    put_values(value, words, 16, own);\n");
+    TEXT("(value[2 * i - ahead], value[2 * i + 1 - ahead]);\n"
+         "  const int last = 2 * words - 2 - ahead;\n"
+         "  if (count >= 2 * words - ahead)\n"
+         "    to[words - 1] = pack_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(value[last], value[last + 1]);\n"
+         "  else if (ahead || count == 2 * words - 1)\n"
+         "    halves[2 * words - 2] = (uint16_t)narrow_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(value[last]);\n"
+         "  if (ahead) {\n"
+         "    halves[1] = (uint16_t)narrow_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(value[0]);\n"
+         "    if (count == 2 * words)\n"
+         "      halves[2 * words] = (uint16_t)narrow_element_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(value[2 * words - 1]);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Makes dx of a lane's part of a row, in the place of x, and adds up dweight and dbias.\n"
+         "__device__ __forceinline__ void take_row(const Args *args, const Deal *deal, int words, int ahead,\n"
+         "                                         int count, unsigned char *own,\n"
+         "                                         const float *moment, Sums *sums) {\n"
+         "  uint32_t x[WORDS_MAX], dy[WORDS_MAX];\n"
+         "  take_part(own, words, ahead, count, x);\n"
+         "  take_part(own + deal->matrix, words, ahead, count, dy);\n"
+         "  const float rstd = moment[0];\n"
+         "  const float base = CENTERED ? base_of_row(moment[-deal->rows], rstd) : 0.0f;\n"
+         "  float hat[OWN], g[OWN];\n"
+         "  float2 both = {0.0f, 0.0f}; // the sums of g and of g x^\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < 2 * words; ++j) {\n"
+         "    const float change = element_of(dy, ahead + j);\n"
+         "    hat[j] = normalized(element_of(x, ahead + j), rstd, base);\n"
+         "    g[j] = change * sums->weight[j];\n"
+         "    sums->weight_sum[j] += change * hat[j];\n"
+         "    sums->bias_sum[j] += change;\n"
+         "    both.x += g[j];\n"
+         "    both.y += g[j] * hat[j];\n"
+         "  }\n"
+         "  both = sum_lanes_of_two(both, LANES);\n"
+         "  // dx = rstd g - (rstd mean(g) + x^ rstd mean(g x^)).\n"
+         "  const float scale = args->per_column * rstd;\n"
+         "  const float sum = CENTERED ? both.x * scale : 0.0f, dot = both.y * scale;\n"
+         "#pragma unroll\n"
+         "  for (int j = 0; j < 2 * words; ++j)\n"
+         "    g[j] = g[j] * rstd - (sum + hat[j] * dot);\n"
+         "  if (deal->matrices > 2) {\n"
+         "    take_part(own + 2 * deal->matrix, words, ahead, count, x);\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < 2 * words; ++j)\n"
+         "      g[j] += element_of(x, ahead + j);\n"
+         "  }\n"
+         "  put_part(g, words, ahead, count, own);\n"
+         "}\n"
+         "\n"
+         "// Puts dx to the places of x, of all rows of a piece. rstds: of the piece; words: a constant\n"
+         "__device__ __forceinline__ void take_piece(const Args *args, const Deal *deal, int words, int rows,\n"
+         "                                           unsigned char *place, const float *rstds, Part part,\n"
+         "                                           Sums *sums) {\n"
+         "  const int group = deal->group, begin = threadIdx.x % 32 / LANES * group;\n"
+         "  // As often as the warp's first lanes have a row, since lanes tell each other: others' may be zeros.\n"
+         "#pragma unroll 1\n"
+         "  for (int row = begin; row - begin < rows; row += group * TAKEN) {\n"
+         "    unsigned char *const own = place + (row * args->columns + part.first) * SIZE;\n"
+         "    take_row(args, deal, words, 0, part.count, own, rstds + row, sums);\n"
+         "    // Of two rows the second one begins in the middle of a word.\n"
+         "    if (group == 2)\n"
+         "      take_row(args, deal, words, 1, part.count, own + (args->columns - 1) * SIZE, rstds + row + 1,\n"
+         "               sums);\n"
+         "  }\n"
+         "}\n"
+         "\n");
   } else {
-    TEXT("    const int words = columns * SIZE / 4, unit = unit_of(group * columns * SIZE);\n"
-         "    take_rows(args, deal, columns, 1, 0, unit, own, rstds + row, sums, value);\n"
-         "    put_values(value, words, unit, own);\n"
-         "    if (group == 2) {\n"
-         "      // Two rows share a word: the first one's last element goes there with the second one's first.\n"
-         "      value[0] = value[columns - 1];\n"
-         "      take_rows(args, deal, columns, 1, 1, 4, own + 4 * words, rstds + row + 1, sums, value);\n"
-         "      put_values(value, words + 1, 4, own + 4 * words);\n"
-         "    }\n");
+    TEXT("// Makes dx of `count` rows, and adds up dweight and dbias. `ahead` elements come before the first\n"
+         "// row. own: where these are, of x; moments: rstd of the rows, a piece's rows behind the means;\n"
+         "// value: (ahead + count * columns) of dx; columns, count, ahead, unit: constants\n"
+         "__device__ __forceinline__ void take_rows(const Args *args, const Deal *deal, int columns,\n"
+         "                                          int count, int ahead, int unit,\n"
+         "                                          const unsigned char *own, const float *moments,\n"
+         "                                          Sums *sums, float *value) {\n"
+         "  const int elements = ahead + count * columns, words = (elements * SIZE + 3) / 4;\n"
+         "  uint32_t x[WORDS_MAX], dy[WORDS_MAX], rstds[GROUP_MAX], means[GROUP_MAX];\n"
+         "  take_words(own, words, unit, x);\n"
+         "  take_words(own + deal->matrix, words, unit, dy);\n"
+         "  take_words(moments, count, unit_of(4 * count), rstds);\n"
+         "  if (CENTERED)\n"
+         "    take_words(moments - deal->rows, count, unit_of(4 * count), means);\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < count; ++i) {\n"
+         "    const int first = ahead + i * columns;\n"
+         "    const float rstd = widen_element_fp32(rstds[i]);\n"
+         "    const float base = CENTERED ? base_of_row(widen_element_fp32(means[i]), rstd) : 0.0f;\n"
+         "    float hat[COLUMNS], g[COLUMNS], sum = 0.0f, dot = 0.0f;\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < columns; ++j) {\n"
+         "      const float change = element_of(dy, first + j);\n"
+         "      hat[j] = normalized(element_of(x, first + j), rstd, base);\n"
+         "      g[j] = change * sums->weight[j];\n"
+         "      sums->weight_sum[j] += change * hat[j];\n"
+         "      sums->bias_sum[j] += change;\n"
+         "      sum += g[j];\n"
+         "      dot += g[j] * hat[j];\n"
+         "    }\n"
+         "    // dx = rstd g - (rstd mean(g) + x^ rstd mean(g x^)).\n"
+         "    const float scale = args->per_column * rstd;\n"
+         "    sum = CENTERED ? sum * scale : 0.0f;\n"
+         "    dot *= scale;\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < columns; ++j)\n"
+         "      value[first + j] = g[j] * rstd - (sum + hat[j] * dot);\n"
+         "  }\n"
+         "  if (deal->matrices > 2) {\n"
+         "    take_words(own + 2 * deal->matrix, words, unit, x);\n"
+         "#pragma unroll\n"
+         "    for (int j = ahead; j < elements; ++j)\n"
+         "      value[j] += element_of(x, j);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Puts values of dx there. count: of words, a constant\n"
+         "__device__ __forceinline__ void put_values(const float *value, int count, int unit,\n"
+         "                                           unsigned char *own) {\n"
+         "  uint32_t word[WORDS_MAX];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < count; ++i) {\n");
+    if (dtype == AP_LAYERNORM_DTYPE_FP32) {
+      TEXT("    word[i] = __builtin_bit_cast(uint32_t, value[i]);\n");
+    } else {
+      TEXT("    word[i] = pack_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(value[2 * i], value[2 * i + 1]);\n");
+    }
+    TEXT("  }\n"
+         "  put_words(own, count, unit, word);\n"
+         "}\n"
+         "\n"
+         "// Puts dx to the places of x, of all rows of a piece. rstds: of the piece; columns: a constant\n"
+         "__device__ __forceinline__ void take_piece(const Args *args, const Deal *deal, int columns,\n"
+         "                                           int rows, unsigned char *place, const float *rstds,\n"
+         "                                           Sums *sums) {\n"
+         "  const int group = group_of(columns);\n"
+         "#pragma unroll 1\n"
+         "  for (int row = threadIdx.x % 32 * group; row < rows; row += 32 * group) {\n"
+         "    unsigned char *const own = place + row * columns * SIZE;\n"
+         "    float value[");
+    STRING((cols == 8) ? "WORDS_MAX * 4 / SIZE" : "COLUMNS + 1");
+    TEXT("];\n");
+    if (cols == 8) {
+      TEXT("    const int words = group * columns * SIZE / 4;\n"
+           "    take_rows(args, deal, columns, group, 0, 16, own, rstds + row, sums, value);\n"
+           "    put_values(value, words, 16, own);\n");
+    } else {
+      TEXT("    const int words = columns * SIZE / 4, unit = unit_of(group * columns * SIZE);\n"
+           "    take_rows(args, deal, columns, 1, 0, unit, own, rstds + row, sums, value);\n"
+           "    put_values(value, words, unit, own);\n"
+           "    if (group == 2) {\n"
+           "      // Two rows share a word: the first one's last element goes there with the second one's first.\n"
+           "      value[0] = value[columns - 1];\n"
+           "      take_rows(args, deal, columns, 1, 1, 4, own + 4 * words, rstds + row + 1, sums, value);\n"
+           "      put_values(value, words + 1, 4, own + 4 * words);\n"
+           "    }\n");
+    }
+    TEXT("  }\n"
+         "}\n"
+         "\n");
   }
-  TEXT("  }\n"
-       "}\n"
-       "\n"
-       "extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
+  TEXT("extern \"C\" __global__ void __launch_bounds__(THREADS, BLOCKS)\n"
        "    ");
   STRING(stem);
   TEXT("(\n"
        "        const __grid_constant__ attnpress_layernorm_bwd_args args) {\n"
-       "  extern __shared__ __align__(1024) unsigned char smem[];\n"
-       "  // All memory is touched after what ran before has ended.\n"
-       "  griddepcontrol_wait();\n"
-       "  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, columns = args.columns;\n"
+       "  extern __shared__ __align__(1024) unsigned char smem[];\n");
+  if (row_threads > 1) {
+    TEXT("  // By a shuffle: the compiler knows that all lanes have the same.\n"
+         "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);\n");
+  } else {
+    TEXT("  const int warp = threadIdx.x / 32;\n");
+  }
+  TEXT("  const int lane = threadIdx.x % 32, columns = args.columns;\n"
        "  const Deal deal = deal_rows(&args);\n"
-       "  Sums sums;\n"
-       "#pragma unroll\n"
-       "  for (int j = 0; j < COLUMNS; ++j) {\n"
-       "    sums.weight[j] = 1.0f;\n"
-       "    if (args.weight && j < columns)\n"
-       "      sums.weight[j] = widen_element_");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT("(load_element(args.weight, PARAMETER_SIZE, j));\n"
-       "    sums.weight_sum[j] = sums.bias_sum[j] = 0.0f;\n"
-       "  }\n"
        "  unsigned char *const ring = smem + warp * RING_BYTES;\n"
        "  const int64_t pieces = (args.rows + deal.rows - 1) / deal.rows;\n"
        "  const int64_t stride = (int64_t)gridDim.x * WARPS;\n"
        "  int64_t piece = (int64_t)blockIdx.x * WARPS + warp;\n"
+       "  // All memory is touched after what ran before has ended.\n"
+       "  griddepcontrol_wait();\n"
        "#pragma unroll 1\n"
        "  for (int i = 0; i < deal.slots; ++i)\n"
        "    send_piece(&args, deal, piece + i * stride, ring + i * deal.bytes);\n"
+       "  Sums sums;\n");
+  if (row_threads > 1) {
+    TEXT("  const Part part = part_of(columns, lane % LANES);\n");
+  }
+  TEXT("#pragma unroll\n"
+       "  for (int j = 0; j < OWN; ++j) {\n"
+       "    sums.weight[j] = 1.0f;\n");
+  if (row_threads > 1) {
+    TEXT("    if (args.weight && j < part.count)\n"
+         "      sums.weight[j] = widen_element_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(\n"
+         "          load_element(args.weight, PARAMETER_SIZE, part.first + j));\n");
+  } else {
+    TEXT("    if (args.weight && j < columns)\n"
+         "      sums.weight[j] = widen_element_");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT("(load_element(args.weight, PARAMETER_SIZE, j));\n");
+  }
+  TEXT("    sums.weight_sum[j] = sums.bias_sum[j] = 0.0f;\n"
+       "  }\n"
        "  int slot = 0;\n"
        "  for (; piece < pieces; piece += stride) {\n"
        "    unsigned char *const place = ring + slot * deal.bytes;\n"
@@ -414,20 +578,36 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "    const int rows = rows_of(&args, deal, piece);\n"
        "    cp_async_wait(deal.slots - 1);\n"
        "    // All lanes arrive and wait: the piece is there.\n"
-       "    __syncwarp();\n"
-       "    switch (columns) {\n");
-  for (int32_t more = 0; more < ((cols < 32) ? 8 : 16); ++more) {
-    int32_t number = (((cols == 8) ? 0 : (cols / 2)) + 1) + more;
-    TEXT("    case ");
-    INTEGER(number);
-    TEXT(":\n"
-         "      take_piece(&args, &deal, ");
-    INTEGER(number);
-    TEXT(", rows, place, rstds, &sums);\n"
-         "      break;\n");
+       "    __syncwarp();\n");
+  if (row_threads > 1) {
+    TEXT("    switch ((columns + 2 * LANES - 1) / (2 * LANES)) {\n");
+    for (int32_t number = 1; number < 17; ++number) {
+      if ((((number * row_threads) * 2) <= cols) && (((number * row_threads) * 2) > (cols - 32))) {
+        TEXT("    case ");
+        INTEGER(number);
+        TEXT(":\n"
+             "      take_piece(&args, &deal, ");
+        INTEGER(number);
+        TEXT(", rows, place, rstds, part, &sums);\n"
+             "      break;\n");
+      }
+    }
+    TEXT("    }\n");
+  } else {
+    TEXT("    switch (columns) {\n");
+    for (int32_t more = 0; more < ((cols < 32) ? 8 : 16); ++more) {
+      int32_t number = (((cols == 8) ? 0 : (cols / 2)) + 1) + more;
+      TEXT("    case ");
+      INTEGER(number);
+      TEXT(":\n"
+           "      take_piece(&args, &deal, ");
+      INTEGER(number);
+      TEXT(", rows, place, rstds, &sums);\n"
+           "      break;\n");
+    }
+    TEXT("    }\n");
   }
-  TEXT("    }\n"
-       "    // All lanes arrive and wait: hands over dx.\n"
+  TEXT("    // All lanes arrive and wait: hands over dx.\n"
        "    __syncwarp();\n"
        "    store_piece(&args, deal, piece, place);\n"
        "    // All lanes arrive and wait: another piece may take this one's place.\n"
@@ -441,26 +621,44 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "    return;\n"
        "\n"
        "  // No copy is on its way, and no lane needs a piece.\n"
-       "  float *const own = (float *)ring + lane; // of each lane, dweight's and dbias's\n"
+       "  float *const all = (float *)ring;\n"
        "#pragma unroll\n"
-       "  for (int j = 0; j < COLUMNS; ++j) {\n"
-       "    if (j >= columns)\n"
-       "      continue;\n"
-       "    own[j * 32] = sums.weight_sum[j];\n"
-       "    own[(columns + j) * 32] = sums.bias_sum[j];\n"
+       "  for (int j = 0; j < OWN; ++j) {\n"
+       "    all[j * SUMS_STRIDE + lane] = sums.weight_sum[j];\n"
+       "    all[(OWN + j) * SUMS_STRIDE + lane] = sums.bias_sum[j];\n"
        "  }\n"
-       "  // All threads arrive and wait: hands over the sums of all lanes.\n"
+       "  // All lanes arrive and wait: hands over their sums.\n"
+       "  __syncwarp();\n"
+       "  float *const total = all + 2 * OWN * SUMS_STRIDE; // of the warp's lanes: (2, columns)\n"
+       "#pragma unroll 1\n"
+       "  for (int i = lane; i < 2 * columns; i += 32) {\n"
+       "    int column = i < columns ? i : i - columns, owner = 0;\n");
+  if (row_threads > 1) {
+    TEXT("#pragma unroll\n"
+         "    for (int j = 1; j < LANES; ++j)\n"
+         "      owner += column >= part_of(columns, j).first;\n"
+         "    column -= part_of(columns, owner).first;\n");
+  }
+  TEXT("    const float *const own = all + (column + (i < columns ? 0 : OWN)) * SUMS_STRIDE + owner;\n"
+       "    float sum = 0.0f;\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < 32; j += LANES)\n"
+       "      sum += own[j];\n"
+       "    total[i] = sum;\n"
+       "  }\n"
+       "  // All threads arrive and wait: hands over the sums of all warps.\n"
        "  __syncthreads();\n"
        "#pragma unroll 1\n"
        "  for (int i = threadIdx.x; i < 2 * columns; i += THREADS) {\n"
        "    float *const parts = i < columns ? args.weight_parts : args.bias_parts;\n"
+       "    const float *const first = (const float *)smem + 2 * OWN * SUMS_STRIDE + i;\n"
        "    float sum = 0.0f;\n"
        "    if (!parts)\n"
        "      continue;\n"
-       "#pragma unroll 16\n"
-       "    for (int from = 0; from < THREADS; ++from)\n"
-       "      sum += ((const float *)(smem + from / 32 * RING_BYTES))[i * 32 + from % 32];\n"
-       "    parts[(int64_t)blockIdx.x * columns + i % columns] = sum;\n"
+       "#pragma unroll\n"
+       "    for (int j = 0; j < WARPS; ++j)\n"
+       "      sum += first[j * (RING_BYTES / 4)];\n"
+       "    parts[(int64_t)blockIdx.x * args.pitch + (i < columns ? i : i - columns)] = sum;\n"
        "  }\n"
        "}\n");
 }
