@@ -14,6 +14,7 @@ KERNELS = [
     ("outer_fwd_bf16_sm80", ""),
     ("outer_flat_bf16_sm80", ""),
     ("outer_sum_fp32_sm80", ""),
+    ("outer_sum_fp32_sm80", "w2r8"),  # rows of a thread that lie apart
     ("outer_sum_bf16_sm80", ""),
     ("outer_sum_bf16_sm80", "w4r8"),  # warps below each other
     ("outer_sum_dx_fp16_sm80", ""),
