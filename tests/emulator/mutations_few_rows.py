@@ -133,12 +133,6 @@ MUTATIONS = [
         "few.seqlen_k / (batch->fixed_split_blocks * BLOCK_N) + 1;",
     ),
     Mutation(
-        "few rows: the lse of a part that was guessed, and is none, is stored",
-        SPLITS,
-        "const bool is_part = is_there && unit->split >= 0;",
-        "const bool is_part = unit->split >= 0;",
-    ),
-    Mutation(
         "few rows: the lse of rows past the end is stored",
         SPLITS,
         "if (is_part && row.valid && lane % 4 == 0)",
