@@ -13,7 +13,9 @@
 #include "attnpress/attnpress.h"
 #include "core/recall.h"
 #include "core/struct.h"
+#include "cuda/launch.h"
 #include "cuda/tensor_map.h"
+#include "given.h"
 #include "handle.h"
 #include "press/registry.h"
 
@@ -60,6 +62,14 @@ typedef struct ap_launches {
 #define AP_CONST_PLAN_OF(type, launches)                                                           \
   ((const type *)(const void *)((const char *)(launches)-offsetof(type, base)))
 
+/** The argument block of a launch, and how many bytes of it the kernel reads at most. */
+typedef struct ap_block {
+  void *data;
+  size_t bytes;
+} ap_block;
+
+#define AP_BLOCK(of) ((ap_block){&(of), sizeof(of)})
+
 /** How a call's arguments are to be checked. */
 typedef struct ap_check {
   int32_t backend;
@@ -91,7 +101,7 @@ typedef struct ap_operation {
   int32_t plans_by_pointers;
   /** The argument block of launch `index`, which lives in the call; asked for in order. */
   attnpress_status (*arguments)(ap_maps *maps, ap_call *call, const ap_launches *plan, int index,
-                                void **block);
+                                ap_block *block);
   /** Looks at what index arrays of a checked call hold, in the checking mode: INVALID_ARGUMENT with
    * the first entry that does not fit. NULL: no call has any. */
   attnpress_status (*inspect)(const ap_call *call, struct ap_inspection *inspection);
@@ -99,7 +109,20 @@ typedef struct ap_operation {
   void (*describe_cpu)(const ap_call *call, attnpress_info *info);
   /** ap_plan_run() with memory for a call and a plan of this operation. */
   attnpress_status (*run_planned)(const attnpress_plan *plan, const void *args, void *stream);
+  /** Adds all of a caller's arguments, none of which has been looked at; 0: the call is not one that
+   * is known again. NULL: none is. */
+  int (*give)(const void *args, ap_given *given);
+  /** Of a call that was checked: where it has the same addresses, in the same order. */
+  void (*give_checked)(ap_call *call, ap_given *given);
+  size_t run_bytes; /* of a call and its argument blocks, where there is `give` */
 } ap_operation;
+
+/** Where a call runs. */
+typedef struct ap_place {
+  attnpress_handle *handle;
+  ap_context *context;
+  CUstream stream;
+} ap_place;
 
 /* ---- What `plan` functions call --------------------------------------------------------------- */
 

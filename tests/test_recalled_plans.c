@@ -37,6 +37,15 @@ typedef struct shape {
   /* What a plan does not depend on, but tensor maps do. */
   int32_t moved;  /* every tensor is elsewhere */
   int32_t gap_in; /* 1, 2, ...: a tensor whose rows are further apart */
+  /* What blocks depend on alone, or checks. */
+  int32_t lse, alpha; /* given; a scale of alpha / 16 */
+  int32_t shift_in;   /* 1, 2, ...: a tensor that begins 8 bytes further, which is refused */
+  int32_t bias_shift; /* bytes */
+  int32_t workspace;  /* 1: too small; 2: NULL */
+  int32_t reserved;
+  int32_t table_v;  /* 1: V's pages have a table of their own */
+  int32_t schedule; /* 1: one that is ready */
+  int32_t apart;    /* 1 to 6: something new keys are appended to is not what is attended to */
 } shape;
 
 #define CHANGE(name, value)                                                                        \
@@ -44,7 +53,8 @@ typedef struct shape {
 
 #define MAP_CHANGES                                                                                \
   CHANGE(moved, 1), CHANGE(moved, 3), CHANGE(gap_in, 1), CHANGE(gap_in, 2), CHANGE(gap_in, 3),     \
-      CHANGE(gap_in, 4), CHANGE(gap_in, 5)
+      CHANGE(gap_in, 4), CHANGE(gap_in, 5), CHANGE(alpha, 3), CHANGE(alpha, 4), CHANGE(lse, 1)
+#define REFUSED_CHANGES CHANGE(shift_in, 1), CHANGE(shift_in, 4), CHANGE(reserved, 1)
 
 static const shape dense = {.batch = 2,
                             .rows = 512,
@@ -76,6 +86,8 @@ static const change dense_changes[] = {
     CHANGE(bias, ATTNPRESS_FP16),
     CHANGE(bias, ATTNPRESS_FP32),
     CHANGE(dropout, 1),
+    CHANGE(dropout, 2),
+    CHANGE(dropout, 3),
     CHANGE(sinks, 1),
     CHANGE(splits, 3),
     CHANGE(splits, 4),
@@ -86,6 +98,7 @@ static const change dense_changes[] = {
     CHANGE(dbias, 1),
     CHANGE(accumulate, 1),
     MAP_CHANGES,
+    REFUSED_CHANGES,
 };
 
 static const shape window = {.batch = 2,
@@ -103,8 +116,9 @@ static const shape window = {.batch = 2,
                              .bias = ATTNPRESS_FP32};
 
 static const change window_changes[] = {
-    CHANGE(left, 300), CHANGE(right, 0), CHANGE(chunk, 256),       CHANGE(top_left, 1),
-    CHANGE(dsinks, 1), CHANGE(dbias, 1), CHANGE(deterministic, 1), MAP_CHANGES};
+    CHANGE(left, 300),     CHANGE(right, 0), CHANGE(chunk, 256),       CHANGE(top_left, 1),
+    CHANGE(dsinks, 1),     CHANGE(dbias, 1), CHANGE(deterministic, 1), CHANGE(bias_shift, 4),
+    CHANGE(bias_shift, 8), MAP_CHANGES,      REFUSED_CHANGES};
 
 static const shape sequences = {.batch = 16,
                                 .rows = 2048,
@@ -136,10 +150,13 @@ static const change sequences_changes[] = {
     CHANGE(hdim, 72),
     CHANGE(kv_heads, 32),
     CHANGE(dtype, ATTNPRESS_FP16),
+    CHANGE(schedule, 1),
     MAP_CHANGES,
 };
 
-static const change pages_changes[] = {CHANGE(page, 16), CHANGE(page, 32), MAP_CHANGES};
+static const change pages_changes[] = {CHANGE(page, 16),     CHANGE(page, 32),
+                                       CHANGE(table_v, 1),   CHANGE(workspace, 1),
+                                       CHANGE(workspace, 2), MAP_CHANGES};
 
 /** One query of each sequence, over keys in a cache. */
 static const shape decode = {.batch = 64,
@@ -165,8 +182,17 @@ static const change decode_changes[] = {
     CHANGE(splits, 4), CHANGE(invariant, 1),
     CHANGE(far, 1),    CHANGE(dtype, ATTNPRESS_FP16),
     CHANGE(rotary, 0), CHANGE(rotary, 64),
-    CHANGE(tokens, 2), MAP_CHANGES,
+    CHANGE(tokens, 2), CHANGE(apart, 1),
+    CHANGE(apart, 2),  CHANGE(apart, 3),
+    CHANGE(apart, 4),  CHANGE(apart, 5),
+    CHANGE(apart, 6),  CHANGE(table_v, 1),
+    MAP_CHANGES,
 };
+
+/** The same in pages. */
+static const change table_changes[] = {CHANGE(apart, 1),   CHANGE(apart, 2), CHANGE(apart, 3),
+                                       CHANGE(apart, 4),   CHANGE(apart, 5), CHANGE(apart, 6),
+                                       CHANGE(table_v, 1), MAP_CHANGES};
 
 /** Prompts, which a kernel of their own appends. */
 static const shape prompts = {.batch = 4,
@@ -206,13 +232,17 @@ typedef struct call {
 
 typedef attnpress_status run_function(attnpress_handle *handle, const call *c);
 
+/** How far everything is from where it was, each of it by another distance. */
+static int everything_moved;
+
 static void *place(int which) {
-  return (void *)((uintptr_t)(which + 1) << 36);
+  return (void *)(((uintptr_t)(which + 1) << 36) +
+                  4096 * (uintptr_t)everything_moved * (uintptr_t)(which + 1));
 }
 
 static attnpress_tensor tensor_of(const shape *s, int which, int batch, int rows, int heads,
                                   int columns) {
-  void *data = (char *)place(which) + 4096 * s->moved;
+  void *data = (char *)place(which) + 4096 * s->moved + 8 * (s->shift_in == which + 1);
   attnpress_tensor t = attnpress_tensor_bshd(data, batch, rows, heads, columns, s->dtype);
   if (s->gap_in == which + 1) {
     t.stride[1] += 64;
@@ -232,7 +262,7 @@ static void make_features(const shape *s, call *c) {
   c->alibi = (attnpress_alibi)ATTNPRESS_ALIBI_INIT;
   c->alibi.slopes = place(20);
   c->bias = (attnpress_bias)ATTNPRESS_BIAS_INIT;
-  c->bias.data = place(21);
+  c->bias.data = (char *)place(21) + s->bias_shift;
   c->bias.dtype = s->bias;
   c->dbias = (attnpress_dbias)ATTNPRESS_DBIAS_INIT;
   c->dbias.data = place(22);
@@ -249,6 +279,8 @@ static void make_features(const shape *s, call *c) {
   c->sinks.dtype = ATTNPRESS_FP32;
   c->dropout = (attnpress_dropout)ATTNPRESS_DROPOUT_INIT;
   c->dropout.probability = 0.25f;
+  c->dropout.seed = (uint64_t)s->dropout;
+  c->dropout.seed_and_offset = s->dropout == 3 ? place(24) : NULL;
 }
 
 static void make_ragged(const shape *s, call *c) {
@@ -267,8 +299,13 @@ static void make_ragged(const shape *s, call *c) {
   if (s->page > 0) {
     r->page_table = place(33);
     r->page_table_pages = s->keys / s->page;
+    r->page_table_v = s->table_v ? place(34) : NULL;
   }
   r->seqlen_k_new = s->new_keys;
+  if (s->schedule) {
+    r->schedule = place(35);
+    assert_ok(attnpress_forward_schedule_bytes(s->batch, &r->schedule_bytes));
+  }
 }
 
 #define SHARE(args)                                                                                \
@@ -281,8 +318,9 @@ static void make_ragged(const shape *s, call *c) {
     (args)->sinks = s->sinks ? &c->sinks : NULL;                                                   \
     (args)->dropout = s->dropout ? &c->dropout : NULL;                                             \
     (args)->ragged = s->ragged ? &c->ragged : NULL;                                                \
-    (args)->workspace = place(40);                                                                 \
-    (args)->workspace_bytes = (size_t)1 << 35;                                                     \
+    (args)->scale = (float)s->alpha / 16.0f;                                                       \
+    (args)->workspace = s->workspace == 2 ? NULL : place(40);                                      \
+    (args)->workspace_bytes = s->workspace == 1 ? 16 : (size_t)1 << 35;                            \
   } while (0)
 
 static void make_attention(const void *from, call *c) {
@@ -301,6 +339,8 @@ static void make_attention(const void *from, call *c) {
   f->out = tensor_of(s, 3, batch, s->rows, s->heads, s->hdim_v);
   f->num_splits = s->splits;
   f->batch_invariant = s->invariant;
+  f->lse = s->lse ? place(8) : NULL;
+  f->reserved_2 = s->reserved;
   SHARE(f);
   attnpress_backward_args *b = &c->backward;
   *b = (attnpress_backward_args)ATTNPRESS_BACKWARD_ARGS_INIT;
@@ -313,6 +353,8 @@ static void make_attention(const void *from, call *c) {
   b->dk = tensor_of(s, 6, pages, keys, s->kv_heads, s->hdim);
   b->dv = tensor_of(s, 7, pages, keys, s->kv_heads, s->hdim_v);
   b->lse = place(8);
+  b->dlse = s->lse ? place(15) : NULL;
+  b->reserved = s->reserved;
   b->deterministic = s->deterministic;
   b->accumulate = s->accumulate;
   SHARE(b);
@@ -335,6 +377,18 @@ static void make_append(const void *from, call *c) {
     a->max_pages = c->ragged.page_table_pages;
   }
   c->ragged.seqlen_k_new = s->tokens;
+  if (s->apart == 1)
+    a->k_cache.data = place(16);
+  if (s->apart == 2)
+    a->v_cache.data = place(16);
+  if (s->apart == 3)
+    a->seqused_k = place(16);
+  if (s->apart == 4 && s->page > 0)
+    a->page_table = place(16);
+  if (s->apart == 5 && s->page > 0)
+    a->page_table_v = place(16);
+  if (s->table_v && s->page > 0)
+    a->page_table_v = c->ragged.page_table_v;
   if (s->rotary == 0)
     return;
   a->q = tensor_of(s, 12, s->batch, s->tokens, s->heads, s->hdim);
@@ -348,6 +402,8 @@ static void make_append(const void *from, call *c) {
   c->rotary.rotary_dim = s->rotary;
   c->rotary.dtype = ATTNPRESS_FP32;
   a->rotary = &c->rotary;
+  if (s->apart == 6)
+    a->q_out.data = place(16);
 }
 
 static attnpress_status run_forward(attnpress_handle *handle, const call *c) {
@@ -479,21 +535,22 @@ static attnpress_status run_norm_backward(attnpress_handle *handle, const call *
 
 typedef struct outcome {
   attnpress_status status;
-  int launches;
+  int launches, clears;
   fake_launch launch[8];
 } outcome;
 
 static void run(attnpress_handle *handle, run_function *function, const call *c, outcome *found) {
   memset(found, 0, sizeof *found);
-  cuda->launches = 0;
+  cuda->launches = cuda->clears = 0;
   found->status = function(handle, c);
+  found->clears = cuda->clears;
   found->launches = cuda->launches;
   assert_in_range(found->launches, 0, 8);
   memcpy(found->launch, cuda->launch, (size_t)found->launches * sizeof *found->launch);
 }
 
 static int is_same(const outcome *a, const outcome *b) {
-  int same = a->status == b->status && a->launches == b->launches;
+  int same = a->status == b->status && a->launches == b->launches && a->clears == b->clears;
   for (int i = 0; same && i < a->launches; ++i) {
     const fake_launch *l = &a->launch[i], *o = &b->launch[i];
     same = strcmp(l->symbol, o->symbol) == 0 && l->grid == o->grid && l->block == o->block &&
@@ -504,53 +561,73 @@ static int is_same(const outcome *a, const outcome *b) {
   return same;
 }
 
+static int count_entries(const ap_recall *recall) {
+  int count = 0;
+  for (int set = 0; set < AP_RECALL_SETS; ++set)
+    for (int way = 0; way < AP_RECALL_WAYS; ++way)
+      count += recall->entries[set][way].key_words > 0;
+  return count;
+}
+
 /** Plans that a handle remembers of its one context. */
 static int count_plans(attnpress_handle *handle) {
   ap_context *context;
-  int count = 0;
   assert_ok(ap_context_of(handle, NULL, &context));
-  for (int set = 0; set < AP_RECALL_SETS; ++set)
-    for (int way = 0; way < AP_RECALL_WAYS; ++way)
-      count += context->plans.entries[set][way].key_words > 0;
-  return count;
+  return count_entries(&context->plans);
+}
+
+/** Calls that it keeps. */
+static int count_calls(attnpress_handle *handle) {
+  ap_context *context;
+  assert_ok(ap_context_of(handle, NULL, &context));
+  return count_entries(&context->calls);
 }
 
 enum { BYTES_MAX = 512 };
 
-/** The call and each of its changes, one after the other and once more, in one handle; each alone, in
- * a handle of its own. */
+/** The call and each of its changes, one after the other and once more, in one handle, which keeps them
+ * then; and twice at other addresses. Each alone, in a handle of its own. */
 static void check(run_function *function, void (*make)(const void *from, call *c), const void *from,
-                  size_t bytes, const change *changes, int count) {
+                  size_t bytes, const change *changes, int count, int kept) {
   static call c;
   static outcome alone, among;
+  static const int moved_in_round[] = {0, 0, 1, 3};
   attnpress_handle *handle = make_handle();
   int ran = 0;
-  for (int i = -1; i < 2 * count + 1; ++i) {
-    _Alignas(8) unsigned char changed[BYTES_MAX];
-    const change *one = i < 0 || i == count ? NULL : &changes[i < count ? i : i - count - 1];
-    memcpy(changed, from, bytes);
-    if (one != NULL)
-      memcpy(changed + one->offset, &one->value, sizeof one->value);
-    make(changed, &c);
-    attnpress_handle *own = make_handle();
-    run(own, function, &c, &alone);
-    attnpress_destroy(own);
-    const int before = count_plans(handle);
-    run(handle, function, &c, &among);
-    if (!is_same(&alone, &among))
-      fail_msg("%s %d: %s, %d launches, grid %u; alone %s, %d, %u", one ? one->field : "as it is",
-               one ? (int)one->value : 0, among.launch[0].symbol, among.launches,
-               among.launch[0].grid, alone.launch[0].symbol, alone.launches, alone.launch[0].grid);
-    ran += alone.status == ATTNPRESS_OK && i < count;
-    if (i >= count) /* what ran is remembered already */
-      assert_int_equal(count_plans(handle), before);
-  }
+  for (int round = 0; round < 4; ++round)
+    for (int i = -1; i < count; ++i) {
+      _Alignas(8) unsigned char changed[BYTES_MAX];
+      memcpy(changed, from, bytes);
+      if (i >= 0)
+        memcpy(changed + changes[i].offset, &changes[i].value, sizeof changes[i].value);
+      everything_moved = moved_in_round[round];
+      make(changed, &c);
+      attnpress_handle *own = make_handle();
+      run(own, function, &c, &alone);
+      attnpress_destroy(own);
+      const int before = count_plans(handle);
+      run(handle, function, &c, &among);
+      if (!is_same(&alone, &among))
+        fail_msg("round %d, %s %d: %d, %s, %d launches, grid %u; alone %d, %s, %d, %u", round,
+                 i >= 0 ? changes[i].field : "as it is", i >= 0 ? (int)changes[i].value : 0,
+                 among.status, among.launch[0].symbol, among.launches, among.launch[0].grid,
+                 alone.status, alone.launch[0].symbol, alone.launches, alone.launch[0].grid);
+      ran += alone.status == ATTNPRESS_OK && round == 0;
+      if (round > 0) /* what ran is remembered already */
+        assert_int_equal(count_plans(handle), before);
+    }
+  everything_moved = 0;
   assert_in_range(ran, count * 2 / 3, count + 1);
+  if (kept)
+    assert_in_range(count_calls(handle), ran / 3, ran); /* some fall on each other */
+  else
+    assert_int_equal(count_calls(handle), 0);
   attnpress_destroy(handle);
 }
 
 #define CHECK(function, make, from, changes)                                                       \
-  check(function, make, &(from), sizeof(from), changes, (int)(sizeof(changes) / sizeof *(changes)))
+  check(function, make, &(from), sizeof(from), changes,                                            \
+        (int)(sizeof(changes) / sizeof *(changes)), make != make_norm)
 
 static void test_forward(void **state) {
   (void)state;
@@ -576,6 +653,9 @@ static void test_append_forward(void **state) {
   (void)state;
   CHECK(run_append_forward, make_append, decode, decode_changes);
   CHECK(run_append_forward, make_append, prompts, prompts_changes);
+  shape pages = decode;
+  pages.page = 16;
+  CHECK(run_append_forward, make_append, pages, table_changes);
 }
 
 static void test_layernorm(void **state) {
@@ -635,11 +715,14 @@ static void test_maps(void **state) {
     run_for_maps(handle, function, &c, 1, rows[i].maps - 1);
     s.moved = 0;
     make_attention(&s, &c);
-    run_for_maps(handle, function, &c, 1, 0);
+    run_for_maps(handle, function, &c, 0, rows[i].maps);
     s.gap_in = 0;
     make_attention(&s, &c);
     run_for_maps(handle, function, &c, 0, 0);
+    attnpress_destroy(handle);
+    handle = make_handle();
     handle->driver.tensor_map_replace_address = NULL;
+    run_for_maps(handle, function, &c, rows[i].maps, 0);
     run_for_maps(handle, function, &c, 0, 0);
     s.moved = 1;
     make_attention(&s, &c);

@@ -38,6 +38,7 @@ typedef struct ap_context {
   ap_device device;
   ap_memo memo;    /* the device's */
   ap_recall plans; /* of calls that ran, with their kernels; keys have the id (call.c) */
+  ap_recall calls; /* that ran more than once, with their argument blocks (kept.c); likewise */
   _Atomic(ap_bound_table *) table;
 } ap_context;
 

@@ -39,20 +39,28 @@ static int copy_known(const ap_driver *driver, const ap_map *known, const ap_vie
   return !moved || driver->tensor_map_replace_address(map, view->data) == CUDA_SUCCESS;
 }
 
-attnpress_status ap_view_encode(ap_maps *maps, const ap_view *view, const char *name, void *map) {
-  const ap_driver *driver = maps->driver;
-  const int index = maps->count++;
-  if (index < maps->num_known && copy_known(driver, &maps->known[index], view, map))
-    return ATTNPRESS_OK;
+static attnpress_status encode(const ap_driver *driver, const ap_view *view, const char *name,
+                               void *map) {
   const CUresult result = driver->tensor_map_encode_tiled(
       map, view->data_type, view->rank, view->data, view->extents, view->strides_bytes, view->box,
       view->steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
       CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  FORWARD_IF(check(driver, result, "cuTensorMapEncodeTiled", name));
-  if (maps->made != NULL && index < AP_MAPS_MAX) {
-    maps->made[index].view = *view;
-    memcpy(maps->made[index].word, map, sizeof maps->made[index].word);
-  }
+  return check(driver, result, "cuTensorMapEncodeTiled", name);
+}
+
+attnpress_status ap_view_encode(ap_maps *maps, const ap_view *view, const char *name, void *map) {
+  const ap_driver *driver = maps->driver;
+  const int index = maps->count++;
+  ap_map *const made = maps->made != NULL && index < AP_MAPS_MAX ? &maps->made[index] : NULL;
+  if (!maps->views_alone &&
+      (index >= maps->num_known || !copy_known(driver, &maps->known[index], view, map)))
+    FORWARD_IF(encode(driver, view, name, map));
+  if (made == NULL)
+    return ATTNPRESS_OK;
+  made->view = *view;
+  made->to = map;
+  if (!maps->views_alone)
+    memcpy(made->word, map, sizeof made->word);
   return ATTNPRESS_OK;
 }
 

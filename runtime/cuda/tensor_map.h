@@ -64,6 +64,7 @@ enum { AP_MAPS_MAX = 8, AP_MAP_WORDS = 16 };
 /** A map, and what the driver was told for it. */
 typedef struct ap_map {
   ap_view view;
+  void *to; /* where the call has it */
   uint64_t word[AP_MAP_WORDS];
 } ap_map;
 
@@ -75,6 +76,7 @@ typedef struct ap_maps {
   int num_known;       /* of an earlier call */
   const ap_map *known; /* other threads read them, too */
   ap_map *made;        /* AP_MAPS_MAX: the call's own are noted there; NULL: nowhere */
+  int views_alone;     /* 1: all but their words, which are neither made nor written */
 } ap_maps;
 
 /** Writes the map of a view: 128-byte swizzle, and zeros for what lies outside. `map`: 128 bytes,

@@ -192,12 +192,12 @@ static attnpress_layernorm_reduce_args reduce_block(const layernorm_call *call,
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   layernorm_run *run = (layernorm_run *)base;
   const int32_t pass = launches->launch[index].variant.axis[AP_LAYERNORM_PASS];
   const ap_layernorm_plan *plan_of_call = AP_CONST_PLAN_OF(ap_layernorm_plan, launches);
   (void)maps;
-  *block = &run->block;
+  *block = AP_BLOCK(run->block);
   if (pass == AP_LAYERNORM_PASS_FWD)
     run->block.forward = forward_block(
         &run->call.problem,
