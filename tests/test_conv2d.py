@@ -232,6 +232,35 @@ def random_cases(count, largest):
     return found
 
 
+def at_an_element(value, channels_last):
+    """The tensor's values without gaps, from the second element of their memory on."""
+    order = (0, 2, 3, 1) if channels_last else (0, 1, 2, 3)
+    back = (0, 3, 1, 2) if channels_last else order
+    lines = value.permute(order)
+    whole = value.new_empty(value.numel() + 1)
+    whole[1:] = lines.reshape(-1)
+    return whole[1:].view(lines.shape).permute(back)
+
+
+@needs_torch
+@pytest.mark.parametrize("channels_last", [True, False])
+@pytest.mark.parametrize("device", DEVICES)
+def test_tensors_that_begin_at_any_element(device, channels_last):
+    torch.manual_seed(0)
+    x, weight, bias, dout = (
+        torch.randn(shape).to(torch.float16).to(device)
+        for shape in ((2, 16, 6, 5), (8, 16, 3, 3), (8,), (2, 8, 4, 3))
+    )
+    out = cv.forward(x, weight, bias, relu=True)
+    expected = cv.backward(dout, x, weight, out, relu=True)
+    x, weight, dout, moved = (at_an_element(v, channels_last) for v in (x, weight, dout, out))
+    assert x.data_ptr() % 16 and dout.data_ptr() % 16
+    bias = at_an_element(bias.view(8, 1, 1, 1), False).view(8)
+    assert torch.equal(cv.forward(x, weight, bias, relu=True), out)
+    for got, want in zip(cv.backward(dout, x, weight, moved, relu=True), expected):
+        assert torch.equal(got, want)
+
+
 @needs_torch
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_shapes(device):

@@ -534,6 +534,21 @@ def test_torch() -> None:
     assert qkv.grad is not None and bool(qkv.grad.isfinite().all())
 
 
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+def test_slopes_and_bias_of_no_sequence() -> None:
+    """PyTorch gives empty tensors no address."""
+    q = torch.zeros(0, 4, DIM, requires_grad=True)
+    cu = torch.zeros(1, dtype=torch.int32)
+    dense = torch.zeros(0, 5, 4, DIM, requires_grad=True)
+    for features in ({"alibi_slopes": torch.ones(0, 4)}, {"bias": torch.ones(0, 4, 5, 5)}):
+        out = attnpress.flash_attn_varlen_func(q, q, q, cu, cu, 5, 5, **features)
+        (gradient,) = torch.autograd.grad(out, q, torch.zeros_like(out))
+        assert out.shape == gradient.shape == q.shape
+        out = attnpress.flash_attn_func(dense, dense, dense, **features)
+        (gradient,) = torch.autograd.grad(out, dense, torch.zeros_like(out))
+        assert out.shape == gradient.shape == dense.shape
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_dropped_probabilities(causal):
     """With dropout S_dmask gives the result: of each sequence its probabilities, negative where

@@ -389,8 +389,8 @@ def _give_image(library: Library, args: Structure, name: str, value: Any) -> Any
         return None
     image = _channels_last(value)
     strides = _strides(library, image)
-    if strides is None:
-        image = library.contiguous(image)
+    if strides is None:  # what lies without gaps may begin at any element
+        image = _aligned(library, image)
         strides = _strides(library, image)
         assert strides is not None
     setattr(args, name, library.address(image))

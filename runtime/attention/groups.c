@@ -163,9 +163,10 @@ static attnpress_status check_group_stride(const char *name, int i, int64_t stri
 
 static attnpress_status check_alibi(const attnpress_forward_args *args, int with_data) {
   const attnpress_alibi *a = args->alibi;
+  const int64_t batch = ap_extents_of(args).batch;
   int64_t span = 0;
-  FORWARD_IF(check_data("alibi", "slopes", a->slopes, ATTNPRESS_FP32, with_data));
-  FORWARD_IF(check_group_stride("alibi", 0, a->stride[0], ap_extents_of(args).batch, &span));
+  FORWARD_IF(check_data("alibi", "slopes", a->slopes, ATTNPRESS_FP32, with_data && batch > 0));
+  FORWARD_IF(check_group_stride("alibi", 0, a->stride[0], batch, &span));
   return check_group_stride("alibi", 1, a->stride[1], args->q.shape[2], &span);
 }
 
