@@ -244,94 +244,11 @@ static attnpress_status run_launches(const ap_place *at, const ap_operation *ope
   return launch_found(at, operation, call, plan, bound, &maps);
 }
 
-/* ---- Plans that are remembered --------------------------------------------------------------- */
-
-/** The head of what is remembered of a call. Behind it lie its plan up to the last launch, the
- * launches' kernels, and the call's tensor maps. */
-typedef struct remembered {
-  size_t plan_bytes;
-  int64_t num_maps;
-} remembered;
-
-/** Bytes of an operation's own part of a plan. */
-static size_t own_bytes(const ap_operation *operation) {
-  return operation->plan_bytes - sizeof(ap_launches);
-}
-
-/** Adds what every key has: the operation, and the context, whose device and kernels are no other's. */
-static void add_place(const ap_place *at, const ap_operation *operation, ap_recall_key *key) {
-  const uint64_t words[] = {(uint64_t)(uintptr_t)operation,
-                            atomic_load_explicit(&at->context->id, memory_order_relaxed)};
-  ap_recall_add(key, words, sizeof words);
-}
-
-/** What a plan is remembered by: its place, and what it looks at of the call. */
-static void make_key(const ap_place *at, const ap_operation *operation, const ap_call *call,
-                     ap_recall_key *key) {
-  key->words = 0;
-  add_place(at, operation, key);
-  operation->key(call, key);
-}
-
-/** Remembers a plan with its kernels, which are there as long as the context, and what maps the call
- * made. */
-static void remember(const ap_place *at, const ap_operation *operation, const ap_recall_key *key,
-                     const ap_launches *plan, const ap_bound *const *bound, const ap_maps *maps) {
-  const size_t own = own_bytes(operation), count = (size_t)plan->count;
-  const remembered head = {own + offsetof(ap_launches, launch) + count * sizeof *plan->launch,
-                           maps->count < AP_MAPS_MAX ? maps->count : AP_MAPS_MAX};
-  const size_t bound_bytes = count * sizeof *bound;
-  const size_t maps_bytes = (size_t)head.num_maps * sizeof *maps->made;
-  ap_recall_entry *entry;
-  char *to = ap_recall_begin(&at->context->plans, key,
-                             sizeof head + head.plan_bytes + bound_bytes + maps_bytes, &entry);
-  if (to == NULL)
-    return;
-  memcpy(to, &head, sizeof head);
-  memcpy(to += sizeof head, (const char *)plan - own, head.plan_bytes);
-  memcpy(to += head.plan_bytes, bound, bound_bytes);
-  memcpy(to + bound_bytes, maps->made, maps_bytes);
-  ap_recall_end(entry);
-}
-
-/** Runs what is remembered, where it lies. As it runs for the second time, it is then kept, where
- * `given` is what was given. */
-static attnpress_status run_remembered(const ap_place *at, const ap_operation *operation,
-                                       const void *args, const ap_given *given, ap_call *call,
-                                       ap_lender *lender, const remembered *head) {
-  const char *plan_at = (const char *)(head + 1), *bound_at = plan_at + head->plan_bytes;
-  const ap_launches *plan = (const void *)(plan_at + own_bytes(operation));
-  const ap_bound *const *bound = (const void *)bound_at;
-  ap_map made[AP_MAPS_MAX];
-  ap_maps maps = {.driver = &at->handle->driver,
-                  .num_known = (int)head->num_maps,
-                  .known = (const void *)(bound + plan->count),
-                  .made = given != NULL ? made : NULL};
-  FORWARD_IF(get_workspace(lender, plan->workspace_bytes, &call->workspace, call->workspace_bytes));
-  FORWARD_IF(launch_found(at, operation, call, plan, bound, &maps));
-  if (given != NULL)
-    ap_keep(at, operation, args, given, plan, bound, &maps);
-  return ATTNPRESS_OK;
-}
-
-/** Runs a call by a plan of this call alone, which is remembered where the operation says by what.
- * `fresh`: memory for one that is not. Until what is remembered is released nothing is done that may
- * call back, or not return. */
+/** Runs a call by a plan of this call alone, and keeps it where `given` is what was given. `fresh`:
+ * memory for the plan. */
 static attnpress_status run_one_call(const ap_place *at, const ap_operation *operation,
                                      const void *args, const ap_given *given, ap_call *call,
                                      ap_lender *lender, ap_launches *fresh) {
-  ap_recall_key key;
-  if (operation->key != NULL) {
-    ap_recall_entry *held;
-    make_key(at, operation, call, &key);
-    const remembered *head = ap_recall_hold(&at->context->plans, &key, &held);
-    if (head != NULL) {
-      const attnpress_status status =
-          run_remembered(at, operation, args, given, call, lender, head);
-      ap_recall_release(held);
-      return status;
-    }
-  }
   const ap_snippet *snippet;
   const ap_bound *bound[AP_LAUNCHES_MAX];
   ap_map made[AP_MAPS_MAX];
@@ -344,8 +261,8 @@ static attnpress_status run_one_call(const ap_place *at, const ap_operation *ope
       get_workspace(lender, fresh->workspace_bytes, &call->workspace, call->workspace_bytes));
   FORWARD_IF(find_kernels(at, fresh, snippet, bound));
   FORWARD_IF(launch_found(at, operation, call, fresh, bound, &maps));
-  if (operation->key != NULL)
-    remember(at, operation, &key, fresh, bound, &maps);
+  if (given != NULL)
+    ap_keep(at, operation, args, given, fresh, bound, &maps);
   return ATTNPRESS_OK;
 }
 
@@ -363,6 +280,13 @@ static int is_lenders(const ap_lender *lender, const ap_context *context) {
   return lender == NULL || lender->device == context->device.ordinal;
 }
 
+/** Adds whose call it is: the operation's, and the context's, whose device and kernels are no other's. */
+static void add_place(const ap_place *at, const ap_operation *operation, ap_recall_key *key) {
+  const uint64_t words[] = {(uint64_t)(uintptr_t)operation,
+                            atomic_load_explicit(&at->context->id, memory_order_relaxed)};
+  ap_recall_add(key, words, sizeof words);
+}
+
 /** Reads what is given of a call that may be known again, and finds where it runs; 0: it is not one. */
 static int read_given(ap_place *at, const ap_operation *operation, const void *args,
                       const ap_lender *lender, ap_given *given) {
@@ -378,7 +302,7 @@ static int read_given(ap_place *at, const ap_operation *operation, const void *a
 }
 
 /** Runs a call as one like it ran before, without a look at its arguments; 0: none is kept, and nothing
- * was done. */
+ * was done but to note why. */
 static int run_again(const ap_place *at, ap_given *given, ap_lender *lender,
                      attnpress_status *status) {
   ap_recall_entry *held;
@@ -386,6 +310,11 @@ static int run_again(const ap_place *at, ap_given *given, ap_lender *lender,
   const ap_kept_call *kept = ap_recall_hold(&at->context->calls, &given->key, &held);
   if (kept == NULL)
     return 0;
+  given->came = ap_kept_came(kept);
+  if (given->came != AP_IS_KEPT) {
+    ap_recall_release(held);
+    return 0;
+  }
   *status = get_workspace(lender, ap_kept_workspace_bytes(kept), &given->workspace,
                           given->workspace_bytes);
   if (*status == ATTNPRESS_OK)
@@ -428,6 +357,11 @@ attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *opera
 }
 
 /* ---- Making plans ---------------------------------------------------------------------------- */
+
+/** Bytes of an operation's own part of a plan. */
+static size_t own_bytes(const ap_operation *operation) {
+  return operation->plan_bytes - sizeof(ap_launches);
+}
 
 static attnpress_status check_options(const attnpress_handle *handle,
                                       const attnpress_plan_options *o) {

@@ -50,7 +50,7 @@ typedef struct ap_launch {
 } ap_launch;
 
 /** The end of an operation's plan, `base`, behind what is its own: its launches in order. Not
- * initialised beyond `count`: what is remembered of a plan ends there. */
+ * initialised beyond `count`. */
 typedef struct ap_launches {
   int count;              /* 0: the output is empty */
   size_t workspace_bytes; /* SIZE_MAX: no bound (ranges only) */
@@ -91,9 +91,6 @@ typedef struct ap_operation {
   /** Chooses what is launched; pure. */
   attnpress_status (*plan)(const ap_call *call, const ap_device *device, int32_t range,
                            ap_launches *plan);
-  /** Adds all to a key that `plan` looks at of a call, so that plans of single calls are remembered.
-   * NULL: they are not. */
-  void (*key)(const ap_call *call, ap_recall_key *key);
   /** Whether a plan that was made for `planned` serves `call`; the sentence says what differs. */
   attnpress_status (*serves)(const ap_call *call, const ap_call *planned, int32_t range);
   /** 1: kernels depend on what `serves` does not ask about (addresses, strides, what is given), so

@@ -1,4 +1,4 @@
-/* Calls that ran, kept as they were launched; kept.h says how. */
+/* Keeps calls that ran, and launches them again; kept.h says how. */
 #include "kept.h"
 
 #include <stdlib.h>
@@ -33,8 +33,13 @@ typedef struct kept_launch {
 /** A call, behind which its launches lie. */
 struct ap_kept_call {
   size_t workspace_bytes;
-  size_t launches;
+  int32_t launches;
+  int32_t came; /* AP_ONE_RAN, AP_IS_KEPT or AP_CANNOT_BE_KEPT */
 };
+
+int ap_kept_came(const ap_kept_call *kept) {
+  return kept->came;
+}
 
 size_t ap_kept_workspace_bytes(const ap_kept_call *kept) {
   return kept->workspace_bytes;
@@ -55,7 +60,7 @@ ap_launch_shape ap_shape_of(const ap_launch *launch, const ap_device *device) {
 /* ---- Launching ------------------------------------------------------------------------------- */
 
 static inline uint64_t address_of(const kept_word *of, const ap_given *given) {
-  return (uint64_t)(uintptr_t)*given->address[of->address] + of->beyond;
+  return ap_given_value(given, of->address) + of->beyond;
 }
 
 static attnpress_status move_map(const ap_driver *driver, const kept_map *map,
@@ -74,7 +79,7 @@ attnpress_status ap_kept_launch(const ap_kept_call *kept, const ap_place *at,
   const ap_driver *driver = &at->handle->driver;
   _Alignas(MAP_ALIGNMENT) uint64_t block[BLOCK_WORDS_MAX];
   const char *next = (const char *)(kept + 1);
-  for (size_t i = 0; i < kept->launches; ++i) {
+  for (int32_t i = 0; i < kept->launches; ++i) {
     const kept_launch *launch = (const void *)next;
     const uint64_t *words = (const void *)(launch + 1);
     const kept_word *addresses = (const void *)(words + launch->words);
@@ -94,7 +99,7 @@ attnpress_status ap_kept_launch(const ap_kept_call *kept, const ap_place *at,
 
 /* ---- Keeping --------------------------------------------------------------------------------- */
 
-/** A call that is filled in memory of its own, zeros before. */
+/** A call that is filled in memory of its own, zeros before, without its maps. */
 typedef struct filled {
   ap_call *call;
   ap_maps maps;
@@ -107,20 +112,17 @@ static uint64_t distance_of(uint32_t address) {
   return ((uint64_t)(address + 1) * UINT64_C(0x9E3779B97F4A7C15) >> 18) & ~UINT64_C(4095);
 }
 
-static void *moved(void *from, uint32_t address) {
-  return (void *)((uintptr_t)from + (uintptr_t)distance_of(address));
-}
-
-/** Moves the addresses of a call that are there, and its workspace. */
+/** Moves the addresses of a call that are there, its workspace, and its numbers that are not 0. */
 static void move(const ap_operation *operation, ap_call *call) {
   ap_given given;
   ap_given_begin(&given);
   operation->give_checked(call, &given);
-  call->workspace = moved(call->workspace, 0);
-  for (int i = 1; i < given.count; ++i) {
-    void **field = (void **)(uintptr_t)given.address[i];
-    if (*field != NULL)
-      *field = moved(*field, (uint32_t)i);
+  given.address[0] = &call->workspace;
+  for (uint32_t i = 0; i < (uint32_t)given.count; ++i) {
+    const uint64_t value = ap_given_value(&given, i);
+    const uint64_t moved = value + distance_of(i);
+    if (value != 0)
+      memcpy((void *)(uintptr_t)given.address[i], &moved, sizeof moved);
   }
 }
 
@@ -128,11 +130,10 @@ static void move(const ap_operation *operation, ap_call *call) {
 static int follow(uint64_t word, uint64_t moved_word, const ap_given *given, const void *workspace,
                   kept_word *found) {
   for (uint32_t i = 0; i < (uint32_t)given->count; ++i) {
-    const void *address = i == 0 ? workspace : *given->address[i];
     if (moved_word - word != distance_of(i))
       continue;
     found->address = i;
-    found->beyond = word - (uint64_t)(uintptr_t)address;
+    found->beyond = word - (i == 0 ? (uint64_t)(uintptr_t)workspace : ap_given_value(given, i));
     return 1;
   }
   return 0;
@@ -141,7 +142,8 @@ static int follow(uint64_t word, uint64_t moved_word, const ap_given *given, con
 /** What is kept while it is written. */
 typedef struct writer {
   const ap_given *given;
-  char *memory, *next, *end;
+  const ap_map *maps; /* of the call that ran */
+  char *next, *end;
 } writer;
 
 /** NULL: there is no room. */
@@ -180,15 +182,16 @@ static int write_addresses(writer *to, const filled *call, const filled *other, 
 }
 
 static int write_maps(writer *to, const filled *call, const filled *other, int first_map,
-                      kept_launch *launch) {
+                      kept_launch *launch, uint64_t *words) {
   for (int i = first_map; i < call->maps.count; ++i) {
     const ptrdiff_t word = (uint64_t *)call->made[i].to - (uint64_t *)call->block.data;
-    const uint64_t address = (uintptr_t)call->made[i].view.data;
+    const uint64_t address = (uintptr_t)call->made[i].data;
     kept_map *map = write_next(to, sizeof *map);
     if (map == NULL || word < 0 || word + AP_MAP_WORDS > launch->words ||
-        !follow(address, (uintptr_t)other->made[i].view.data, to->given, call->call->workspace,
+        !follow(address, (uintptr_t)other->made[i].data, to->given, call->call->workspace,
                 &map->of))
       return 0;
+    memcpy(words + word, to->maps[i].word, sizeof to->maps[i].word);
     map->of.word = (uint32_t)word;
     map->address = address;
     ++launch->maps;
@@ -211,7 +214,7 @@ static int write_launch(writer *to, const ap_place *at, const ap_operation *oper
       (call->maps.count > 0 && at->handle->driver.tensor_map_replace_address == NULL))
     return 0;
   kept_launch *launch = write_next(to, sizeof *launch);
-  void *words = launch == NULL ? NULL : write_next(to, bytes);
+  uint64_t *words = launch == NULL ? NULL : write_next(to, bytes);
   if (words == NULL)
     return 0;
   *launch = (kept_launch){.bound = bound,
@@ -220,7 +223,7 @@ static int write_launch(writer *to, const ap_place *at, const ap_operation *oper
                           .words = (uint32_t)(bytes / WORD_BYTES)};
   memcpy(words, call->block.data, bytes);
   return write_addresses(to, call, other, first_map, launch) &&
-         write_maps(to, call, other, first_map, launch);
+         write_maps(to, call, other, first_map, launch, words);
 }
 
 static int write_call(writer *to, const ap_place *at, const ap_operation *operation,
@@ -228,8 +231,7 @@ static int write_call(writer *to, const ap_place *at, const ap_operation *operat
                       filled *call, filled *other) {
   static const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
   ap_kept_call *kept = write_next(to, sizeof *kept);
-  kept->workspace_bytes = plan->workspace_bytes;
-  kept->launches = (size_t)plan->count;
+  *kept = (ap_kept_call){plan->workspace_bytes, plan->count, AP_IS_KEPT};
   call->maps.made = call->made;
   other->maps.made = other->made;
   if (operation->check(args, how, call->call) != ATTNPRESS_OK ||
@@ -242,10 +244,27 @@ static int write_call(writer *to, const ap_place *at, const ap_operation *operat
   return 1;
 }
 
+/** Puts into the table what is known of a call from now on. */
+static void put(const ap_place *at, const ap_given *given, const void *from, size_t bytes) {
+  ap_recall_entry *entry;
+  void *to = ap_recall_begin(&at->context->calls, &given->key, bytes, &entry);
+  if (to == NULL)
+    return;
+  memcpy(to, from, bytes);
+  ap_recall_end(entry);
+}
+
 void ap_keep(const ap_place *at, const ap_operation *operation, const void *args,
              const ap_given *given, const ap_launches *plan, const ap_bound *const *bound,
              const ap_maps *maps) {
   enum { KEPT_BYTES_MAX = 1 << 15 };
+  static const ap_kept_call one_ran = {.came = AP_ONE_RAN}, cannot = {.came = AP_CANNOT_BE_KEPT};
+  if (given->came == AP_CANNOT_BE_KEPT)
+    return;
+  if (given->came == AP_NONE_RAN) {
+    put(at, given, &one_ran, sizeof one_ran);
+    return;
+  }
   const size_t run_bytes =
       (operation->run_bytes + MAP_ALIGNMENT - 1) / MAP_ALIGNMENT * MAP_ALIGNMENT;
   char *memory = aligned_alloc(MAP_ALIGNMENT, 2 * run_bytes + KEPT_BYTES_MAX);
@@ -253,20 +272,14 @@ void ap_keep(const ap_place *at, const ap_operation *operation, const void *args
     return;
   memset(memory, 0, 2 * run_bytes);
   filled call = {.call = (ap_call *)(void *)memory,
-                 .maps = {.driver = maps->driver,
-                          .num_known = maps->count < AP_MAPS_MAX ? maps->count : AP_MAPS_MAX,
-                          .known = maps->made}};
+                 .maps = {.driver = maps->driver, .addresses_alone = 1}};
   filled other = {.call = (ap_call *)(void *)(memory + run_bytes),
-                  .maps = {.driver = maps->driver, .views_alone = 1}};
+                  .maps = {.driver = maps->driver, .addresses_alone = 1}};
   char *begin = memory + 2 * run_bytes;
-  writer to = {given, begin, begin, begin + KEPT_BYTES_MAX};
-  ap_recall_entry *entry;
-  void *kept;
-  if (write_call(&to, at, operation, args, plan, bound, &call, &other) &&
-      (kept = ap_recall_begin(&at->context->calls, &given->key, (size_t)(to.next - begin),
-                              &entry)) != NULL) {
-    memcpy(kept, begin, (size_t)(to.next - begin));
-    ap_recall_end(entry);
-  }
+  writer to = {given, maps->made, begin, begin + KEPT_BYTES_MAX};
+  if (write_call(&to, at, operation, args, plan, bound, &call, &other))
+    put(at, given, begin, (size_t)(to.next - begin));
+  else
+    put(at, given, &cannot, sizeof cannot);
   free(memory);
 }

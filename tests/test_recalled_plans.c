@@ -1,6 +1,6 @@
-/* Plans that a handle remembers: whatever was called before, a call launches what it launches alone.
- * Each row of the tables below changes one thing of a call that its plan may depend on; a key that
- * leaves one out finds another call's plan (the driver and NVRTC are stand-ins). */
+/* Calls that a handle remembers (kept.h): whatever was called before, a call launches what it launches
+ * alone. Each row of the tables below changes one thing of a call that its launches may depend on; a key
+ * that leaves one out finds another call's (the driver and NVRTC are stand-ins). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,6 +15,7 @@
 #include "attnpress/args/layernorm.h"
 #include "attnpress/args/runs_append.h"
 #include "attnpress/layernorm.h"
+#include "kept.h"
 
 /** One field of a struct of 32-bit numbers is another. */
 typedef struct change {
@@ -45,6 +46,7 @@ typedef struct shape {
   int32_t reserved;
   int32_t table_v;  /* 1: V's pages have a table of their own */
   int32_t schedule; /* 1: one that is ready */
+  int32_t mod;      /* 1: a snippet; 2 to 11: another (make_mod()) */
   int32_t apart;    /* 1 to 6: something new keys are appended to is not what is attended to */
 } shape;
 
@@ -100,6 +102,14 @@ static const change dense_changes[] = {
     MAP_CHANGES,
     REFUSED_CHANGES,
 };
+
+/** Of a call with a snippet. */
+static const change mod_changes[] = {
+    CHANGE(mod, 0),           CHANGE(mod, 2),    CHANGE(mod, 3),   CHANGE(mod, 4),
+    CHANGE(mod, 5),           CHANGE(mod, 6),    CHANGE(mod, 7),   CHANGE(mod, 8),
+    CHANGE(mod, 9),           CHANGE(mod, 10),   CHANGE(mod, 11),  CHANGE(rows, 1),
+    CHANGE(keys, 4096),       CHANGE(ragged, 2), CHANGE(hdim, 72), CHANGE(dropout, 1),
+    CHANGE(deterministic, 1), MAP_CHANGES,       REFUSED_CHANGES};
 
 static const shape window = {.batch = 2,
                              .rows = 512,
@@ -225,6 +235,10 @@ typedef struct call {
   attnpress_bias bias;
   attnpress_sinks sinks;
   attnpress_dropout dropout;
+  attnpress_score_mod mod;
+  attnpress_score_scalar scalar;
+  attnpress_score_buffer buffers[2];
+  char text[4096]; /* of the score */
   attnpress_dbias dbias;
   attnpress_layernorm_args norm;
   attnpress_layernorm_backward_args norm_backward;
@@ -283,6 +297,35 @@ static void make_features(const shape *s, call *c) {
   c->dropout.seed_and_offset = s->dropout == 3 ? place(24) : NULL;
 }
 
+static void make_mod(const shape *s, call *c) {
+  const int is = s->mod;
+  c->mod = (attnpress_score_mod)ATTNPRESS_SCORE_MOD_INIT;
+  c->mod.name = is == 2 ? "other" : NULL;
+  snprintf(c->text, sizeof c->text, "score = score * slope + near(q) + far(k);%s",
+           is == 3 ? " score = score * 0.5f;" : "");
+  if (is == 4) /* longer than a key */
+    memset(c->text + strlen(c->text), ' ', 3000);
+  c->mod.score = is == 5 ? NULL : c->text;
+  c->mod.mask = is == 5 || is == 6 ? "k <= q && near(k) > slope" : NULL;
+  c->mod.score_grad = is == 7 ? "slope" : NULL;
+  c->scalar = (attnpress_score_scalar){.name = "slope", .dtype = ATTNPRESS_FP32, .value = 0.5f};
+  if (is == 8)
+    c->scalar.value = 0.25f;
+  for (int i = 0; i < 2; ++i)
+    c->buffers[i] = (attnpress_score_buffer){.name = i == 0 ? "near" : "far",
+                                             .data = place(18 + i),
+                                             .shape = {1024},
+                                             .stride = {is == 9 && i == 1 ? 2 : 1},
+                                             .dtype = is == 10 ? ATTNPRESS_FP32 : ATTNPRESS_BF16,
+                                             .rank = 1};
+  if (is == 11)
+    c->buffers[1].data = c->buffers[0].data;
+  c->mod.scalars = &c->scalar;
+  c->mod.scalar_count = 1;
+  c->mod.buffers = c->buffers;
+  c->mod.buffer_count = 2;
+}
+
 static void make_ragged(const shape *s, call *c) {
   attnpress_ragged *r = &c->ragged;
   *r = (attnpress_ragged)ATTNPRESS_RAGGED_INIT;
@@ -317,6 +360,7 @@ static void make_ragged(const shape *s, call *c) {
     (args)->bias = s->bias ? &c->bias : NULL;                                                      \
     (args)->sinks = s->sinks ? &c->sinks : NULL;                                                   \
     (args)->dropout = s->dropout ? &c->dropout : NULL;                                             \
+    (args)->score_mod = s->mod ? &c->mod : NULL;                                                   \
     (args)->ragged = s->ragged ? &c->ragged : NULL;                                                \
     (args)->scale = (float)s->alpha / 16.0f;                                                       \
     (args)->workspace = s->workspace == 2 ? NULL : place(40);                                      \
@@ -330,6 +374,7 @@ static void make_attention(const void *from, call *c) {
   const int pages = s->page > 0 ? s->batch * (s->keys / s->page) : key_batch;
   const int keys = s->page > 0 ? s->page : s->keys;
   make_features(s, c);
+  make_mod(s, c);
   make_ragged(s, c);
   attnpress_forward_args *f = &c->forward;
   *f = (attnpress_forward_args)ATTNPRESS_FORWARD_ARGS_INIT;
@@ -425,7 +470,7 @@ typedef struct norm_shape {
   int32_t x_shift, second_shift, y_shift, weight_shift, bias_shift; /* bytes behind a vector */
   int32_t x_stride, second_stride, y_stride;                        /* 0: columns */
   int32_t no_weight, no_bias, residual, y_is_x, sum_is_x, sum_is_residual;
-  int32_t dsum, dx_is_x, no_dweight, no_dbias; /* backward */
+  int32_t dsum, dx_is_x, dx_is_dy, no_dweight, no_dbias; /* backward */
 } norm_shape;
 
 #define NORM_CHANGE(name, value)                                                                   \
@@ -468,6 +513,7 @@ static const change norm_changes[] = {
     NORM_CHANGE(sum_is_residual, 1),
     NORM_CHANGE(dsum, 1),
     NORM_CHANGE(dx_is_x, 1),
+    NORM_CHANGE(dx_is_dy, 1),
     NORM_CHANGE(no_dweight, 1),
     NORM_CHANGE(no_dbias, 1),
 };
@@ -508,7 +554,7 @@ static void make_norm(const void *from, call *c) {
   b->dsum = s->dsum ? place(6) : NULL;
   b->mean = s->rms ? NULL : place(7);
   b->rstd = place(8);
-  b->dx = s->dx_is_x ? x : shifted(9, s->y_shift);
+  b->dx = s->dx_is_x ? x : s->dx_is_dy ? shifted(1, s->second_shift) : shifted(9, s->y_shift);
   b->dweight = s->no_dweight ? NULL : place(10);
   b->dbias = s->no_dbias ? NULL : place(11);
   b->rows = s->rows;
@@ -553,42 +599,36 @@ static int is_same(const outcome *a, const outcome *b) {
   int same = a->status == b->status && a->launches == b->launches && a->clears == b->clears;
   for (int i = 0; same && i < a->launches; ++i) {
     const fake_launch *l = &a->launch[i], *o = &b->launch[i];
-    same = strcmp(l->symbol, o->symbol) == 0 && l->grid == o->grid && l->block == o->block &&
-           l->smem_bytes == o->smem_bytes && l->overlaps == o->overlaps &&
+    same = strcmp(l->symbol, o->symbol) == 0 && l->image == o->image && l->grid == o->grid &&
+           l->block == o->block && l->smem_bytes == o->smem_bytes && l->overlaps == o->overlaps &&
            l->together == o->together && l->cluster == o->cluster &&
            memcmp(l->args, o->args, sizeof l->args) == 0;
   }
   return same;
 }
 
-static int count_entries(const ap_recall *recall) {
+/** Calls that a handle knows of its one context, of which that came; AP_NONE_RAN: all of them. */
+static int count_calls(attnpress_handle *handle, int came) {
+  ap_context *context;
   int count = 0;
+  assert_ok(ap_context_of(handle, NULL, &context));
   for (int set = 0; set < AP_RECALL_SETS; ++set)
-    for (int way = 0; way < AP_RECALL_WAYS; ++way)
-      count += recall->entries[set][way].key_words > 0;
+    for (int way = 0; way < AP_RECALL_WAYS; ++way) {
+      const ap_recall_entry *entry = &context->calls.entries[set][way];
+      if (entry->key_words > 0)
+        count += came == AP_NONE_RAN ||
+                 ap_kept_came((const void *)(entry->memory + entry->key_words)) == came;
+    }
   return count;
-}
-
-/** Plans that a handle remembers of its one context. */
-static int count_plans(attnpress_handle *handle) {
-  ap_context *context;
-  assert_ok(ap_context_of(handle, NULL, &context));
-  return count_entries(&context->plans);
-}
-
-/** Calls that it keeps. */
-static int count_calls(attnpress_handle *handle) {
-  ap_context *context;
-  assert_ok(ap_context_of(handle, NULL, &context));
-  return count_entries(&context->calls);
 }
 
 enum { BYTES_MAX = 512 };
 
 /** The call and each of its changes, one after the other and once more, in one handle, which keeps them
- * then; and twice at other addresses. Each alone, in a handle of its own. */
+ * then; and twice at other addresses. Each alone, in a handle of its own, which does not. `cannot`: those
+ * whose blocks have the distance of two addresses, V's table from K's. */
 static void check(run_function *function, void (*make)(const void *from, call *c), const void *from,
-                  size_t bytes, const change *changes, int count, int kept) {
+                  size_t bytes, const change *changes, int count, int cannot) {
   static call c;
   static outcome alone, among;
   static const int moved_in_round[] = {0, 0, 1, 3};
@@ -605,7 +645,7 @@ static void check(run_function *function, void (*make)(const void *from, call *c
       attnpress_handle *own = make_handle();
       run(own, function, &c, &alone);
       attnpress_destroy(own);
-      const int before = count_plans(handle);
+      const int before = count_calls(handle, AP_NONE_RAN);
       run(handle, function, &c, &among);
       if (!is_same(&alone, &among))
         fail_msg("round %d, %s %d: %d, %s, %d launches, grid %u; alone %d, %s, %d, %u", round,
@@ -613,39 +653,45 @@ static void check(run_function *function, void (*make)(const void *from, call *c
                  among.status, among.launch[0].symbol, among.launches, among.launch[0].grid,
                  alone.status, alone.launch[0].symbol, alone.launches, alone.launch[0].grid);
       ran += alone.status == ATTNPRESS_OK && round == 0;
-      if (round > 0) /* what ran is remembered already */
-        assert_int_equal(count_plans(handle), before);
+      if (round > 0) /* what ran is known already */
+        assert_int_equal(count_calls(handle, AP_NONE_RAN), before);
     }
   everything_moved = 0;
   assert_in_range(ran, count * 2 / 3, count + 1);
-  if (kept)
-    assert_in_range(count_calls(handle), ran / 3, ran); /* some fall on each other */
-  else
-    assert_int_equal(count_calls(handle), 0);
+  /* Some changes are of what the function does not have, and some fall on each other. */
+  assert_in_range(count_calls(handle, AP_IS_KEPT), ran / 3, ran);
+  assert_in_range(count_calls(handle, AP_CANNOT_BE_KEPT), 0, cannot);
   attnpress_destroy(handle);
 }
 
-#define CHECK(function, make, from, changes)                                                       \
+#define CHECK_ALL_BUT(cannot, function, make, from, changes)                                       \
   check(function, make, &(from), sizeof(from), changes,                                            \
-        (int)(sizeof(changes) / sizeof *(changes)), make != make_norm)
+        (int)(sizeof(changes) / sizeof *(changes)), cannot)
+#define CHECK(function, make, from, changes) CHECK_ALL_BUT(0, function, make, from, changes)
 
 static void test_forward(void **state) {
   (void)state;
   CHECK(run_forward, make_attention, dense, dense_changes);
   CHECK(run_forward, make_attention, window, window_changes);
+  shape mod = dense;
+  mod.mod = 1;
+  CHECK(run_forward, make_attention, mod, mod_changes);
   CHECK(run_forward, make_attention, sequences, sequences_changes);
   CHECK(run_forward, make_attention, decode, decode_changes);
   shape pages = sequences;
   pages.page = 64;
-  CHECK(run_forward, make_attention, pages, pages_changes);
+  CHECK_ALL_BUT(1, run_forward, make_attention, pages, pages_changes);
   pages.invariant = 1;
-  CHECK(run_forward, make_attention, pages, pages_changes);
+  CHECK_ALL_BUT(1, run_forward, make_attention, pages, pages_changes);
 }
 
 static void test_backward(void **state) {
   (void)state;
   CHECK(run_backward, make_attention, dense, dense_changes);
   CHECK(run_backward, make_attention, window, window_changes);
+  shape mod = dense;
+  mod.mod = 1;
+  CHECK(run_backward, make_attention, mod, mod_changes);
   CHECK(run_backward, make_attention, sequences, sequences_changes);
 }
 
@@ -655,17 +701,20 @@ static void test_append_forward(void **state) {
   CHECK(run_append_forward, make_append, prompts, prompts_changes);
   shape pages = decode;
   pages.page = 16;
-  CHECK(run_append_forward, make_append, pages, table_changes);
+  CHECK_ALL_BUT(1, run_append_forward, make_append, pages, table_changes);
 }
 
 static void test_layernorm(void **state) {
   (void)state;
+  norm_shape apart = norm; /* where gradients over dy are refused */
+  apart.y_stride = 2048;
   CHECK(run_norm, make_norm, norm, norm_changes);
   CHECK(run_norm, make_norm, odd_norm, norm_changes);
   CHECK(run_norm, make_norm, wide_norm, norm_changes);
   CHECK(run_norm_backward, make_norm, norm, norm_changes);
   CHECK(run_norm_backward, make_norm, odd_norm, norm_changes);
   CHECK(run_norm_backward, make_norm, wide_norm, norm_changes);
+  CHECK(run_norm_backward, make_norm, apart, norm_changes);
 }
 
 /** Runs a call that is to ask the driver for so many maps, and for so many addresses in others. */
@@ -683,8 +732,8 @@ static void run_for_maps(attnpress_handle *handle, run_function *function, const
   assert_true(is_same(&alone, &among));
 }
 
-/** The driver makes a call's tensor maps once. Later it is told of other addresses; where anything
- * else differs the map is made anew, as all are by a driver that does not replace addresses. */
+/** No maps are made of a call that is kept: the driver is told of other addresses. Where it cannot be,
+ * calls that have maps are not kept. */
 static void test_maps(void **state) {
   (void)state;
   static call c;
@@ -706,13 +755,15 @@ static void test_maps(void **state) {
     attnpress_handle *handle = make_handle();
     make_attention(&s, &c);
     run_for_maps(handle, function, &c, rows[i].maps, 0);
+    run_for_maps(handle, function, &c, rows[i].maps, 0);
     run_for_maps(handle, function, &c, 0, 0);
     s.moved = 1;
     make_attention(&s, &c);
     run_for_maps(handle, function, &c, 0, rows[i].maps);
     s.gap_in = 2;
     make_attention(&s, &c);
-    run_for_maps(handle, function, &c, 1, rows[i].maps - 1);
+    run_for_maps(handle, function, &c, rows[i].maps, 0);
+    run_for_maps(handle, function, &c, rows[i].maps, 0);
     s.moved = 0;
     make_attention(&s, &c);
     run_for_maps(handle, function, &c, 0, rows[i].maps);
@@ -723,61 +774,13 @@ static void test_maps(void **state) {
     handle = make_handle();
     handle->driver.tensor_map_replace_address = NULL;
     run_for_maps(handle, function, &c, rows[i].maps, 0);
-    run_for_maps(handle, function, &c, 0, 0);
+    run_for_maps(handle, function, &c, rows[i].maps, 0);
     s.moved = 1;
     make_attention(&s, &c);
     run_for_maps(handle, function, &c, rows[i].maps, 0);
+    assert_int_equal(count_calls(handle, AP_CANNOT_BE_KEPT), 1);
     attnpress_destroy(handle);
   }
-}
-
-/** Whatever differs between a view and the one of a known map, the map that is made is the view's. */
-static void test_views(void **state) {
-  (void)state;
-  enum { MAPS = 2 };
-  const ap_view first = {.data = place(0),
-                         .data_type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                         .rank = 5,
-                         .extents = {64, 8, 6, 4, 2},
-                         .strides_bytes = {1024, 128, 8192, 32768},
-                         .box = {64, 8, 2, 2, 1},
-                         .steps = {1, 1, 1, 1, 1}};
-  attnpress_handle *handle = make_handle();
-  ap_map made[AP_MAPS_MAX];
-  _Alignas(64) attnpress_tensor_map map, expected;
-  ap_maps fresh = {.driver = &handle->driver, .made = made};
-  for (int i = 0; i < MAPS; ++i)
-    assert_ok(ap_view_encode(&fresh, &first, "first", &map));
-  const int fields = 2 + 5 + 4 + 5 + 5;
-  for (int field = 0; field <= fields; ++field) {
-    ap_view view = first;
-    int at = field - 1;
-    if (at == 0)
-      view.data_type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-    else if (at == 1)
-      view.rank = 4;
-    else if ((at -= 2) >= 0 && at < 5)
-      view.extents[at] += 8;
-    else if ((at -= 5) >= 0 && at < 4)
-      view.strides_bytes[at] += 16;
-    else if ((at -= 4) >= 0 && at < 5)
-      view.box[at] = 16;
-    else if ((at -= 5) >= 0)
-      view.steps[at] = 2;
-    for (int moved = 0; moved < 2; ++moved) {
-      view.data = place(moved);
-      ap_maps alone = {.driver = &handle->driver};
-      ap_maps again = {.driver = &handle->driver, .num_known = MAPS, .known = made};
-      assert_ok(ap_view_encode(&alone, &view, "view", &expected));
-      for (int i = 0; i < MAPS + 1; ++i) { /* the last is one more than there were */
-        const int maps = cuda->maps;
-        assert_ok(ap_view_encode(&again, &view, "view", &map));
-        assert_int_equal(cuda->maps - maps, field > 0 || i == MAPS);
-        assert_memory_equal(&map, &expected, sizeof map);
-      }
-    }
-  }
-  attnpress_destroy(handle);
 }
 
 enum { THREADS = 4, CALLS = FAKE_LAUNCHES_MAX / THREADS };
@@ -838,28 +841,65 @@ static void test_threads(void **state) {
     cuda->stream_free(of[i].stream);
 }
 
-/** A call that runs is remembered by what its plan depends on alone: not by its addresses. */
-static void test_remembered(void **state) {
+/** A call is known by what is given except addresses, and dropout's numbers. It is kept when it runs
+ * again. */
+static void test_kept(void **state) {
   (void)state;
   static call c;
   attnpress_handle *handle = make_handle();
-  assert_int_equal(count_plans(handle), 0);
-  make_attention(&dense, &c);
+  shape s = dense;
+  s.dropout = 1;
+  make_attention(&s, &c);
+  make_norm(&norm, &c);
   for (int i = 0; i < 3; ++i) {
     c.forward.q.data = place(50 + i);
     c.backward.dq.data = place(50 + i);
-    c.forward.scale = c.backward.scale = 0.25f * (float)(i + 1);
+    c.dropout.offset = 4 + 4 * (uint64_t)i;
+    c.norm.x = place(50 + i);
     assert_ok(run_forward(handle, &c));
     assert_ok(run_backward(handle, &c));
-    assert_int_equal(count_plans(handle), 2);
-  }
-  make_norm(&norm, &c);
-  for (int i = 0; i < 3; ++i) {
-    c.norm.x = place(50 + i);
-    c.norm.eps = 1e-3f * (float)(i + 1);
     assert_ok(run_norm(handle, &c));
-    assert_int_equal(count_plans(handle), 3);
+    assert_int_equal(count_calls(handle, AP_ONE_RAN), i == 0 ? 3 : 0);
+    assert_int_equal(count_calls(handle, AP_IS_KEPT), i == 0 ? 0 : 3);
   }
+  c.forward.scale = 0.25f;
+  assert_ok(run_forward(handle, &c));
+  assert_int_equal(count_calls(handle, AP_ONE_RAN), 1);
+  attnpress_destroy(handle);
+}
+
+/** Numbers of dropout that are 0 for a while, or change. */
+static void test_numbers(void **state) {
+  (void)state;
+  static call c;
+  static outcome alone, among;
+  static const uint64_t seeds[] = {0, 0, 0, 5, 0, 5, UINT64_MAX, 0};
+  attnpress_handle *handle = make_handle();
+  shape s = dense;
+  s.dropout = 1;
+  for (size_t i = 0; i < sizeof seeds / sizeof *seeds; ++i) {
+    attnpress_handle *own = make_handle();
+    make_attention(&s, &c);
+    c.dropout.seed = seeds[i];
+    c.dropout.offset = i < 4 ? 0 : 4 * i;
+    run(own, run_forward, &c, &alone);
+    run(handle, run_forward, &c, &among);
+    assert_true(is_same(&alone, &among));
+    attnpress_destroy(own);
+  }
+  attnpress_destroy(handle);
+}
+
+/** Nothing is known of calls of a handle that checks what index arrays hold, which may change. */
+static void test_checking(void **state) {
+  (void)state;
+  static call c;
+  attnpress_handle *handle = make_handle();
+  handle->check = 1;
+  make_attention(&dense, &c);
+  for (int i = 0; i < 3; ++i)
+    assert_ok(run_forward(handle, &c));
+  assert_int_equal(count_calls(handle, AP_NONE_RAN), 0);
   attnpress_destroy(handle);
 }
 
@@ -883,7 +923,7 @@ static void test_contexts(void **state) {
     run(fresh, run_forward, &c, &alone);
     attnpress_destroy(fresh);
     assert_int_equal(alone.status, ATTNPRESS_OK);
-    for (int times = 0; times < 2; ++times) {
+    for (int times = 0; times < 3; ++times) {
       run(handle, run_forward, &c, &among);
       assert_true(is_same(&alone, &among));
     }
@@ -926,6 +966,38 @@ static void test_streams(void **state) {
     cuda->context_free(contexts[i]);
 }
 
+/** A stream that is captured is asked nothing that would end the capture, whether calls on it are kept
+ * already, are kept meanwhile, or are noted. */
+static void test_captured(void **state) {
+  (void)state;
+  static call c;
+  static outcome alone, among;
+  for (int before = 1; before <= 3; ++before) { /* calls: the first loads kernels */
+    shape s = dense;
+    make_attention(&s, &c);
+    attnpress_handle *handle = make_handle(), *own = make_handle();
+    CUstream stream = cuda->stream_new(cuda->context_get());
+    for (int i = 0; i < before; ++i)
+      assert_ok(run_on(handle, &c, stream));
+    if (before == 1) { /* another call of the same kernels, which is not known yet */
+      s.alpha = 3;
+      make_attention(&s, &c);
+    }
+    run(own, run_forward, &c, &alone);
+    attnpress_destroy(own);
+    cuda->stream_capture(stream, 1);
+    for (int i = 0; i < 3; ++i) {
+      assert_ok(run_on(handle, &c, stream));
+      among = (outcome){ATTNPRESS_OK, cuda->launches, cuda->clears, {cuda->launch[0]}};
+      assert_true(is_same(&alone, &among));
+    }
+    cuda->stream_capture(stream, 0);
+    assert_int_equal(count_calls(handle, AP_IS_KEPT), 1);
+    cuda->stream_free(stream);
+    attnpress_destroy(handle);
+  }
+}
+
 static int set_up_all(void **state) {
   setenv("FAKE_CUDA_DEVICES", "2", 1);
   const int status = set_up_attention(state);
@@ -938,9 +1010,9 @@ static int set_up_all(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_forward),  TEST(test_backward), TEST(test_append_forward), TEST(test_layernorm),
-      TEST(test_maps),     TEST(test_views),    TEST(test_threads),        TEST(test_remembered),
-      TEST(test_contexts), TEST(test_streams),
+      TEST(test_forward), TEST(test_backward), TEST(test_append_forward), TEST(test_layernorm),
+      TEST(test_maps),    TEST(test_threads),  TEST(test_kept),           TEST(test_contexts),
+      TEST(test_streams), TEST(test_captured), TEST(test_numbers),        TEST(test_checking),
   };
   return cmocka_run_group_tests(tests, set_up_all, tear_down_group);
 }

@@ -72,13 +72,6 @@ static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
   return ap_score_mod_write(args->score_mod, 1, ap_dbuffers_wanted(args), fresh);
 }
 
-static void key(const ap_call *base, ap_recall_key *key_of_call) {
-  const backward_call *call = (const backward_call *)base;
-  const int64_t deterministic = call->args.deterministic;
-  ap_recall_add(key_of_call, &call->problem, sizeof call->problem);
-  ap_recall_add(key_of_call, &deterministic, sizeof deterministic);
-}
-
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
   const backward_call *call = (const backward_call *)base;
@@ -390,7 +383,6 @@ static const ap_operation backward = {
     .check = check,
     .snippet = snippet,
     .plan = plan,
-    .key = key,
     .serves = serves,
     .arguments = arguments,
     .run_cpu = run_cpu,

@@ -74,11 +74,6 @@ static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
   return ap_score_mod_write(((const forward_call *)base)->args.score_mod, 0, 0, fresh);
 }
 
-static void key(const ap_call *base, ap_recall_key *key_of_call) {
-  const ap_problem *problem = &((const forward_call *)base)->problem;
-  ap_recall_add(key_of_call, problem, sizeof *problem);
-}
-
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
                              ap_launches *launches) {
   const ap_problem *problem = &((const forward_call *)base)->problem;
@@ -433,7 +428,6 @@ static const ap_operation forward = {
     .check = check,
     .snippet = snippet,
     .plan = plan,
-    .key = key,
     .serves = serves,
     .arguments = arguments,
     .inspect = inspect,
@@ -520,12 +514,6 @@ static int appends_on_the_way(const ap_launches *launches) {
          launches->launch[0].variant.axis[AP_ATTENTION_APPEND];
 }
 
-static void key_of_both(const ap_call *base, ap_recall_key *key_of_call) {
-  const ap_append_size size = ap_append_size_of(&((const append_forward_run *)base)->append);
-  key(base, key_of_call);
-  ap_recall_add(key_of_call, &size, sizeof size);
-}
-
 /** Append's kernel comes before those of attention, where none of these does both. */
 static attnpress_status plan_both(const ap_call *base, const ap_device *device, int32_t range,
                                   ap_launches *launches) {
@@ -590,7 +578,6 @@ static const ap_operation append_forward = {
     .check = check_both,
     .snippet = snippet,
     .plan = plan_both,
-    .key = key_of_both,
     .arguments = arguments_of_both,
     .inspect = inspect_both,
     .run_cpu = run_both_on_cpu,
