@@ -38,13 +38,13 @@ static UNUSED size_t attention_args_bytes(const char *symbol) {
     return sm90 ? BYTES_UP_TO(attnpress_bwd_sm90_args, bwd) : sizeof(attnpress_bwd_args);
   const int sequences = strstr(symbol, "_ragged") != NULL || strstr(symbol, "_paged") != NULL;
   if (sequences && mod)
-    return sm90 ? sizeof(attnpress_fwd_sm90_ragged_mod_args)
+    return sm90 ? BYTES_UP_TO(attnpress_fwd_sm90_ragged_mod_args, mod)
                 : sizeof(attnpress_fwd_ragged_mod_args);
   if (sequences)
     return sm90 ? BYTES_UP_TO(attnpress_fwd_sm90_ragged_args, reserved)
                 : sizeof(attnpress_fwd_ragged_args);
   if (mod)
-    return sm90 ? sizeof(attnpress_fwd_sm90_mod_args) : sizeof(attnpress_fwd_mod_args);
+    return sm90 ? BYTES_UP_TO(attnpress_fwd_sm90_mod_args, mod) : sizeof(attnpress_fwd_mod_args);
   const int bias = strstr(symbol, "_biasfp16") != NULL || strstr(symbol, "_biasbf16") != NULL;
   if (sm90 && bias)
     return sizeof(attnpress_fwd_sm90_bias_args);

@@ -46,7 +46,7 @@ typedef struct shape {
   int32_t reserved;
   int32_t table_v;  /* 1: V's pages have a table of their own */
   int32_t schedule; /* 1: one that is ready */
-  int32_t mod;      /* 1: a snippet; 2 to 11: another (make_mod()) */
+  int32_t mod;      /* 1: a snippet; 2 to 13: another (make_mod()) */
   int32_t apart;    /* 1 to 6: something new keys are appended to is not what is attended to */
 } shape;
 
@@ -104,12 +104,13 @@ static const change dense_changes[] = {
 };
 
 /** Of a call with a snippet. */
-static const change mod_changes[] = {
-    CHANGE(mod, 0),           CHANGE(mod, 2),    CHANGE(mod, 3),   CHANGE(mod, 4),
-    CHANGE(mod, 5),           CHANGE(mod, 6),    CHANGE(mod, 7),   CHANGE(mod, 8),
-    CHANGE(mod, 9),           CHANGE(mod, 10),   CHANGE(mod, 11),  CHANGE(rows, 1),
-    CHANGE(keys, 4096),       CHANGE(ragged, 2), CHANGE(hdim, 72), CHANGE(dropout, 1),
-    CHANGE(deterministic, 1), MAP_CHANGES,       REFUSED_CHANGES};
+static const change mod_changes[] = {CHANGE(mod, 0),           CHANGE(mod, 2),   CHANGE(mod, 3),
+                                     CHANGE(mod, 4),           CHANGE(mod, 5),   CHANGE(mod, 6),
+                                     CHANGE(mod, 7),           CHANGE(mod, 8),   CHANGE(mod, 9),
+                                     CHANGE(mod, 10),          CHANGE(mod, 11),  CHANGE(mod, 12),
+                                     CHANGE(mod, 13),          CHANGE(rows, 1),  CHANGE(keys, 4096),
+                                     CHANGE(ragged, 2),        CHANGE(hdim, 72), CHANGE(dropout, 1),
+                                     CHANGE(deterministic, 1), MAP_CHANGES,      REFUSED_CHANGES};
 
 static const shape window = {.batch = 2,
                              .rows = 512,
@@ -306,8 +307,8 @@ static void make_mod(const shape *s, call *c) {
   if (is == 4) /* longer than a key */
     memset(c->text + strlen(c->text), ' ', 3000);
   c->mod.score = is == 5 ? NULL : c->text;
-  c->mod.mask = is == 5 || is == 6 ? "k <= q && near(k) > slope" : NULL;
-  c->mod.score_grad = is == 7 ? "slope" : NULL;
+  c->mod.mask = is == 5 || is == 6 ? "k <= q && near(k) > slope" : is == 12 ? "k <= q" : NULL;
+  c->mod.score_grad = is == 7 ? "slope" : is == 13 ? "slope * 0.5f" : NULL;
   c->scalar = (attnpress_score_scalar){.name = "slope", .dtype = ATTNPRESS_FP32, .value = 0.5f};
   if (is == 8)
     c->scalar.value = 0.25f;
