@@ -380,11 +380,12 @@ static void test_launch_im2col(void **state) {
   const struct {
     int64_t channels;
     int32_t dilation, stride, padding, im2col;
-  } cases[] = {{128, 1, 1, 1, 1},    {72, 1, 1, 1, 0},     {64, 1, 8, 1, 1},  {64, 1, 9, 1, 0},
+  } cases[] = {{128, 1, 1, 1, 1},    {72, 1, 1, 1, 1},     {64, 1, 8, 1, 1},  {64, 1, 9, 1, 0},
                {64, 127, 1, 128, 1}, {64, 128, 1, 128, 0}, {64, 1, 1, 129, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     args = legal_forward();
     args.shape.channels = cases[i].channels;
+    args.choice.copies = ATTNPRESS_CONV2D_IM2COL;
     for (int j = 0; j < 2; ++j) {
       args.shape.dilation[j] = cases[i].dilation;
       args.shape.stride[j] = cases[i].stride;
@@ -396,6 +397,130 @@ static void test_launch_im2col(void **state) {
     assert_non_null(strstr(symbol, "_sm90"));
   }
   attnpress_destroy(handle);
+}
+
+/* Channels that are no multiple of 64: a tap's last slab has as many steps of 16 as there are, and
+ * columns of dweight are in panels of a tap. */
+static void test_tails(void **state) {
+  (void)state;
+  static const struct {
+    int64_t channels;
+    int32_t slabs, steps;
+  } cases[] = {{8, 1, 1},   {24, 1, 2},  {64, 1, 4}, {72, 2, 1},
+               {112, 2, 3}, {120, 2, 4}, {128, 2, 4}};
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    attnpress_conv2d_args args = legal_forward();
+    attnpress_conv2d_backward_args back = legal_backward();
+    attnpress_conv2d_im2col_args fprop;
+    attnpress_conv2d_im2col_wgrad_args wgrad;
+    cuda->reset();
+    args.choice.copies = back.choice.copies = ATTNPRESS_CONV2D_IM2COL;
+    back.choice.block_rows = back.choice.block_columns = 128;
+    args.shape.channels = back.shape.channels = cases[i].channels;
+    back.dx = back.dbias = NULL;
+    assert_ok(attnpress_conv2d(handle, &args, NULL));
+    memcpy(&fprop, cuda->launch[0].args, sizeof fprop);
+    assert_int_equal(fprop.tap_slabs, cases[i].slabs);
+    assert_int_equal(fprop.tail_steps, cases[i].steps);
+    assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
+    memcpy(&wgrad, cuda->launch[1].args, sizeof wgrad);
+    const int32_t taps = (int32_t)(back.shape.filter_height * back.shape.filter_width);
+    assert_int_equal(wgrad.channels, cases[i].channels);
+    assert_int_equal(wgrad.columns, taps * cases[i].channels);
+    assert_int_equal(wgrad.channel_slabs, cases[i].slabs);
+    assert_int_equal(wgrad.panels, taps * cases[i].slabs);
+    assert_int_equal(wgrad.column_blocks, (taps * cases[i].slabs + 1) / 2);
+  }
+  /* Threads gather where most of a slab would be zeros. */
+  attnpress_conv2d_args args = legal_forward();
+  args.shape.channels = 8;
+  cuda->reset();
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_null(strstr(cuda->launch[0].symbol, "_im2col_"));
+  args.shape.channels = 120;
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  assert_non_null(strstr(cuda->launch[1].symbol, "_im2col_"));
+  attnpress_destroy(handle);
+}
+
+/* Thread blocks share tiles that are few: all have slabs, and a cluster is one tile's. */
+static void test_shared_tiles(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_conv2d_args args = legal_forward();
+  attnpress_conv2d_im2col_args given;
+  args.shape.batch = 2;
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_true(given.splits > 1);
+  assert_int_equal(cuda->launch[0].cluster, given.splits);
+  assert_int_equal(cuda->launch[0].grid, given.tiles * given.splits);
+  args.shape.batch = 512; /* many */
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  memcpy(&given, cuda->launch[1].args, sizeof given);
+  assert_int_equal(given.splits, 1);
+  assert_int_equal(cuda->launch[1].cluster, 0);
+  static const struct {
+    int32_t rows, columns, splits, expected;
+  } cases[] = {{64, 64, 8, 8},   {64, 64, 7, 4},  {128, 128, 2, 2}, {64, 128, 1, 1},
+               {64, 64, 100, 8}, {128, 64, 4, 4}, {256, 64, 4, 1},  {64, 256, 4, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    args.choice = (attnpress_conv2d_choice){ATTNPRESS_CONV2D_IM2COL, cases[i].rows,
+                                            cases[i].columns, cases[i].splits};
+    assert_ok(attnpress_conv2d(handle, &args, NULL));
+    const fake_launch *launch = &cuda->launch[cuda->launches - 1];
+    memcpy(&given, launch->args, sizeof given);
+    assert_int_equal(given.splits, cases[i].expected);
+    assert_int_equal(launch->cluster, cases[i].expected > 1 ? cases[i].expected : 0);
+  }
+  args.shape.filter_height = args.shape.filter_width = 1; /* two slabs */
+  args.choice = (attnpress_conv2d_choice){ATTNPRESS_CONV2D_IM2COL, 64, 64, 8};
+  assert_ok(attnpress_conv2d(handle, &args, NULL));
+  memcpy(&given, cuda->launch[cuda->launches - 1].args, sizeof given);
+  assert_int_equal(given.splits, 2);
+  attnpress_destroy(handle);
+}
+
+/* Copies at shapes where those of the other kind took 1.5 times as long, or more, on an H200. */
+static void test_measured_copies(void **state) {
+  (void)state;
+  static const struct {
+    int backward;
+    int64_t batch, size, channels, filters, filter;
+    int32_t stride, padding, dilation;
+    const char *expected;
+  } cases[] = {{0, 16, 112, 8, 64, 7, 2, 3, 1, "fprop_m"},
+               {0, 12, 56, 40, 96, 5, 1, 0, 1, "fprop_m"},
+               {0, 44, 112, 96, 32, 7, 1, 3, 1, "fprop_m"},
+               {0, 23, 56, 96, 1024, 1, 1, 0, 1, "fprop_im2col_"},
+               {1, 73, 56, 64, 32, 1, 1, 0, 2, "dgrad_im2col_"},
+               {1, 99, 28, 1024, 32, 3, 2, 1, 1, "dgrad_im2col_"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    attnpress_handle *handle = make_handle();
+    attnpress_conv2d_args args = legal_forward();
+    attnpress_conv2d_backward_args back = legal_backward();
+    args.shape = (attnpress_conv2d_shape){.batch = cases[i].batch,
+                                          .height = cases[i].size,
+                                          .width = cases[i].size,
+                                          .channels = cases[i].channels,
+                                          .filters = cases[i].filters,
+                                          .filter_height = cases[i].filter,
+                                          .filter_width = cases[i].filter,
+                                          .stride = {cases[i].stride, cases[i].stride},
+                                          .padding = {cases[i].padding, cases[i].padding},
+                                          .dilation = {cases[i].dilation, cases[i].dilation},
+                                          .dtype = ATTNPRESS_BF16};
+    back.shape = args.shape;
+    back.dweight = back.dbias = NULL;
+    cuda->reset();
+    if (cases[i].backward)
+      assert_ok(attnpress_conv2d_backward(handle, &back, NULL));
+    else
+      assert_ok(attnpress_conv2d(handle, &args, NULL));
+    assert_non_null(strstr(cuda->launch[0].symbol, cases[i].expected));
+    attnpress_destroy(handle);
+  }
 }
 
 /* Blocks and splits that the caller names; others are refused. */
@@ -488,7 +613,9 @@ int main(void) {
       cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64),
       TEST(test_bad_input),       TEST(test_launch_forward),
       TEST(test_launch_backward), TEST(test_launch_im2col),
-      TEST(test_choice),          TEST(test_plans),
+      TEST(test_tails),           TEST(test_shared_tiles),
+      TEST(test_measured_copies), TEST(test_choice),
+      TEST(test_plans),
   };
   return cmocka_run_group_tests_name("conv2d", tests, set_up_conv2d, tear_down_group);
 }

@@ -339,13 +339,14 @@ static void test_odd_rows(void) {
     test_shape(&shapes[i], "odd rows without gaps");
 }
 
-/* Gradients of rows of few columns: each number of them, few rows and many, in place and not, with dsum and
- * without; some with gaps. */
+/* Gradients of rows of few columns: each number of them, few rows and many, some of these more than are on
+ * their way, in place and not, with dsum and without; some with gaps. */
 static void test_short_gradients(void) {
-  for (int n = 0; n < 6 * 33; ++n) {
-    const int64_t c = n / 6 + 1;
-    const int few = (n + n / 6) % 3 == 0;
-    const shape s = {.rows = few ? 1 + n % 70 : 20000 + 37 * n,
+  enum { FIRST = 33, MOST = 130, SHAPES = 6 * FIRST + 3 * (MOST - FIRST) };
+  for (int n = 0; n < SHAPES; ++n) {
+    const int64_t c = n < 6 * FIRST ? n / 6 + 1 : FIRST + 1 + (n - 6 * FIRST) / 3;
+    const int few = (n + n / 6) % 3 == 0, ring = n % 29 == 1;
+    const shape s = {.rows = few ? 1 + n % 70 : (ring ? 140000 : 20000) + 37 * n,
                      .columns = c,
                      .dtype = 1 + n % 3,
                      .param_dtype = 1 + n / 2 % 3,

@@ -23,7 +23,8 @@ enum {
   SMS_MAX = 190,
   TOLD_BLOCKS_MAX = 160, /* of a gang; forward, where each SM has one, of all */
   CLUSTER_MAX = 16,
-  SHORT_MAX = 31,
+  SHORT_MAX = 127,
+  SHORT_FP32_MAX = 15,
   APART_MIN = 9, /* columns of rows that surely lie across two vectors */
   /* Columns of the longest odd rows of a block beyond those of its class, and with weights of
    * fp32. */
@@ -286,7 +287,8 @@ static int takes_backward(const ap_layernorm_problem *p, const ap_launch *l, int
   case AP_LAYERNORM_ROWS_ALIGNED:
     return p->columns <= columns;
   case AP_LAYERNORM_ROWS_SHORT:
-    return is_in_turn(p) && p->columns <= columns && p->columns <= SHORT_MAX;
+    return is_in_turn(p) && p->columns <= columns &&
+           p->columns <= (size == 4 ? SHORT_FP32_MAX : SHORT_MAX);
   case AP_LAYERNORM_ROWS_ODD:
     if (size == 4)
       return p->columns <= columns;

@@ -16,6 +16,7 @@
 /* ---- Numbers on the CPU ---------------------------------------------------------------------- */
 
 enum { ENTRIES = 5, OUTER_ROWS = 37, OUTER_COLUMNS = 1030, GAP = 3 };
+enum { FLAT_VECTORS = 8 /* of a thread: the tile's */ };
 
 typedef struct buffers {
   float x[ENTRIES][OUTER_ROWS + GAP], y[ENTRIES][OUTER_COLUMNS + GAP],
@@ -399,6 +400,60 @@ static void test_launch_forward(void **state) {
   attnpress_destroy(handle);
 }
 
+/* c without gaps is one run of vectors where its rows are not whole ones, as far as shared memory has
+ * room for what a thread block needs of x and y. */
+static void test_launch_flat(void **state) {
+  (void)state;
+  static const struct {
+    int64_t batch, rows, columns, c_row_stride, address;
+    int dtype, flat;
+  } shapes[] = {
+      {10, 100, 1001, 0, 0x10000, ATTNPRESS_BF16, 1},
+      {10, 100, 1000, 0, 0x10000, ATTNPRESS_BF16, 0},    /* whole vectors */
+      {10, 100, 1000, 0, 0x10002, ATTNPRESS_BF16, 1},    /* that begin within vectors of c */
+      {10, 100, 1001, 1002, 0x10000, ATTNPRESS_BF16, 0}, /* gaps */
+      {10, 100, 1004, 0, 0x10000, ATTNPRESS_FP32, 0},
+      {10, 100, 1003, 0, 0x10000, ATTNPRESS_FP32, 1},
+      {10, 100, 7, 0, 0x10000, ATTNPRESS_FP16, 0}, /* a vector would be of more than two rows */
+      {10, 100, 9, 0, 0x10000, ATTNPRESS_FP16, 1},
+      {10, 100, 40001, 0, 0x10000, ATTNPRESS_FP16, 0}, /* no room for two y */
+  };
+  attnpress_handle *handle = make_handle();
+  attnpress_plan *plan;
+  attnpress_outer_args args = legal_forward();
+  attnpress_outer_fwd_args given;
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    args.batch = shapes[i].batch;
+    args.rows = shapes[i].rows;
+    args.columns = shapes[i].columns;
+    args.dtype = shapes[i].dtype;
+    args.x = args.y = (void *)0x20000;
+    args.x_stride = args.y_stride = args.c_batch_stride = 0;
+    args.c = (void *)(uintptr_t)shapes[i].address;
+    args.c_row_stride = shapes[i].c_row_stride;
+    assert_ok(attnpress_outer(handle, &args, NULL));
+    assert_int_equal(strncmp(cuda->launch[i].symbol, "outer_flat", 10) == 0, shapes[i].flat);
+  }
+  memcpy(&given, cuda->launch[2].args, sizeof given);
+  const int64_t chunk = (int64_t)cuda->launch[2].block * 8 * FLAT_VECTORS;
+  assert_int_equal(cuda->launch[2].grid, (INT64_C(1000000) + 1 + chunk - 1) / chunk);
+  assert_int_equal(given.row_blocks, (chunk + 999) / 1000 + 2);
+  assert_int_equal(given.column_blocks, 2);
+  assert_int_equal(given.pitch, 2024); /* 24 bytes from the last element on, in vectors of 8 */
+  assert_int_equal(cuda->launch[2].smem_bytes, 8 * given.row_blocks + 2 * 2024);
+
+  /* A plan serves c of any strides and address. */
+  args = legal_forward();
+  assert_ok(attnpress_plan_outer(handle, &args, NULL, &plan));
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  assert_string_equal(cuda->launch[cuda->launches - 1].symbol, "outer_fwd_bf16_sm80");
+  args.c = (char *)args.c + 2;
+  assert_ok(attnpress_plan_run(plan, &args, NULL));
+  assert_string_equal(cuda->launch[cuda->launches - 1].symbol, "outer_flat_bf16_sm80");
+  attnpress_plan_destroy(plan);
+  attnpress_destroy(handle);
+}
+
 static void test_launch_backward(void **state) {
   (void)state;
   attnpress_handle *handle = make_handle();
@@ -470,6 +525,7 @@ static void test_plans(void **state) {
 static int set_up_outer(void **state) {
   const int status = set_up_group(state);
   cuda->args_of("outer_fwd", sizeof(attnpress_outer_fwd_args));
+  cuda->args_of("outer_flat", sizeof(attnpress_outer_fwd_args));
   cuda->args_of("outer_sum", sizeof(attnpress_outer_fwd_args));
   cuda->args_of("outer_bwd", sizeof(attnpress_outer_bwd_args));
   cuda->args_of("outer_bwd_reduce", sizeof(attnpress_outer_reduce_args));
@@ -481,7 +537,7 @@ int main(void) {
       cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64), TEST(test_bad_input),
       TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_plans),
       TEST(test_bad_mods),        TEST(test_launch_mod),       TEST(test_plan_mod),
-      TEST(test_texts),
+      TEST(test_texts),           TEST(test_launch_flat),
   };
   return cmocka_run_group_tests_name("outer", tests, set_up_outer, tear_down_group);
 }

@@ -87,8 +87,8 @@ DIRECT_FP32_WARPS, DIRECT_FP32_VECTORS = 12, 2048
 # 16 bits rows of as many half a warp.
 EDGED_SM_THREADS, EDGED_WARPS, EDGED_LONG_VECTORS = 1152, 9, 4096
 EDGED_HALF_WARP_VECTORS = 96  # with parameters of fp32 16 less
-# Rows of few columns: warps of a block, and blocks of an SM, of the longest class and of others.
-SHORT_WARPS, SHORT_LONG_BLOCKS, SHORT_BLOCKS = 4, 2, 3
+# Rows of few columns: warps of a block, lanes of a row, and blocks of an SM, of classes up to each.
+SHORT_TILES = ((16, (4, 1, 3)), (32, (4, 1, 2)), (64, (8, 4, 2)), (96, (4, 8, 4)), (128, (4, 8, 3)))
 CLUSTER_ARCH = 90
 SMEM_ALIGNMENT = 1024  # of dynamic shared memory
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
@@ -418,7 +418,7 @@ def held_registers(variant: Variant, tile: Tile) -> int:
     if is_pairs(variant) or is_pieces(variant):
         return 4 * (2 + 4)  # words of two rows, and their parameters
     if is_short(variant):
-        return 3 * variant.cols  # two sums, and the weight
+        return 3 * variant.cols // tile.row_threads  # two sums, and the weight
     if is_packed(variant):
         elements = 4 // element_bytes(variant)
         parameter = max(elements * (4 if variant.params == "fp32" else 2) // 4, 1)
@@ -661,9 +661,13 @@ def _direct_problems(variant: Variant, tile: Tile) -> list[str]:
 def _short_problems(variant: Variant, tile: Tile) -> list[str]:
     ring = tile.smem_bytes // tile.warps
     group = (16 if variant.cols == 8 else 4) // element_bytes(variant)
-    needed = WARP * group * (3 * (variant.cols - 1) * element_bytes(variant) + 8)
+    row = 3 * (variant.cols - 1) * element_bytes(variant) + 8
+    needed = WARP // tile.row_threads * group * row
     checks = (
-        (tile.row_threads == 1, "a lane has a row, at the least"),
+        (
+            tile.row_threads in ((1,) if variant.cols <= 32 else (4, 8)),
+            "a lane has a row, or of more than 32 columns four or eight",
+        ),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (ring >= needed, f"{ring} bytes are no ring of a piece, which is {needed}"),
         (not tile.slots and not tile.packed, "a ring has as many pieces as it has room for"),
@@ -990,9 +994,10 @@ def _wide_tile(variant: Variant) -> Tile:
 
 
 def _short_tile(variant: Variant) -> Tile:
-    """Fewer warps of an SM than registers are enough for, since their pieces are longer then."""
-    blocks = SHORT_LONG_BLOCKS if variant.cols == 32 else SHORT_BLOCKS
-    return sized(variant, make_tile(family(), warps=SHORT_WARPS, row_threads=1, blocks=blocks))
+    """A lane a row, or as many as leave each at most 16 columns. Mostly fewer warps of an SM than
+    registers are enough for, since their pieces are longer then."""
+    warps, lanes, blocks = next(tile for most, tile in SHORT_TILES if variant.cols <= most)
+    return sized(variant, make_tile(family(), warps=warps, row_threads=lanes, blocks=blocks))
 
 
 def _gang_tile(variant: Variant) -> Tile:

@@ -48,22 +48,26 @@ typedef struct attnpress_conv2d_shape {
   int32_t relu;        /* 1: what is negative becomes 0 */
 } attnpress_conv2d_shape;
 
-/* Where a kernel's copies come from. */
+/* Where a kernel's copies come from. A pass that the copy engine cannot serve gathers. */
 enum {
   ATTNPRESS_CONV2D_GATHER = 1, /* each thread copies 8 channels of a pixel at a time */
-  ATTNPRESS_CONV2D_IM2COL = 2, /* the copy engine of compute capability 9.0 does, where the channels
-                                  that are summed over (of dx the filters) are a multiple of 64 and
-                                  it has a map of the images; a pass that it cannot serve gathers */
+  ATTNPRESS_CONV2D_IM2COL = 2, /* the copy engine of compute capability 9.0 does, where it has a map
+                                  of the images */
 };
 
 /** Which kernels run: to measure them beside each other. What is 0 is chosen by the library. Results
- * are right whatever is chosen; the CPU backend ignores it. */
+ * are right whatever is chosen; the CPU backend ignores it.
+ *
+ * copies: ATTNPRESS_CONV2D_GATHER or _IM2COL. By default _IM2COL, or whichever is expected to take less
+ * where the channels that are summed over (of dx the filters) are no multiple of 64.
+ * splits: of the pixels that dweight sums over, 1 to 65535. Of out and dx so many thread blocks, 2, 4 or
+ * 8, share a tile, or the next fewer, where the copy engine serves and tiles have at most 128 rows and
+ * columns; else none do. */
 typedef struct attnpress_conv2d_choice {
-  int32_t copies; /* ATTNPRESS_CONV2D_GATHER, _IM2COL; 0: _IM2COL */
-  int32_t block_rows,
-      block_columns; /* of a thread block's product, such as 128 and 64; both or none.
-                                        NOT_SUPPORTED names those that there are */
-  int32_t splits;    /* of the pixels that dweight sums over: 1 to 65535 */
+  int32_t copies;
+  int32_t block_rows, block_columns; /* of a thread block's product, such as 128 and 64; both or
+                                        none. NOT_SUPPORTED names those that there are */
+  int32_t splits;
 } attnpress_conv2d_choice;
 
 typedef struct attnpress_conv2d_args {

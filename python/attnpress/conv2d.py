@@ -68,7 +68,7 @@ class Choice(NamedTuple):
     block: tuple[int, int] = (0, 0)
     """Rows and columns of a thread block's product: 128, 64, say."""
     splits: int = 0
-    """Of the pixels that dweight sums over."""
+    """Of the pixels that dweight sums over; thread blocks that share a tile of out or dx."""
 
 
 _COPIES = ("", "gather", "im2col")

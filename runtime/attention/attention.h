@@ -178,6 +178,13 @@ typedef struct ap_parts {
 
 ap_parts ap_choose_parts(const ap_problem *problem, const ap_device *device,
                          const ap_launch *launch);
+/** The same of sequences of their own lengths, with `blocks` key blocks of a head at most, whose parts have
+ * query heads each: how many; and, of key blocks of `keys` keys, what ap_most_part_rows() says, whatever
+ * lengths sequences have where `any_keys`. */
+int32_t ap_choose_sequence_parts(const ap_problem *problem, const ap_device *device,
+                                 const ap_launch *launch, int64_t blocks);
+int64_t ap_most_sequence_part_rows(const ap_problem *problem, const ap_device *device, int32_t keys,
+                                   int any_keys);
 /** Whether another launch of bwd, each of whose steps takes `percent` of one of `launch`, ends before it; of
  * the key blocks of a dense call, each with its best parts. */
 int ap_takes_less(const ap_problem *problem, const ap_device *device, const ap_launch *launch,

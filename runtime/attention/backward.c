@@ -40,7 +40,10 @@ typedef struct backward_run {
   attnpress_bwd_dbias_ragged_args dbias; /* beside `block`, from which it is filled; of dense calls
                                             `dbias` of it is what the kernel takes */
   attnpress_fwd_schedule_args schedule;  /* beside `ragged_sm90` */
-  attnpress_bwd_args keys;               /* beside `block`, of sums of dk and dv */
+  union {                                /* beside either, of sums of dk and dv */
+    attnpress_bwd_args keys;
+    attnpress_bwd_ragged_args ragged_keys;
+  };
 } backward_run;
 
 /* ---- Check and plan -------------------------------------------------------------------------- */
@@ -204,9 +207,9 @@ static attnpress_schedule_order order_of(const backward_call *call, const ap_bac
       .by_keys = order->by_keys,
       .positions = order->positions,
       .whole = order->whole,
-      .heads = order->by_keys ? p->heads_kv : p->heads_q,
+      .heads = order->by_keys ? p->heads_kv * how->group_parts : p->heads_q,
       .sharing = order->by_keys ? 1 : group,
-      .walk_bytes = order->by_keys ? group * (row_bytes + sum_bytes) : row_bytes,
+      .walk_bytes = order->by_keys ? group * (row_bytes + sum_bytes) / how->group_parts : row_bytes,
   };
 }
 
@@ -257,6 +260,7 @@ static attnpress_bwd_args convert_keys(const attnpress_bwd_args *bwd, const ap_b
   out.dq_head_stride = is_dv ? bwd->dv_head_stride : bwd->dk_head_stride;
   out.dq = (uint16_t *)(is_dv ? bwd->dv : bwd->dk) + how->whole_keys * out.dq_row_stride;
   out.seqlen_q = bwd->seqlen_k - how->whole_keys;
+  out.taken = NULL;
   out.heads_q = bwd->heads_kv;
   out.row_tiles = out.sum_tiles = bwd->key_tiles;
   out.sum_parts = bwd->group_parts;
@@ -307,6 +311,14 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
     batch->first_unit = order->first_unit;
     batch->sequences = order->sequences;
     *block = base->has_snippet ? AP_BLOCK(run->ragged_mod) : AP_BLOCK(*batch);
+    if (how->group_parts > 1 && (index == how->dk_convert || index == how->dv_convert)) {
+      run->ragged_keys = *batch;
+      run->ragged_keys.bwd =
+          convert_keys(&batch->bwd, how, base->workspace, index == how->dv_convert);
+      run->ragged_keys.bwd.blocks = how->blocks[index];
+      *block = AP_BLOCK(run->ragged_keys);
+      return ATTNPRESS_OK;
+    }
     if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
       return ATTNPRESS_OK;
     *block = AP_BLOCK(*ragged);

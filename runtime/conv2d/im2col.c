@@ -8,6 +8,7 @@
 enum {
   VECTOR = 8,
   SLAB = AP_CONV2D_SLAB,
+  STEP = 16,          /* of a slab: the depth of an instruction */
   LINE_MAX = 1 << 14, /* pixels of an image's lines, and lines */
   IMAGES_SPARE = 256, /* a copy may end behind the last image */
 };
@@ -133,10 +134,8 @@ static int class_fits(const ap_conv2d_problem *p, int32_t pass, int32_t class) {
 
 int ap_conv2d_im2col_fits(const ap_conv2d_problem *p, int32_t pass) {
   const attnpress_conv2d_shape *s = &p->shape;
-  const int64_t depth = pass == AP_CONV2D_PASS_DGRAD ? s->filters : s->channels;
-  if (depth % SLAB != 0 || s->batch < 1 || s->batch > INT32_MAX - IMAGES_SPARE ||
-      s->height > LINE_MAX || s->width > LINE_MAX ||
-      classes_of(p, pass) > ATTNPRESS_CONV2D_CLASSES_MAX)
+  if (s->batch < 1 || s->batch > INT32_MAX - IMAGES_SPARE || s->height > LINE_MAX ||
+      s->width > LINE_MAX || classes_of(p, pass) > ATTNPRESS_CONV2D_CLASSES_MAX)
     return 0;
   for (int32_t class = 0; class < classes_of(p, pass); ++class)
     if (!class_fits(p, pass, class))
@@ -181,10 +180,13 @@ attnpress_status ap_conv2d_fill_im2col(ap_maps *maps, const ap_conv2d_problem *p
   copy_vectors(dgrad ? p->dx_stride : p->out_stride, a->out_stride);
   a->batch = (int32_t)s->batch;
   a->out_columns = (int32_t)(dgrad ? s->channels : s->filters);
-  a->tap_slabs = (int32_t)((dgrad ? s->filters : s->channels) / SLAB);
+  const int32_t depth = (int32_t)(dgrad ? s->filters : s->channels);
+  a->tap_slabs = (int32_t)ceil_div(depth, SLAB);
+  a->tail_steps = (int32_t)ceil_div(depth - (a->tap_slabs - 1) * SLAB, STEP);
   a->row_blocks = plan->row_blocks[pass];
   a->column_blocks = plan->column_blocks[pass];
   a->tiles = classes * a->row_blocks * a->column_blocks;
+  a->splits = launch->num_splits;
   a->relu = dgrad ? 0 : s->relu;
   for (int32_t class = 0; class < classes; ++class) {
     lines_of(p, pass, class, a->line[class]);
@@ -211,7 +213,9 @@ attnpress_status ap_conv2d_fill_im2col_wgrad(ap_maps *maps, const ap_conv2d_prob
       .parts = parts,
       .filters = (int32_t)s->filters,
       .columns = (int32_t)(s->filter_height * s->filter_width * s->channels),
-      .channel_slabs = (int32_t)(s->channels / SLAB),
+      .channels = (int32_t)s->channels,
+      .channel_slabs = (int32_t)ceil_div(s->channels, SLAB),
+      .panels = (int32_t)(s->filter_height * s->filter_width * ceil_div(s->channels, SLAB)),
       .filter_width = (int32_t)s->filter_width,
       .out_height = (int32_t)p->out_height,
       .out_width = (int32_t)p->out_width,

@@ -20,10 +20,12 @@ enum {
   REDUCE_GROUP_SHIFT_MAX = 3,
   WAVES_MAX = 6,       /* of splits that are considered */
   SPLIT_SLABS_MIN = 4, /* of a split, where there are several */
+  SHARE_MAX = 8,       /* thread blocks that share a tile, at most; and its rows, or columns */
+  SHARE_BLOCK_MAX = 128,
 };
 
-/* Microseconds that blocks take for a slab of 64: one of several that share an SM, each, and one that
- * has an SM to itself. */
+/* Microseconds that blocks take for a slab of 64: one of several that share an SM, each, and one
+ * that has an SM to itself. */
 typedef struct slab_time {
   double shared, alone;
 } slab_time;
@@ -32,25 +34,32 @@ typedef struct block_kind {
   int32_t copies, block, rows, columns, resident; /* resident: blocks that an SM has room for */
   slab_time time[PRODUCTS];
 } block_kind;
-/* Fitted to ResNet-50's layers on an H200, bench/conv2d.py --choices; what gathers, by hand. */
+/* Fitted to 229 convolutions and ResNet-50's layers on an H200. */
 static const block_kind blocks[] = {
-    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.27, .38}, {.27, .38}}},
-    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.16, .32}, {.16, .32}}},
-    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.16, .32}, {.16, .32}}},
-    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.10, .26}, {.10, .26}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N128, 256, 128, 1, {{.66, .66}, {.57, .57}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N256, 128, 256, 1, {{.63, .63}, {.58, .58}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N64, 256, 64, 1, {{.42, .42}, {.29, .29}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N256, 64, 256, 1, {{.32, .32}, {.34, .34}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.35, .37}, {.28, .43}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.28, .28}, {.19, .32}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.20, .20}, {.21, .31}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.14, .14}, {.12, .27}}}};
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.51, .51}, {.87, 1.2}}},
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.30, .32}, {.53, 1.05}}},
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.30, .32}, {.53, 1.05}}},
+    {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.19, .27}, {.33, .86}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N128, 256, 128, 1, {{.60, .60}, {.53, .53}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N256, 128, 256, 1, {{.53, .53}, {.65, .65}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N64, 256, 64, 1, {{.40, .40}, {.28, .28}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N256, 64, 256, 1, {{.30, .30}, {.36, .40}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.36, .36}, {.26, .60}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.29, .29}, {.27, .42}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.24, .24}, {.28, .40}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.16, .16}, {.142, .224}}}};
 enum { BLOCKS = sizeof blocks / sizeof *blocks };
-/* Of a tile beside its slabs, with a part of 1 / TILE_ELEMENTS for each element; of a launch; of one
- * that adds parts up; and bytes of memory in a microsecond. */
-static const double TILE_US[PRODUCTS] = {.60, .26}, TILE_ELEMENTS = 128 * 128;
-static const double LAUNCH_US = 3.4, REDUCE_US = 1.25, BYTES_PER_US = 4e6;
+/* Of a tile beside its slabs, by copies, with a part of 1 / TILE_ELEMENTS for each element; what a
+ * line of 64 elements that the copy engine brings takes more where it ends behind the last channel,
+ * with an even number of vectors of 16 bytes or an odd one, and where all of it is zeros. */
+static const double TILE_US[2][PRODUCTS] = {
+    [AP_CONV2D_COPIES_GATHER] = {2.1, .13}, [AP_CONV2D_COPIES_IM2COL] = {.54, .64}};
+static const double TILE_ELEMENTS = 128 * 128;
+static const double TAIL_US[PRODUCTS] = {.52e-3, .78e-3}, ODD_TAIL_US[PRODUCTS] = {2.5e-3, 1.3e-3};
+static const double ZERO_US[PRODUCTS] = {1.5e-3, 4.1e-3};
+/* Of a launch; of a tile that thread blocks share, and for each time that their number doubles; and
+ * bytes of memory in a microsecond. */
+static const double LAUNCH_US = 2.2, SHARE_US = 1.2, SHARE_DOUBLE_US = .24, BYTES_PER_US = 4e6;
 
 static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device *device,
                                     int32_t pass, int32_t copies, int32_t block,
@@ -95,43 +104,104 @@ static attnpress_status reserve(ap_conv2d_plan *plan, int64_t count, int64_t byt
 /* ---- Products -------------------------------------------------------------------------------- */
 
 /** Microseconds that `count` tiles of `slabs` slabs take: as many rounds as SMs are filled, and a
- * last one of fewer blocks an SM. */
+ * last one of fewer blocks an SM. zeros_us: what the copies of a slab take more. is_even: blocks
+ * are spread evenly; those of clusters are not, and some SMs get one more. */
 static double time_of(const block_kind *kind, int product, int64_t count, double slabs,
-                      const ap_device *device) {
+                      double zeros_us, int is_even, const ap_device *device) {
   const slab_time *time = &kind->time[product];
   const double tile_part = (double)(kind->rows * kind->columns) / TILE_ELEMENTS;
   const int64_t places = (int64_t)device->sm_count * kind->resident;
-  const int64_t last = ceil_div(count % places, device->sm_count);
+  int64_t last = ceil_div(count % places, device->sm_count);
+  if (!is_even && count > device->sm_count && last > 0 && last < kind->resident)
+    ++last;
   double us = 0.0;
   for (int is_last = 0; is_last < 2; ++is_last) {
     const double shares = (double)(is_last ? last : kind->resident);
-    const double shared = shares * time->shared;
-    const double slab = shared > time->alone ? shared : time->alone;
+    const double shared = shares * (time->shared + zeros_us), alone = time->alone + zeros_us;
+    const double slab = shared > alone ? shared : alone;
     const double rounds = (double)(is_last ? last > 0 : count / places);
-    us += rounds * (slabs * slab + TILE_US[product] * (1.0 + shares * tile_part));
+    us += rounds * (slabs * slab + TILE_US[kind->copies][product] * (1.0 + shares * tile_part));
   }
   return us;
+}
+
+/** Near the larger of what products and what memory takes; where they are equal, 19% above them. */
+static double with_memory(double us, double elements) {
+  const double memory_us = 2.0 * elements / BYTES_PER_US;
+  return sqrt(sqrt(us * us * us * us + memory_us * memory_us * memory_us * memory_us));
+}
+
+/** What `lines` lines of the last 64 of `channels` channels take more. */
+static double tail_us(int product, int64_t channels, double lines) {
+  if (channels % AP_CONV2D_SLAB == 0)
+    return 0.0;
+  return lines * (channels % 16 == 0 ? TAIL_US : ODD_TAIL_US)[product];
+}
+
+/** Pixels of x that lie under some tap. */
+static int64_t pixels_read(const ap_conv2d_problem *p) {
+  const attnpress_conv2d_shape *s = &p->shape;
+  const int64_t lines = p->out_height * s->filter_height, columns = p->out_width * s->filter_width;
+  return s->batch * (lines < s->height ? lines : s->height) *
+         (columns < s->width ? columns : s->width);
+}
+
+/** What the copies of a slab take more for lines that are zeros in part, or in all: in the mean. */
+static double zeros_of(const ap_conv2d_problem *p, const block_kind *kind, int32_t pass,
+                       int64_t rows, int64_t columns) {
+  const int64_t channels = p->shape.channels, filters = p->shape.filters, slab = AP_CONV2D_SLAB;
+  const double channel_slabs = (double)ceil_div(channels, slab);
+  const double filter_slabs = (double)ceil_div(filters, slab);
+  const double row_blocks = (double)ceil_div(rows, kind->rows);
+  const double column_blocks = (double)ceil_div(columns, kind->columns);
+  if (kind->copies != AP_CONV2D_COPIES_IM2COL || rows == 0)
+    return 0.0;
+  if (pass == AP_CONV2D_PASS_FPROP)
+    return tail_us(PIXEL_ROWS, channels, (kind->rows + kind->columns) / channel_slabs) +
+           ZERO_US[PIXEL_ROWS] * (kind->columns - (double)columns / column_blocks);
+  /* Panels of 64 columns, or rows, behind the last one. */
+  const double spare_columns =
+      kind->columns - (double)(ceil_div(columns, slab) * slab) / column_blocks;
+  if (pass == AP_CONV2D_PASS_DGRAD) {
+    const double spare_depth = (double)slab - (double)filters / filter_slabs;
+    return tail_us(PIXEL_ROWS, filters, kind->rows / filter_slabs) +
+           tail_us(PIXEL_ROWS, channels, (double)slab / column_blocks) +
+           ZERO_US[PIXEL_ROWS] *
+               (spare_columns + (double)kind->columns / (double)slab * spare_depth);
+  }
+  const double spare_rows = kind->rows - filter_slabs * (double)slab / row_blocks;
+  return tail_us(WEIGHT_ROWS, filters, (double)slab / row_blocks) +
+         tail_us(WEIGHT_ROWS, channels, kind->columns / channel_slabs) +
+         ZERO_US[WEIGHT_ROWS] * (spare_rows + spare_columns);
 }
 
 static int64_t tiles_of(const block_kind *kind, int64_t rows, int64_t columns) {
   return ceil_div(rows, kind->rows) * ceil_div(columns, kind->columns);
 }
 
-/** The copies of the kernels that serve a pass, of one call or of a range. */
+/** The copies of the kernels that may serve a pass, of one call or of a range: a set of bits. Where
+ * slabs have zeros, those by threads may be faster. */
 static int32_t copies_of(const ap_conv2d_problem *p, const ap_device *device, int32_t pass,
                          int32_t range) {
   const int has_engine = device->capability == IM2COL_CAPABILITY && device->tma &&
                          (device->arch_max == 0 || device->arch_max >= IM2COL_CAPABILITY);
-  return p->choice.copies != ATTNPRESS_CONV2D_GATHER && has_engine &&
-                 (range == ATTNPRESS_UP_TO || ap_conv2d_im2col_fits(p, pass))
-             ? AP_CONV2D_COPIES_IM2COL
-             : AP_CONV2D_COPIES_GATHER;
+  const int64_t depth = pass == AP_CONV2D_PASS_DGRAD ? p->shape.filters : p->shape.channels;
+  const int32_t gather = 1 << AP_CONV2D_COPIES_GATHER, im2col = 1 << AP_CONV2D_COPIES_IM2COL;
+  if (p->choice.copies == ATTNPRESS_CONV2D_GATHER || !has_engine)
+    return gather;
+  if (range == ATTNPRESS_UP_TO)
+    return im2col;
+  if (!ap_conv2d_im2col_fits(p, pass))
+    return gather;
+  return depth % AP_CONV2D_SLAB == 0 || p->choice.copies == ATTNPRESS_CONV2D_IM2COL
+             ? im2col
+             : gather | im2col;
 }
 
 /** Whether a kernel may be chosen. */
 static int may_be(const ap_conv2d_problem *p, int32_t copies, const block_kind *kind) {
   const attnpress_conv2d_choice *c = &p->choice;
-  return kind->copies == copies &&
+  return (copies >> kind->copies & 1) != 0 &&
          (c->block_rows == 0 || (c->block_rows == kind->rows && c->block_columns == kind->columns));
 }
 
@@ -139,65 +209,121 @@ static attnpress_status refuse_block(const ap_conv2d_problem *p, int32_t copies)
   char names[256] = "";
   size_t length = 0;
   for (int i = 0; i < BLOCKS; ++i)
-    if (blocks[i].copies == copies)
+    if (copies >> blocks[i].copies & 1)
       length += (size_t)snprintf(names + length, sizeof names - length, "%s%d x %d",
                                  length ? ", " : "", (int)blocks[i].rows, (int)blocks[i].columns);
   return ap_fail(ATTNPRESS_NOT_SUPPORTED,
                  "choice names blocks of %d x %d; kernels that %s have "
                  "%s",
                  (int)p->choice.block_rows, (int)p->choice.block_columns,
-                 copies == AP_CONV2D_COPIES_IM2COL ? "the copy engine serves" : "gather", names);
+                 copies >> AP_CONV2D_COPIES_IM2COL & 1 ? "the copy engine serves" : "gather",
+                 names);
 }
 
-/** fprop, and dgrad: `classes` products of at most `rows` rows each. */
+/** Thread blocks that share a tile, at most, of those of a kind. */
+static int32_t splits_max_of(const ap_conv2d_problem *p, const block_kind *kind, double slabs) {
+  int32_t most = SHARE_MAX;
+  if (kind->copies != AP_CONV2D_COPIES_IM2COL || kind->rows > SHARE_BLOCK_MAX ||
+      kind->columns > SHARE_BLOCK_MAX)
+    return 1;
+  while (most > 1 && (double)most > slabs)
+    most /= 2;
+  while (most > 1 && p->choice.splits > 0 && most > p->choice.splits)
+    most /= 2;
+  return most;
+}
+
+/** fprop, and dgrad: `classes` products of at most `rows` rows each, of `depth` elements of a tap.
+ * Of these some have taps, `taps` in the mean, and the others none. elements: in memory. */
 static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device *device,
                                     int32_t pass, int64_t rows, int64_t columns, int64_t classes,
-                                    double slabs, ap_conv2d_plan *plan) {
+                                    int64_t classes_with_taps, int64_t depth, double elements,
+                                    ap_conv2d_plan *plan) {
   ap_launch *launch = &plan->base.launch[plan->base.count++];
   const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
+  const double taps =
+      (double)(p->shape.filter_height * p->shape.filter_width) / (double)classes_with_taps;
   int best = -1;
+  int32_t splits = 1;
   double least = 0.0;
   for (int i = 0; i < BLOCKS; ++i) {
     if (!may_be(p, copies, &blocks[i]))
       continue;
-    const int64_t count = classes * tiles_of(&blocks[i], rows, columns);
-    const double us = time_of(&blocks[i], PIXEL_ROWS, count, slabs, device);
-    if (best >= 0 && us >= least)
-      continue;
-    best = i;
-    least = us;
+    const block_kind *kind = &blocks[i];
+    const int is_im2col = kind->copies == AP_CONV2D_COPIES_IM2COL;
+    const int64_t tiles = tiles_of(kind, rows, columns), count = classes_with_taps * tiles;
+    const double slabs = taps * (is_im2col ? (double)ceil_div(depth, AP_CONV2D_SLAB)
+                                           : (double)depth / AP_CONV2D_SLAB);
+    const double zeros_us = zeros_of(p, kind, pass, rows, columns);
+    const double stores_us =
+        time_of(kind, PIXEL_ROWS, (classes - classes_with_taps) * tiles, 0.0, 0.0, 1, device);
+    const int32_t most = splits_max_of(p, kind, slabs);
+    for (int32_t n = p->choice.splits > 0 ? most : 1; n <= most; n *= 2) {
+      if (n > 1 && p->choice.splits == 0 && count * n > (int64_t)device->sm_count * kind->resident)
+        break;
+      const double product_us =
+          time_of(kind, PIXEL_ROWS, count * n, is_im2col ? ceil(slabs / n) : slabs, zeros_us,
+                  n == 1, device);
+      const double us = LAUNCH_US + with_memory(product_us + stores_us, elements) +
+                        (n > 1 ? SHARE_US + SHARE_DOUBLE_US * log2(n) : 0.0);
+      if (best >= 0 && us >= least)
+        continue;
+      best = i;
+      splits = n;
+      least = us;
+    }
   }
   if (best < 0)
     return refuse_block(p, copies);
-  FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
+  FORWARD_IF(find_kernel(p, device, pass, blocks[best].copies, blocks[best].block, launch));
   plan->row_blocks[pass] = (int32_t)ceil_div(rows, blocks[best].rows);
   plan->column_blocks[pass] = (int32_t)ceil_div(columns, blocks[best].columns);
-  FORWARD_IF(set_grid(classes, plan->row_blocks[pass], plan->column_blocks[pass], launch));
+  launch->num_splits = splits;
+  launch->cluster = splits > 1 ? (uint32_t)splits : 0;
+  FORWARD_IF(set_grid(classes * splits, plan->row_blocks[pass], plan->column_blocks[pass], launch));
   /* Blocks that stay on their SMs walk over the tiles. */
   const uint32_t most =
       (uint32_t)(device->sm_count * launch->tile.field[AP_CONV2D_TILE_MIN_BLOCKS]);
-  if (copies == AP_CONV2D_COPIES_IM2COL && launch->grid > most)
+  if (blocks[best].copies == AP_CONV2D_COPIES_IM2COL && splits == 1 && launch->grid > most)
     launch->grid = most;
   return ATTNPRESS_OK;
+}
+
+/** Elements of dout (or out) and of so many pixels of x (or dx). */
+static double elements_of(const ap_conv2d_problem *p, int64_t pixels) {
+  const attnpress_conv2d_shape *s = &p->shape;
+  return (double)(s->batch * p->out_height * p->out_width) * (double)s->filters +
+         (double)pixels * (double)s->channels;
 }
 
 static attnpress_status plan_fprop(const ap_conv2d_problem *p, const ap_device *device,
                                    ap_conv2d_plan *plan) {
   const attnpress_conv2d_shape *s = &p->shape;
-  const double depth = (double)(s->filter_height * s->filter_width * s->channels);
   return plan_gather(p, device, AP_CONV2D_PASS_FPROP, s->batch * p->out_height * p->out_width,
-                     s->filters, 1, depth / AP_CONV2D_SLAB, plan);
+                     s->filters, 1, 1, s->channels, elements_of(p, pixels_read(p)), plan);
+}
+
+/** Residues of a line's pixels modulo the stride that taps meet. */
+static int64_t residues_of(int64_t stride, int64_t dilation, int64_t taps) {
+  int64_t divisor = stride, rest = dilation;
+  while (rest != 0) {
+    const int64_t next = divisor % rest;
+    divisor = rest;
+    rest = next;
+  }
+  return stride / divisor < taps ? stride / divisor : taps;
 }
 
 static attnpress_status plan_dgrad(const ap_conv2d_problem *p, const ap_device *device,
                                    ap_conv2d_plan *plan) {
   const attnpress_conv2d_shape *s = &p->shape;
-  const int64_t classes = (int64_t)s->stride[0] * s->stride[1];
-  const double depth = (double)(s->filter_height * s->filter_width * s->filters) / (double)classes;
+  const int64_t with_taps = residues_of(s->stride[0], s->dilation[0], s->filter_height) *
+                            residues_of(s->stride[1], s->dilation[1], s->filter_width);
   return plan_gather(p, device, AP_CONV2D_PASS_DGRAD,
                      s->batch * ceil_div(s->height, s->stride[0]) *
                          ceil_div(s->width, s->stride[1]),
-                     s->channels, classes, depth / AP_CONV2D_SLAB, plan);
+                     s->channels, (int64_t)s->stride[0] * s->stride[1], with_taps, s->filters,
+                     elements_of(p, s->batch * s->height * s->width), plan);
 }
 
 /* ---- Sums of parts --------------------------------------------------------------------------- */
@@ -217,33 +343,32 @@ static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device 
                   launch);
 }
 
-/** Microseconds of dweight in `splits` splits. memory_us: what reading x and dout takes. */
+/** Microseconds of dweight in `splits` splits. */
 static double time_of_splits(const block_kind *kind, int64_t splits, int64_t rows, int64_t columns,
-                             int64_t slabs, double memory_us, const ap_device *device) {
+                             int64_t slabs, double zeros_us, double elements,
+                             const ap_device *device) {
   const double us = time_of(kind, WEIGHT_ROWS, splits * tiles_of(kind, rows, columns),
-                            (double)ceil_div(slabs, splits), device);
-  /* Near the larger of the two; where they are equal, 19% above them. */
-  const double squares = us * us * us * us + memory_us * memory_us * memory_us * memory_us;
-  const double product_us = LAUNCH_US + sqrt(sqrt(squares));
+                            (double)ceil_div(slabs, splits), zeros_us, 1, device);
   const double parts_bytes = 2.0 * sizeof(float) * (double)(splits * rows) * (double)columns;
-  return splits == 1 ? product_us : product_us + REDUCE_US + parts_bytes / BYTES_PER_US;
+  return LAUNCH_US + with_memory(us, elements) + (splits > 1 ? parts_bytes / BYTES_PER_US : 0.0);
 }
 
 /** A split count for blocks of a kind: of those that fill the device a few times, the one that
  * takes the least; *least: how long. */
 static int64_t splits_of(const block_kind *kind, int64_t rows, int64_t columns, int64_t slabs,
-                         double memory_us, const ap_device *device, double *least) {
+                         double zeros_us, double elements, const ap_device *device, double *least) {
   const int64_t count = tiles_of(kind, rows, columns);
   const int64_t wave = count < device->sm_count ? device->sm_count / count : 1;
   const int64_t most = slabs / SPLIT_SLABS_MIN > 1 ? slabs / SPLIT_SLABS_MIN : 1;
   int64_t best = 1;
-  *least = time_of_splits(kind, 1, rows, columns, slabs, memory_us, device);
+  *least = time_of_splits(kind, 1, rows, columns, slabs, zeros_us, elements, device);
   for (int waves = 1; waves <= WAVES_MAX; ++waves) {
     int64_t splits = waves * wave < most ? waves * wave : most;
     if (splits < 2)
       continue;
     splits = ceil_div(slabs, ceil_div(slabs, splits)); /* none is empty */
-    const double us = time_of_splits(kind, splits, rows, columns, slabs, memory_us, device);
+    const double us =
+        time_of_splits(kind, splits, rows, columns, slabs, zeros_us, elements, device);
     if (us < *least) {
       *least = us;
       best = splits;
@@ -252,33 +377,26 @@ static int64_t splits_of(const block_kind *kind, int64_t rows, int64_t columns, 
   return best;
 }
 
-/** Pixels of x that lie under some tap. */
-static int64_t pixels_read(const ap_conv2d_problem *p) {
-  const attnpress_conv2d_shape *s = &p->shape;
-  const int64_t lines = p->out_height * s->filter_height, columns = p->out_width * s->filter_width;
-  return s->batch * (lines < s->height ? lines : s->height) *
-         (columns < s->width ? columns : s->width);
-}
-
 static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *device,
                                    ap_conv2d_plan *plan) {
   const attnpress_conv2d_shape *s = &p->shape;
   const int32_t pass = AP_CONV2D_PASS_WGRAD;
-  const int64_t columns = s->filter_height * s->filter_width * s->channels;
+  const int64_t taps = s->filter_height * s->filter_width, columns = taps * s->channels;
+  const int64_t padded = taps * ceil_div(s->channels, AP_CONV2D_SLAB) * AP_CONV2D_SLAB;
   const int64_t pixels = s->batch * p->out_height * p->out_width;
   const int64_t slabs = ceil_div(pixels, AP_CONV2D_SLAB);
   const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
-  const double elements =
-      (double)pixels * (double)s->filters + (double)pixels_read(p) * (double)s->channels;
   int best = -1;
   int64_t splits = 1;
   double least = 0.0;
   for (int i = 0; i < BLOCKS; ++i) {
     if (!may_be(p, copies, &blocks[i]))
       continue;
+    const int64_t width = blocks[i].copies == AP_CONV2D_COPIES_IM2COL ? padded : columns;
     double us;
-    int64_t found = splits_of(&blocks[i], s->filters, columns, slabs, 2.0 * elements / BYTES_PER_US,
-                              device, &us);
+    int64_t found = splits_of(&blocks[i], s->filters, width, slabs,
+                              zeros_of(p, &blocks[i], pass, s->filters, width),
+                              elements_of(p, pixels_read(p)), device, &us);
     if (p->choice.splits > 0 && slabs > 0) {
       found = p->choice.splits < slabs ? p->choice.splits : slabs;
       found = ceil_div(slabs, ceil_div(slabs, found)); /* none is empty */
@@ -292,12 +410,13 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
   if (best < 0)
     return refuse_block(p, copies);
   ap_launch *launch = &plan->base.launch[plan->base.count++];
-  FORWARD_IF(find_kernel(p, device, pass, copies, blocks[best].block, launch));
+  FORWARD_IF(find_kernel(p, device, pass, blocks[best].copies, blocks[best].block, launch));
   launch->num_splits = (int32_t)splits;
   plan->splits = (int32_t)splits;
   plan->split_pixels = (int32_t)(ceil_div(slabs, splits) * AP_CONV2D_SLAB);
   plan->row_blocks[pass] = (int32_t)ceil_div(s->filters, blocks[best].rows);
-  plan->column_blocks[pass] = (int32_t)ceil_div(columns, blocks[best].columns);
+  plan->column_blocks[pass] = (int32_t)ceil_div(
+      blocks[best].copies == AP_CONV2D_COPIES_IM2COL ? padded : columns, blocks[best].columns);
   FORWARD_IF(set_grid(splits, plan->row_blocks[pass], plan->column_blocks[pass], launch));
   if (splits == 1)
     return ATTNPRESS_OK;
@@ -358,7 +477,8 @@ static attnpress_status plan_range(const ap_conv2d_problem *p, const ap_device *
         passes[i].pass != AP_CONV2D_PASS_DOUT && passes[i].pass != AP_CONV2D_PASS_REDUCE;
     const int32_t copies = copies_of(p, device, passes[i].pass, ATTNPRESS_UP_TO);
     for (int b = 0; passes[i].needed && b < (product ? BLOCKS : 1); ++b)
-      if (!product || blocks[b].copies == AP_CONV2D_COPIES_GATHER || blocks[b].copies == copies)
+      if (!product || blocks[b].copies == AP_CONV2D_COPIES_GATHER ||
+          (copies >> blocks[b].copies & 1))
         FORWARD_IF(find_kernel(p, device, passes[i].pass,
                                product ? blocks[b].copies : AP_CONV2D_COPIES_GATHER,
                                product ? blocks[b].block : AP_CONV2D_BLOCK_NONE,

@@ -10,9 +10,10 @@ enum {
   GROUP_SMS_MIN = 8,
   GROUP_SMS_MAX = 18,        /* of compute capability 9.0 */
   CLUSTER_OF_GROUPS_MAX = 4, /* of which a group lacks one where it has two SMs more */
-  WORD_PERIOD = 2,           /* rows so far apart begin at the same element of a word */
-  ODD_PERIOD_FP32 = 4,       /* and those of four bytes an element, of a vector */
-  MULTIPLE_MAX = 4 /* of as many thread blocks as there is room for: more were no faster */
+  WORD_BYTES = 4,
+  WORD_PERIOD = 2,     /* rows so far apart begin at the same element of a word */
+  ODD_PERIOD_FP32 = 4, /* and those of four bytes an element, of a vector */
+  MULTIPLE_MAX = 4     /* of as many thread blocks as there is room for: more were no faster */
 };
 
 int32_t ap_layernorm_cluster(const ap_tile *tile) {
@@ -96,13 +97,22 @@ static int64_t sorted_walkers(const ap_layernorm_problem *p, const ap_device *de
   return classes * larger(smaller(steps, at_once), 1);
 }
 
+/** Rows of few columns that lanes have one after the other: as many as are whole words, or of the first
+ * class vectors. As the kernel */
+static int64_t short_rows(const ap_layernorm_problem *p, const ap_launch *launch) {
+  const int64_t bytes =
+      launch->variant.axis[AP_LAYERNORM_COLS] == classes()->values[0] ? VECTOR_BYTES : WORD_BYTES;
+  return larger(bytes / ap_element_bytes(p->dtype) / (p->columns & -p->columns), 1);
+}
+
 /** As many of these as have a row, or as there is room for; or a multiple of that, if the tile says
  * how many rows each walks over at least. */
 int64_t ap_layernorm_walkers_of(const ap_layernorm_problem *p, const ap_device *device,
                                 const ap_launch *launch) {
   if (is_sorted(launch))
     return sorted_walkers(p, device, launch);
-  const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile));
+  const int64_t of_lane = is_short(launch) ? short_rows(p, launch) : 1;
+  const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile) * of_lane);
   if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES ||

@@ -27,7 +27,7 @@ enum {
   ODD_CLASSES_WRITTEN =
       ODD_PERIOD - 1,              /* parts of the sums of those whose rows two clusters have */
   SORTED_MORE = ODD_PERIOD - 1,    /* clusters of sorted rows of all classes, beyond those of one */
-  SHORT_COLS_MAX = 31,             /* of gradients of rows of few columns */
+  SHORT_COLS_MAX = 127,            /* of gradients of rows of few columns */
   GANG_COLS_MIN = 65536,           /* gangs have longer rows */
   GANG_WHOLE_DSUM_COLS_MIN = 8192, /* and with dsum, backward, whole vectors of more columns */
   GANG_BLOCK_COLS = 8192,          /* of a block, at the most; forward twice as many */
@@ -62,6 +62,10 @@ static inline int is_sorted(const ap_launch *launch) {
   return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED;
 }
 
+static inline int is_short(const ap_launch *launch) {
+  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHORT;
+}
+
 static inline int is_split(const ap_launch *launch) {
   const int32_t rows = launch->variant.axis[AP_LAYERNORM_ROWS];
   return rows == AP_LAYERNORM_ROWS_SPLIT || rows == AP_LAYERNORM_ROWS_SPLITSUM;
@@ -84,7 +88,7 @@ static inline int64_t parts_of(const ap_launch *launch, int64_t walkers) {
 
 /** Columns from one part of the sums to the next. */
 static inline int64_t pitch_of(const ap_layernorm_problem *p, const ap_launch *launch) {
-  return is_sorted(launch) || is_split(launch)
+  return is_sorted(launch) || is_split(launch) || is_short(launch)
              ? ceil_div(p->columns, SUM_VECTOR_COLUMNS) * SUM_VECTOR_COLUMNS
              : p->columns;
 }

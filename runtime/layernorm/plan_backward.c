@@ -3,16 +3,28 @@
 #include "layernorm/plan.h"
 
 enum {
-  SORTED_ROWS = 4096,      /* more than are on their way beyond the last */
-  SHORT_FP32_COLS_MAX = 15 /* of fp32, whose lanes find more words in one bank */
+  SORTED_ROWS = 4096,        /* more than are on their way beyond the last */
+  SHORT_FP32_COLS_MAX = 15,  /* of fp32, whose lanes find more words in one bank */
+  SHORT_WHOLE_COLS_MAX = 88, /* of whole vectors: of longer rows 64 MB gain what 256 MB lose */
+  SHORT_BANKS_COLS = 64 /* of 16 bits are as long as all banks: lanes' rows lie in the same ones */
 };
+
+/** Whether rows without gaps are as short. The columns alone decide, since a workspace's size does not
+ * depend on pointers and strides. */
+static int has_short_columns(const ap_layernorm_problem *p) {
+  int64_t most = SHORT_COLS_MAX;
+  if (p->dtype == ATTNPRESS_FP32)
+    most = SHORT_FP32_COLS_MAX;
+  else if (p->columns % (VECTOR_BYTES / 2) == 0)
+    most = SHORT_WHOLE_COLS_MAX;
+  return p->columns <= most && p->columns != SHORT_BANKS_COLS;
+}
 
 /** The kernel of rows of few columns. *fits: 0 where they have others. */
 static attnpress_status find_short_kernel(const ap_layernorm_problem *p, const ap_device *device,
                                           ap_launch *launch, int *fits) {
-  const int64_t most = p->dtype == ATTNPRESS_FP32 ? SHORT_FP32_COLS_MAX : SHORT_COLS_MAX;
   *fits = 0;
-  if (p->columns > most)
+  if (!has_short_columns(p))
     return ATTNPRESS_OK;
   return ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SHORT,
                                   first_class(p->columns), launch, fits);
@@ -112,7 +124,8 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
   int sorted_fits = 0, few_fits;
   FORWARD_IF(find_short_kernel(p, device, &few, &few_fits));
   if (few_fits)
-    needed = ap_layernorm_parts_bytes(p, ap_layernorm_walkers_of(p, device, &few) * p->columns);
+    needed =
+        ap_layernorm_parts_bytes(p, ap_layernorm_walkers_of(p, device, &few) * pitch_of(p, &few));
   if (p->columns > odd_block_cols(p))
     FORWARD_IF(find_sorted_kernel(p, device, &sorted, &sorted_fits));
   if (sorted_fits)

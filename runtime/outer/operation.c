@@ -123,7 +123,8 @@ static attnpress_outer_fwd_args forward_block(const ap_outer_problem *p,
                                     .columns = (int32_t)p->columns,
                                     .column_shift = plan->column_shift,
                                     .column_blocks = plan->column_blocks,
-                                    .row_blocks = plan->row_blocks};
+                                    .row_blocks = plan->row_blocks,
+                                    .pitch = plan->pitch};
 }
 
 static attnpress_outer_bwd_args backward_block(const outer_call *call, const ap_outer_plan *plan) {
@@ -201,7 +202,7 @@ static attnpress_status run_planned(const attnpress_plan *planned, const void *a
     .name = function, .call_bytes = sizeof(outer_call), .plan_bytes = sizeof(ap_outer_plan),       \
     .check = check_function, .snippet = snippet, .plan = plan, .serves = serves,                   \
     .arguments = arguments, .run_cpu = run_cpu, .describe_cpu = describe_cpu,                      \
-    .run_planned = run_planned                                                                     \
+    .run_planned = run_planned, .plans_by_pointers = 1 /* and strides */                           \
   }
 static const ap_operation forward = OPERATION("attnpress_outer", check_forward);
 static const ap_operation backward = OPERATION("attnpress_outer_backward", check_backward);

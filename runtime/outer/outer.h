@@ -56,7 +56,7 @@ void ap_outer_mod_fill(const ap_outer_problem *problem,
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
 typedef struct ap_outer_plan {
-  int32_t column_shift, column_blocks, row_blocks; /* of the first launch */
+  int32_t column_shift, column_blocks, row_blocks, pitch; /* of the first launch */
   ap_launches base;
 } ap_outer_plan;
 

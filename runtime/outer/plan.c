@@ -42,11 +42,10 @@ static int64_t vectors_of(const ap_outer_problem *p) {
   return ceil_div(p->columns, VECTOR_BYTES / ap_outer_bytes(p));
 }
 
-/** As many threads share a row as it has vectors, at most `most`, a power of two; of it, the
- * exponent. */
-static int32_t shift_of(const ap_outer_problem *p, int32_t most) {
+/** As many threads share `pieces` as they are, at most `most`, a power of two; of it, the exponent. */
+static int32_t shift_of(int64_t pieces, int32_t most) {
   int32_t shift = 0;
-  while (1 << shift < vectors_of(p) && 1 << shift < most)
+  while (1 << shift < pieces && 1 << shift < most)
     ++shift;
   return shift;
 }
@@ -55,7 +54,7 @@ static attnpress_status plan_product(const ap_outer_problem *p, const ap_device 
                                      ap_outer_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   const int64_t vectors = vectors_of(p);
-  plan->column_shift = shift_of(p, launch->tile.threads);
+  plan->column_shift = shift_of(vectors, launch->tile.threads);
   const int64_t groups = launch->tile.threads >> plan->column_shift;
   plan->column_blocks = (int32_t)ceil_div(vectors, 1 << plan->column_shift);
   plan->row_blocks = (int32_t)ceil_div(p->rows, groups * launch->tile.field[AP_OUTER_TILE_ROWS]);
@@ -63,6 +62,40 @@ static attnpress_status plan_product(const ap_outer_problem *p, const ap_device 
   if (p->dtype == ATTNPRESS_FP32 && !p->has_mod && launch->overlaps)
     launch->smem_bytes = ap_few_smem_bytes(device, FEW_BLOCKS_PER_SM);
   return set_grid(p, p->batch, plan->row_blocks, plan->column_blocks, launch);
+}
+
+/** Whether c is one run of elements whose rows are not whole vectors where they lie. */
+static int is_flat(const ap_outer_problem *p) {
+  const int64_t elements = VECTOR_BYTES / ap_outer_bytes(p);
+  return !p->summed && !p->has_mod && p->columns >= elements && p->c_row_stride == p->columns &&
+         p->rows <= INT32_MAX / 2 && (p->batch <= 1 || p->c_batch_stride == p->rows * p->columns) &&
+         (p->columns % elements != 0 || (uintptr_t)p->c % VECTOR_BYTES != 0);
+}
+
+/** Of a kernel whose thread blocks have a chunk each; what they need of x and y has to fit in shared
+ * memory, else *fits is 0. */
+static attnpress_status plan_flat(const ap_outer_problem *p, ap_outer_plan *plan, int *fits) {
+  enum { SMEM_BYTES_MAX = 64 << 10, ROW_BYTES = 8, WINDOW_BYTES = 24, PITCH_BYTES = 8 };
+  ap_launch *launch = &plan->base.launch[0];
+  const int64_t size = ap_outer_bytes(p), elements = VECTOR_BYTES / size;
+  const int64_t chunk = elements * launch->tile.threads * launch->tile.field[AP_OUTER_TILE_ROWS];
+  const int64_t lead = (int64_t)((uintptr_t)p->c % VECTOR_BYTES) / size;
+  int64_t total;
+  /* Rows that a chunk may be of, and the one after them. */
+  const int64_t rows = ceil_div(chunk, p->columns) + 2;
+  const int64_t entries = (p->rows + rows - 3) / p->rows + 1;
+  const int64_t pitch = ceil_div((p->columns - 1) * size + WINDOW_BYTES, PITCH_BYTES) * PITCH_BYTES;
+  const int64_t smem_bytes = rows * ROW_BYTES + entries * pitch;
+  *fits = smem_bytes <= SMEM_BYTES_MAX &&
+          !__builtin_mul_overflow(p->batch, p->rows * p->columns, &total);
+  if (!*fits)
+    return ATTNPRESS_OK;
+  plan->column_shift = shift_of(pitch / size, launch->tile.threads);
+  plan->column_blocks = (int32_t)entries;
+  plan->row_blocks = (int32_t)rows;
+  plan->pitch = (int32_t)pitch;
+  launch->smem_bytes = (int32_t)smem_bytes;
+  return set_grid(p, ceil_div(total + lead, chunk), 1, 1, launch);
 }
 
 static attnpress_status plan_sum(const ap_outer_problem *p, ap_outer_plan *plan) {
@@ -76,9 +109,16 @@ static attnpress_status plan_sum(const ap_outer_problem *p, ap_outer_plan *plan)
 
 static attnpress_status plan_forward(const ap_outer_problem *p, const ap_device *device,
                                      ap_outer_plan *plan) {
+  ap_launch *launch = &plan->base.launch[0];
   plan->base.count = 1;
-  FORWARD_IF(find_kernel(p, device, p->summed ? AP_OUTER_PASS_SUM : AP_OUTER_PASS_FWD,
-                         &plan->base.launch[0]));
+  if (is_flat(p)) {
+    int fits;
+    FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FLAT, launch));
+    FORWARD_IF(plan_flat(p, plan, &fits));
+    if (fits)
+      return ATTNPRESS_OK;
+  }
+  FORWARD_IF(find_kernel(p, device, p->summed ? AP_OUTER_PASS_SUM : AP_OUTER_PASS_FWD, launch));
   return p->summed ? plan_sum(p, plan) : plan_product(p, device, plan);
 }
 
@@ -93,7 +133,7 @@ static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device
   ap_launch *launch = &plan->base.launch[0];
   plan->base.count = 1;
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD, launch));
-  plan->column_shift = shift_of(p, WARP);
+  plan->column_shift = shift_of(vectors_of(p), WARP);
   plan->row_blocks =
       (int32_t)ceil_div(p->rows > 0 ? p->rows : 1, backward_rows(launch, plan->column_shift));
   FORWARD_IF(set_grid(p, p->batch, plan->row_blocks, 1, launch));
@@ -113,6 +153,8 @@ static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *d
                        : p->summed ? AP_OUTER_PASS_SUM
                                    : AP_OUTER_PASS_FWD;
   FORWARD_IF(find_kernel(p, device, pass, &base->launch[base->count++]));
+  if (pass == AP_OUTER_PASS_FWD && !p->has_mod) /* as c lies */
+    FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FLAT, &base->launch[base->count++]));
   if (!p->backward || p->dy == NULL)
     return ATTNPRESS_OK;
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, &base->launch[base->count++]));
@@ -132,7 +174,7 @@ attnpress_status ap_outer_plan_call(const ap_outer_problem *p, const ap_device *
                                     int32_t range, ap_outer_plan *plan) {
   plan->base.count = 0;
   plan->base.workspace_bytes = 0;
-  plan->column_shift = plan->column_blocks = plan->row_blocks = 0;
+  plan->column_shift = plan->column_blocks = plan->row_blocks = plan->pitch = 0;
   FORWARD_IF(ap_check_capability(device->capability));
   if (range == ATTNPRESS_UP_TO)
     return plan_range(p, device, plan);

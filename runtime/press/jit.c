@@ -16,7 +16,7 @@
 static const char *const options[] = {"--std=c++17"};
 enum { OPTION_COUNT = sizeof options / sizeof *options, OPTIONS_MAX = OPTION_COUNT + 3 };
 
-enum { HEADERS_MAX = 128, ARCHS_MAX = 64, HINTS_MAX = 1024 };
+enum { HEADERS_MAX = 256, ARCHS_MAX = 64, HINTS_MAX = 1024 };
 
 void ap_image_free(ap_image *image) {
   free(image->owned);

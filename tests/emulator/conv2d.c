@@ -17,7 +17,7 @@ enum { X, WEIGHT, BIAS, OUT, DOUT, DX, DWEIGHT, MASKED, PARTS, TENSORS };
 typedef struct conv2d_row {
   int64_t batch, height, width, channels, filters, filter_height, filter_width;
   int32_t stride[2], padding[2], dilation[2];
-  int64_t splits; /* of wgrad; parts of reduce */
+  int64_t splits; /* of wgrad; parts of reduce; thread blocks that share a tile */
   int bias, relu;
   int gaps; /* between pixels, lines and images */
   int far;  /* images are more than 2^32 elements apart */
@@ -49,6 +49,7 @@ typedef struct call {
   conv2d_case c;
   int32_t pass;
   int64_t splits, dout_blocks;
+  unsigned cluster; /* thread blocks that share a tile; 0: none do */
   memory memory[TENSORS];
   char *data[TENSORS];
   int64_t shape[TENSORS][4], stride[TENSORS][4];
@@ -138,7 +139,10 @@ static void open_tensor(call *c, const conv2d_row *s, int which, uint64_t seed) 
   int64_t last = n[3];
   for (int d = 0; d < 3; ++d)
     last += (n[d] - 1) * stride[d];
-  c->data[which] = memory_map(&c->memory[which], (size_t)(last * size));
+  /* Shared by the processes that the blocks of a cluster are; of images far apart no more than what is
+   * touched is there. */
+  c->data[which] = s->far ? memory_map(&c->memory[which], (size_t)(last * size))
+                          : memory_map_shared(&c->memory[which], (size_t)(last * size));
   for (int64_t row = 0; row < n[0] * n[1] * n[2]; ++row) {
     const int64_t at =
         row / n[2] / n[1] * stride[0] + row / n[2] % n[1] * stride[1] + row % n[2] * stride[2];
@@ -204,7 +208,9 @@ static int plan_launch(call *c, const kernel *k, const conv2d_row *s, char *repo
     copies = s->stride[0] * s->stride[1];
   } else if (c->pass == AP_CONV2D_PASS_WGRAD) {
     m = s->filters;
-    n = weights / s->filters;
+    n = is_im2col(&k->variant) ? s->filter_height * s->filter_width *
+                                     ceil_div(s->channels, AP_CONV2D_SLAB) * AP_CONV2D_SLAB
+                               : weights / s->filters;
     copies = c->splits;
     plan.split_pixels =
         (int32_t)(ceil_div(ceil_div(pixels, AP_CONV2D_SLAB), copies) * AP_CONV2D_SLAB);
@@ -229,8 +235,11 @@ static int plan_launch(call *c, const kernel *k, const conv2d_row *s, char *repo
     plan.column_blocks[c->pass] = (int32_t)ceil_div(n, columns);
     c->grid = (unsigned)(copies * plan.row_blocks[c->pass] * plan.column_blocks[c->pass]);
   }
-  if (is_im2col(&k->variant) && c->pass != AP_CONV2D_PASS_WGRAD && c->grid > 2)
+  if (c->cluster > 0)
+    c->grid *= c->cluster;
+  else if (is_im2col(&k->variant) && c->pass != AP_CONV2D_PASS_WGRAD && c->grid > 2)
     c->grid = (c->grid + 1) / 2; /* each block has several tiles */
+  plan.base.launch[0].num_splits = (int32_t)(c->cluster > 0 ? c->cluster : c->splits);
   if (ap_conv2d_fill(&maps, &p, workspace, &plan, 0, &c->block) == ATTNPRESS_OK)
     return 0;
   snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
@@ -243,6 +252,9 @@ static int call_open(call *c, const kernel *k, const conv2d_row *s, uint64_t see
               .splits =
                   pass == AP_CONV2D_PASS_WGRAD || pass == AP_CONV2D_PASS_REDUCE ? s->splits : 1,
               .dout_blocks = s->splits};
+  if (is_im2col(&k->variant) && pass != AP_CONV2D_PASS_WGRAD && s->splits > 1 && !s->far &&
+      k->tile.field[AP_CONV2D_TILE_BLOCK_M] <= 128 && k->tile.field[AP_CONV2D_TILE_BLOCK_N] <= 128)
+    c->cluster = s->splits < 4 ? 2 : s->splits < 8 ? 4 : 8;
   c->c.shape = (attnpress_conv2d_shape){.batch = s->batch,
                                         .height = s->height,
                                         .width = s->width,
@@ -318,6 +330,7 @@ static int launch(const kernel *k, const call *c, char *report) {
   emulated_launch l = {.module = k->module,
                        .overlaps = 1,
                        .blocks = c->grid,
+                       .cluster = c->cluster,
                        .threads = (unsigned)k->tile.threads,
                        .shared_bytes = (size_t)k->tile.smem_bytes,
                        .args = &c->block,
@@ -452,9 +465,10 @@ static const conv2d_row rows_table[] = {
     {1, 20, 20, 16, 16, 3, 2, {1, 1}, {1, 0}, {1, 1}, 4, 1, 0, 0, 0, 1},
 };
 
-/* For the copy engine the channels of the depth are multiples of 64: here those of x, and dgrad takes
- * channels for filters. Several tiles of a block; taps that no pixel has; a box of pixels that begins
- * inside the image; the largest offset of a tap; an image of one line. */
+/* For the copy engine, of which dgrad takes channels for filters: a depth of whole slabs, of less than
+ * one, and of more with 1 to 4 steps in the last; several tiles of a block; tiles that blocks share, of
+ * which some have no slab; taps that no pixel has; a box of pixels that begins inside the image; the
+ * largest offset of a tap; an image of one line. */
 static const conv2d_row im2col_table[] = {
     {1, 1, 1, 64, 8, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1, 0, 0, 0, 0, 0},
     {2, 7, 9, 64, 24, 3, 3, {1, 1}, {1, 1}, {1, 1}, 2, 1, 1, 0, 0, 1},
@@ -468,6 +482,11 @@ static const conv2d_row im2col_table[] = {
     {1, 1, 260, 64, 8, 1, 2, {1, 1}, {0, 127}, {1, 255}, 2, 0, 0, 0, 0, 0},
     {1, 20, 20, 64, 8, 3, 2, {1, 1}, {1, 0}, {1, 1}, 4, 1, 0, 0, 0, 1},
     {3, 25, 27, 64, 8, 3, 3, {2, 2}, {1, 1}, {1, 1}, 2, 0, 0, 0, 0, 0},
+    {2, 9, 8, 72, 80, 1, 1, {1, 1}, {0, 0}, {1, 1}, 3, 0, 1, 0, 0, 0},
+    {1, 12, 13, 24, 136, 3, 3, {2, 2}, {1, 1}, {1, 1}, 1, 1, 0, 1, 0, 0},
+    {2, 7, 9, 168, 72, 3, 3, {1, 1}, {1, 1}, {1, 1}, 8, 1, 1, 0, 0, 1},
+    {1, 9, 9, 104, 16, 2, 2, {1, 1}, {0, 0}, {1, 1}, 4, 1, 0, 1, 0, 0},
+    {1, 5, 5, 8, 8, 3, 3, {1, 1}, {1, 1}, {1, 1}, 2, 0, 0, 0, 0, 0},
 };
 
 /* Row i of the shapes of a kernel; 0: there are no more. */
@@ -523,13 +542,14 @@ static const char help[] =
     "every\naccess to memory, and checks the result against float64.\n\n"
     "  --pass PASS         fprop, dgrad, wgrad, dout or reduce (fprop)\n"
     "  --block BLOCK       m128n128, m128n64, m64n128 or m64n64 (m128n128)\n"
-    "  --im2col            copies by the copy engine, of sm90: channels of the depth are multiples "
-    "of "
-    "64;\n                      m256n128, m256n64, m128n256 and m64n256 are blocks then, too\n"
+    "  --im2col            copies by the copy engine, of sm90; m256n128, m256n64, m128n256 and "
+    "m64n256\n                      are blocks then, too\n"
     "  --arch ARCH         sm80 or sm90 (sm80)\n"
     "  --batch N (1), --height N (9), --width N (9), --channels N (16), --filters N (24),\n"
     "  --filter N (3), --stride N (1), --padding N (1), --dilation N (1),\n"
-    "  --splits N          of the pixels of wgrad; parts of reduce (1)\n"
+    "  --splits N          of the pixels of wgrad; parts of reduce; with --im2col thread blocks "
+    "that "
+    "share\n                      a tile: 2, 4 or 8 (1)\n"
     "  --dtype TYPE (bf16), --bias, --relu, --gaps\n"
     "  --stem STEM         this kernel\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"

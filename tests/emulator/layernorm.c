@@ -502,8 +502,8 @@ static void call_open(call *c, const kernel *k, const layernorm_shape *s, uint64
               .pass = pass_of(k),
               .walkers = walking_blocks(k, s->blocks),
               .cluster = is_wide(k) || is_gang(k) ? s->cluster : ap_layernorm_cluster(&k->tile)};
-  /* Of sorted and of split rows parts begin at multiples of 16 bytes. */
-  const int apart = is_sorted(k) || is_split(k) ||
+  /* Of sorted, of split and of short rows parts begin at multiples of 16 bytes. */
+  const int apart = is_sorted(k) || is_split(k) || is_short(k) ||
                     (c->pass == AP_LAYERNORM_PASS_BWD_REDUCE && s->columns % 3 > 0);
   c->pitch = apart ? (s->columns + 3) / 4 * 4 : s->columns;
   open_matrices(c, s, seed);
@@ -796,8 +796,9 @@ enum {
   ROWS_MOST = 300,
   ELEMENTS_MOST = 120000,
   SLOT_ROUNDS = 3,
-  SHORT_CLASS_FIRST = 8, /* columns */
-  SHORT_ROUNDS = 84      /* of 32 rows of each warp: five pieces of sixteen */
+  SHORT_CLASS_FIRST = 8,    /* columns */
+  SHORT_CLASSES_APART = 32, /* at the most */
+  SHORT_ROUNDS = 84         /* of 32 rows of each warp: five pieces of sixteen */
 };
 
 /* The least columns of rows that so many blocks of a cluster share. */
@@ -844,11 +845,12 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     if (is_pairs(k) && row->mean >= 3.0f)
       s.mean = 9.0f * row->mean;
   }
-  if (is_short(
-          k)) { /* nor these, nor less columns than its class; pieces of a ring are gone round */
-    const int64_t least = most > SHORT_CLASS_FIRST ? most / 2 + 1 : 1;
-    const int64_t given = least + (most - least) * row->sixteenths / 16 + row->more_columns;
-    s.columns = given < least ? least : given < most ? given : most;
+  if (is_short(k)) {
+    /* Nor these, nor less columns than its class; pieces of a ring are gone round. */
+    const int64_t apart = most > SHORT_CLASSES_APART ? SHORT_CLASSES_APART : most / 2;
+    const int64_t before = most > SHORT_CLASS_FIRST ? most - apart : 0;
+    const int64_t given = before + (most - before) * row->sixteenths / 16 + row->more_columns;
+    s.columns = given < most ? given : most;
     s.layout = PACKED;
     s.rows = 32 * s.blocks * k->tile.threads / 32 * SHORT_ROUNDS + row->more_rows;
   }

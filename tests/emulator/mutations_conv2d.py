@@ -32,6 +32,7 @@ KERNELS = [
     ("conv2d_dgrad_m128n128_fp16_sm90", ""),
     ("conv2d_wgrad_m128n128_bf16_sm90", ""),
     ("conv2d_fprop_im2col_m256n128_bf16_sm90", ""),
+    ("conv2d_fprop_im2col_m64n64_fp16_sm90", ""),
     ("conv2d_dgrad_im2col_m128n128_fp16_sm90", ""),
     ("conv2d_wgrad_im2col_m128n128_bf16_sm90", ""),
     ("conv2d_dout_bf16_sm80", ""),
@@ -463,12 +464,20 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: tap of the other dimension",
         IM2COL,
-        "s * x.tap_move, r * y.tap_move",
-        "r * y.tap_move, s * x.tap_move",
+        "at.middle * x.tap_move, at.outer * y.tap_move",
+        "at.outer * y.tap_move, at.middle * x.tap_move",
     ),
-    Mutation("conv2d: im2col: weights of the first tap", IM2COL, "x.tap + s * x.tap_step", "x.tap"),
     Mutation(
-        "conv2d: im2col: taps one after the other", IM2COL, "y.tap + r * y.tap_step", "y.tap + r"
+        "conv2d: im2col: weights of the first tap",
+        IM2COL,
+        "x.tap + at.middle * x.tap_step",
+        "x.tap",
+    ),
+    Mutation(
+        "conv2d: im2col: taps one after the other",
+        IM2COL,
+        "y.tap + at.outer * y.tap_step",
+        "y.tap + at.outer",
     ),
     Mutation(
         "conv2d: im2col: the stage after a tile",
@@ -479,8 +488,8 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: the first stage for each tile",
         IM2COL,
-        "    stage = multiply_slabs(",
-        "    stage = {0, 0};\n    multiply_slabs(",
+        "    if (args.tail_steps == SLAB / 16)\n",
+        "    stage = {0, 0};\n    if (args.tail_steps == SLAB / 16)\n",
     ),
     Mutation(
         "conv2d: im2col: dx of the first residue", IM2COL, "(x->first + pixel.inner", "(pixel.inner"
@@ -509,9 +518,91 @@ MUTATIONS = [
     ),
     Mutation("conv2d: im2col: rows past the last", IM2COL, "row + half * 8 < rows && ", ""),
     Mutation(
+        "conv2d: im2col: a step too few",
+        IM2COL_RING,
+        "    start_steps(sum, slab, consumer, 3);",
+        "    start_steps(sum, slab, consumer, 2);",
+    ),
+    Mutation(
+        "conv2d: im2col: steps of the last slab in all",
+        IM2COL_RING,
+        "left == 0 ? tail_steps : SLAB / 16",
+        "tail_steps",
+    ),
+    Mutation(
+        "conv2d: im2col: a part begins with a tap",
+        IM2COL_RING,
+        "period - (begin > 0 ? begin % period : 0)",
+        "period",
+    ),
+    Mutation(
+        "conv2d: im2col: the first part alone",
+        IM2COL,
+        "(int)(blockIdx.x % args->splits) * share",
+        "0 * share",
+    ),
+    Mutation(
+        "conv2d: im2col: a part past the last slab",
+        IM2COL,
+        "min(tile.begin + share, slabs)",
+        "tile.begin + share",
+    ),
+    Mutation(
+        "conv2d: im2col: a part from the first tap on",
+        IM2COL,
+        "    at = place_of(tile.begin, x.taps, args->tap_slabs);\n",
+        "    at = {0, 0, 0};\n",
+    ),
+    Mutation(
+        "conv2d: im2col: pieces before all products",
+        IM2COL,
+        "  cluster_arrive();\n  cluster_wait();\n",
+        "",
+        place=1,
+    ),
+    Mutation(
+        "conv2d: im2col: sums before all pieces",
+        IM2COL,
+        "  cluster_arrive();\n  cluster_wait();\n",
+        "",
+        place=2,
+    ),
+    Mutation(
+        "conv2d: im2col: pieces of all blocks in one place",
+        IM2COL,
+        "piece / splits * splits + rank",
+        "piece / splits * splits",
+    ),
+    Mutation("conv2d: im2col: pieces of the lower rows", IM2COL, "of * 16 + i % 2 * 8", "of * 16"),
+    Mutation("conv2d: im2col: pieces without a part", IM2COL, "from = 0; from", "from = 1; from"),
+    Mutation(
+        "conv2d: im2col: pieces: rows past the last",
+        IM2COL,
+        "row < args->batch * y->count * x->count && ",
+        "",
+    ),
+    Mutation(
+        "conv2d: im2col: pieces: bias of the first columns",
+        IM2COL,
+        "(const uint16_t *)args->bias + first, 0)",
+        "(const uint16_t *)args->bias + lane % 4 * 2, 0)",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: channels of the next tap",
+        IM2COL_WGRAD,
+        "args->channels - channel : 0",
+        "64 : 0",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: taps of whole panels",
+        IM2COL_WGRAD,
+        "tap * args->channels + channel",
+        "(first_panel + panel) * 64",
+    ),
+    Mutation(
         "conv2d: im2col: dweight: channels past the last",
         IM2COL_WGRAD,
-        "panel * 64 < args->columns; // else",
+        "panel < args->panels; // else",
         "true; // else",
         harmless="what such columns have is not stored",
     ),
@@ -567,7 +658,7 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: dweight: results past the columns",
         IM2COL_WGRAD,
-        "at_row < args->filters && first < args->columns",
+        "at_row < args->filters && column < columns",
         "at_row < args->filters",
     ),
     # ---- dout and reduce ----

@@ -14,12 +14,15 @@ KERNELS = [
     ("layernorm_bwd_short_cols16_bf16_wbf16_sm90", "w2t1b3"),
     ("layernorm_bwd_short_cols16_fp32_wfp32_sm90", "w2t1b3"),
     ("layernorm_bwd_rms_short_cols32_fp16_wfp32_sm90", "w2t1b3"),
+    ("layernorm_bwd_short_cols64_bf16_wbf16_sm90", "w2t4b4"),
+    ("layernorm_bwd_rms_short_cols96_fp16_wfp32_sm90", "w2t8b4"),
+    ("layernorm_bwd_short_cols128_fp16_wfp16_sm90", "w2t8b3"),
     ("layernorm_bwd_odd_cols192_fp32_wfp32_sm80", "w4t16b3ah"),
     ("layernorm_bwd_odd_cols512_fp32_wbf16_sm80", "w4t64c2"),
     ("layernorm_bwd_rms_odd_cols256_fp32_wfp16_sm80", "w2t64ah"),
 ]
-"""Rows of a lane and of some, pairs of elements and single ones; words of part of a warp and of
-two, loaded ahead to registers and to shared memory."""
+"""Rows of a lane and of some, lanes of a row, pairs of elements and single ones; words of part of a
+warp and of two, loaded ahead to registers and to shared memory."""
 
 MUTATIONS = [
     Mutation(
@@ -69,7 +72,77 @@ MUTATIONS = [
     ),
     Mutation("short rows of another's mean", SHORT, "(moments - deal->rows, ", "(moments, "),
     Mutation("rows of a lane have one's mean", SHORT, "fp32(means[i])", "fp32(means[0 * i])"),
-    Mutation("a warp's sums alone, of short rows", SHORT, "from < THREADS", "from < 32"),
+    Mutation("a warp's sums alone, of short rows", SHORT, "j < WARPS; ++j", "j < 1; ++j"),
+    Mutation(
+        "no barrier: lanes' sums of short rows",
+        SHORT,
+        "  // All lanes arrive and wait: hands over their sums.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation("sums of a column's first lanes", SHORT, "j < 32; j += LANES", "j < 16; j += LANES"),
+    Mutation(
+        "a part's first column is the lane's before", SHORT, "column >= part", "column > part"
+    ),
+    Mutation("parts of short rows are denser", SHORT, "args.pitch + (i", "columns + (i"),
+    Mutation("lanes of a row have one weight", SHORT, "part.first + j))", "j))"),
+    Mutation(
+        "a row's last lane has one column more",
+        SHORT,
+        "min(words * (lane + 1) / LANES * 2, columns)",
+        "words * (lane + 1) / LANES * 2",
+    ),
+    Mutation(
+        "a part's last column is not read",
+        SHORT,
+        "    word[words - 1] = halves[2 * words - 2];\n",
+        "    ;\n",
+    ),
+    Mutation(
+        "a part's last column is not written",
+        SHORT,
+        "    halves[2 * words - 2] = (uint16_t)narrow_element_${ dtype }(value[last]);\n",
+        "    ;\n",
+    ),
+    Mutation("a part begins with the row before", SHORT, "halves[1] << 16", "halves[0] << 16"),
+    Mutation("dx of a part is the row's before", SHORT, "    halves[1] = ", "    halves[0] = "),
+    Mutation(
+        "a part's column beyond its words is not read",
+        SHORT,
+        "      word[words] = halves[2 * words];\n",
+        "      ;\n",
+    ),
+    Mutation(
+        "a part's column beyond its words is not written",
+        SHORT,
+        "      halves[2 * words] = (uint16_t)",
+        "      (void)(uint16_t)",
+    ),
+    Mutation("lanes add up half of a row", SHORT, "of_two(both, LANES)", "of_two(both, LANES / 2)"),
+    Mutation(
+        "dx of lanes of a row without dsum",
+        SHORT,
+        "g[j] += element_of(x, ahead + j)",
+        "g[j] += 0 * element_of(x, ahead + j)",
+    ),
+    Mutation(
+        "the second row of lanes in a word of its own",
+        SHORT,
+        "columns - 1) * SIZE, rstds",
+        "columns) * SIZE, rstds",
+    ),
+    Mutation(
+        "the second row of lanes has the first one's",
+        SHORT,
+        "SIZE, rstds + row + 1",
+        "SIZE, rstds + row",
+    ),
+    Mutation(
+        "the second row of lanes is left out",
+        SHORT,
+        "    if (group == 2)\n      take_row(",
+        "    if (false)\n      take_row(",
+    ),
+    Mutation("lanes without a row tell nothing", SHORT, "row - begin < rows", "row < rows"),
     Mutation(
         "dx of short rows without dsum",
         SHORT,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from mutations import Mutation
 
 FWD = "templates/outer/outer_fwd.cu.j2"
+FLAT = "templates/outer/outer_flat.cu.j2"
 SUM = "templates/outer/outer_sum.cu.j2"
 BWD = "templates/outer/outer_bwd.cu.j2"
 REDUCE = "templates/outer/outer_bwd_reduce.cu.j2"
 
 KERNELS = [
     ("outer_fwd_bf16_sm80", ""),
+    ("outer_flat_bf16_sm80", ""),
     ("outer_sum_fp32_sm80", ""),
     ("outer_bwd_fp16_sm80", ""),
     ("outer_bwd_reduce_bf16_sm80", ""),
@@ -32,6 +34,27 @@ MUTATIONS = [
         "(int)(row * args.c_row_stride * SIZE)",
     ),
     Mutation("threads of another row", FWD, "(column_threads - 1)", "(column_threads / 2)"),
+    Mutation("the row before c is one of c's", FLAT, "row >= 0 && first_entry", "first_entry"),
+    Mutation("x past the batch", FLAT, "row >= 0 && first_entry + entry < args->batch", "row >= 0"),
+    Mutation("x of the chunk's first entry", FLAT, "row - entry * args->rows", "row"),
+    Mutation("y of the chunk's first entry", FLAT, "here.y = entry * args->pitch", "here.y = 0"),
+    Mutation("y past the batch", FLAT, "if (first_entry + i < args->batch)\n", "\n"),
+    Mutation("y does not begin again", FLAT, "j < args->columns ? j : j - args->columns", "j"),
+    Mutation("no barrier: x and y are there", FLAT, "  __syncthreads();\n", ""),
+    Mutation("windows begin at words", FLAT, "(at & 2) * 8", "0"),
+    Mutation("windows begin at pairs of words", FLAT, "(at & 4) != 0", "false"),
+    Mutation("c begins where a vector does", FLAT, "* CHUNK - lead;", "* CHUNK;"),
+    Mutation("what is before c is written", FLAT, "blockIdx.x == 0 ? lead : 0", "0"),
+    Mutation("what is behind c is written", FLAT, "&& number + ELEMENTS <= end", ""),
+    Mutation("the last elements are left out", FLAT, "    if (!whole)\n", "    if (false)\n"),
+    Mutation(
+        "y of the entry before behind an entry's end",
+        FLAT,
+        "cut < ELEMENTS && next.y != here.y",
+        "false",
+    ),
+    Mutation("x of the row before", FLAT, "j < cut ? here.x : next.x", "here.x"),
+    Mutation("a row too few", FLAT, "      ++row;\n", ""),
     Mutation("no barrier: entries have been read", SUM, "    __syncthreads();\n", "", 1),
     Mutation("no barrier: entries are there", SUM, "    __syncthreads();\n", "", 2),
     Mutation("entries past the batch", SUM, "batch + n < batches &&", ""),

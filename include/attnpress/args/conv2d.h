@@ -72,9 +72,11 @@ typedef struct attnpress_conv2d_im2col_args {
   void *out;
   int32_t out_stride[3]; /* in vectors: between images, lines, pixels */
   int32_t batch, out_columns;
-  int32_t tap_slabs;                 /* slabs of the depth that a tap has */
+  int32_t tap_slabs;  /* slabs of the depth that a tap has */
+  int32_t tail_steps; /* 16 elements each: those of a tap's last slab that are there */
   int32_t row_blocks, column_blocks; /* of a class, and of the columns */
   int32_t tiles;                     /* row blocks of all classes, times column blocks */
+  int32_t splits; /* thread blocks of a cluster, which share a tile's depth; 1: each has its own */
   int32_t relu;
 } attnpress_conv2d_im2col_args;
 
@@ -89,7 +91,8 @@ typedef struct attnpress_conv2d_im2col_wgrad_args {
   void *dweight;                /* (filters, columns); not read with parts */
   float *parts;                 /* (splits, filters, columns) or NULL */
   int32_t filters, columns;     /* columns: (filter_height, filter_width, channels) */
-  int32_t channel_slabs, filter_width;
+  int32_t channels, channel_slabs, filter_width;
+  int32_t panels; /* of 64 columns: channel_slabs of each tap, of which the last may have fewer */
   int32_t out_height, out_width;
   int32_t stride[2], padding[2], dilation[2];
   int32_t row_blocks, column_blocks; /* of filters, and of columns */

@@ -14,9 +14,11 @@ typedef struct attnpress_outer_fwd_args {
   int64_t x_stride, y_stride, c_batch_stride, c_row_stride;
   int64_t batch;
   int32_t rows, columns;
-  int32_t column_shift;              /* fwd: 2^column_shift threads of a block share a row */
-  int32_t column_blocks, row_blocks; /* thread blocks beside and below each other */
-  int32_t reserved;
+  int32_t column_shift; /* fwd: 2^column_shift threads of a block share a row; flat: a y */
+  /* Thread blocks beside and below each other; flat: entries and rows that one has in shared
+   * memory. */
+  int32_t column_blocks, row_blocks;
+  int32_t pitch; /* flat: bytes from one entry's y to the next one's in shared memory */
   uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]; /* of a snippet: the bits of a float or an int */
 } attnpress_outer_fwd_args;
 
