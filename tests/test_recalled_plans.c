@@ -147,6 +147,8 @@ static const shape sequences = {.batch = 16,
 
 static const change sequences_changes[] = {
     CHANGE(batch, 64),
+    CHANGE(batch, 2),
+    CHANGE(kv_heads, 1),
     CHANGE(rows, 4096),
     CHANGE(keys, 8192),
     CHANGE(max_rows, 1),
