@@ -49,10 +49,6 @@ typedef struct ap_problem {
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
 
-_Static_assert(sizeof(ap_problem) ==
-                   32 * sizeof(int32_t) + 5 * sizeof(int64_t) + AP_SNIPPET_KEY_BYTES,
-               "no padding, which nobody fills: plans are remembered by a problem's bytes");
-
 /** Query heads of a key head. */
 static inline int32_t ap_group_of(const ap_problem *problem) {
   return problem->heads_kv ? problem->heads_q / problem->heads_kv : 1;
