@@ -23,6 +23,8 @@ typedef struct shape {
   int apart; /* whole vectors lie between rows; 2: rows begin so far apart; 3: and half a vector more, 4: a
               * quarter */
   double mean; /* of x; 0: a half */
+  int64_t
+      gap; /* of a slice: elements from row to row of x but one; its y, and others, are without */
 } shape;
 
 typedef struct memory {
@@ -60,6 +62,8 @@ static void upload(const memory *m) {
 }
 
 static int64_t offset_of(const call *k, int matrix) {
+  if (k->s.gap > 0)
+    return matrix == X ? k->s.gap % 8 * k->size : 0;
   return k->s.mixed ? (OFFSET + matrix) * k->size : 0;
 }
 
@@ -142,6 +146,8 @@ static void open_call(call *k, const shape *s) {
     if (!is_there(s, i) || place_of(k, i) != i)
       continue;
     k->stride[i] = s->columns + (s->mixed ? 5 + i : s->apart ? 8 + 8 * i : 0);
+    if (s->gap > 0)
+      k->stride[i] = s->columns + (i == X ? s->gap - 1 : 0);
     if (s->apart >= 2)
       k->stride[i] = (s->columns + 7) / 8 * 8 + 8 * i + (s->apart == 2 ? 0 : 16 >> (s->apart - 1));
     open_memory(&k->matrix[i], rows_span_bytes(s->rows, s->columns, k->stride[i], s->dtype) +
@@ -620,6 +626,33 @@ static void test_rows_apart(void) {
   }
 }
 
+/* Slices of wider matrices, few rows and many, and what lies beside rows of y, which are the memory's end:
+ * with gaps that are read and others, and where x begins elsewhere alone. */
+static void test_slices(void) {
+  static const int64_t columns[] = {1,   2,   7,   8,   9,   17,  20,   31,  32,  33,  47,
+                                    64,  65,  96,  97,  100, 125, 128,  129, 160, 161, 192,
+                                    193, 223, 224, 225, 250, 256, 257,  300, 320, 321, 333,
+                                    383, 384, 385, 463, 500, 777, 1500, 3000};
+  static const int64_t gaps[] = {1, 2, 4, 5, 9, 31, 32, 33, 34, 100, 513};
+  const int count = (int)(sizeof columns / sizeof *columns);
+  for (int n = 0; n < 6 * count; ++n) {
+    const int64_t c = columns[n / 6];
+    const shape s = {.rows = n % 6 == 0   ? 1 + n / 6 % 9
+                             : n % 6 == 1 ? 70001 / c + n
+                                          : 900000 / c + n,
+                     .columns = c,
+                     .dtype = 1 + n % 2,
+                     .param_dtype = n % 11 == 3 ? 0 : 1 + n / 2 % 3,
+                     .rms = n / 4 % 2,
+                     .more = n % 13 == 5,
+                     .mean = n % 5 == 1   ? 40.0
+                             : n % 7 == 4 ? -7.0
+                                          : 0.0,
+                     .gap = gaps[(n + n / 11) % 11]};
+    test_shape(&s, "slices");
+  }
+}
+
 /* Rows that a cluster shares where the device has some, more of them than clusters have at a time. */
 static void test_long_rows(void) {
   static const shape shapes[] = {
@@ -1048,6 +1081,7 @@ static void tests(void) {
   run_part("gradients_apart", test_gradients_apart);
   run_part("ringed", test_rings_with_residual);
   run_part("apart", test_rows_apart);
+  run_part("slices", test_slices);
   run_part("long", test_long_rows);
   run_part("wide", test_wide_rows);
   run_part("forward_gangs", test_forward_gangs);

@@ -495,7 +495,8 @@ static void test_launch_packed_rows(void **state) {
       {101, 101, 0x10000, 0x10000, ATTNPRESS_FP32, 0,
        "layernorm_fwd_pairs_cols128_fp32_wfp32_sm90"},
       {100, 102, 0x10000, 0x2000000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
-      {100, 100, 0x10002, 0x2000000, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
+      {100, 100, 0x10002, 0x2000000, ATTNPRESS_BF16, 0,
+       "layernorm_fwd_gathered_cols128_bf16_wbf16_sm90"},
       {100, 100, 0x10000, 0x2000002, ATTNPRESS_BF16, 0, "layernorm_fwd_odd_cols96_bf16_wbf16_sm80"},
       {100, 100, 0x10000, 0x10000, ATTNPRESS_BF16, 0,
        "layernorm_fwd_pairs_cols128_bf16_wbf16_sm90"},
@@ -706,6 +707,72 @@ static void test_launch_direct_rows(void **state) {
     args.x_row_stride = args.y_row_stride = rows[i].stride;
     assert_ok(attnpress_layernorm(handle, &args, NULL));
     assert_string_equal(cuda->launch[i].symbol, rows[i].symbol);
+  }
+  attnpress_destroy(handle);
+}
+
+/* A slice of a wider matrix: rows of x begin anywhere, and those of y lie one after the other. */
+static void test_launch_rows_of_slices(void **state) {
+  static const struct {
+    int64_t columns, x_stride, y_stride, rows;
+    uintptr_t x, y, residual;
+    int32_t dtype, params;
+    const char *symbol;
+    unsigned grid;
+  } rows[] = {
+      {100, 104, 100, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_gathered_cols128_bf16_wbf16_sm90", 16},
+      {100, 200, 100, 1000, 0x10002, 0x2000000, 0, ATTNPRESS_FP16, ATTNPRESS_FP32,
+       "layernorm_fwd_gathered_cols128_fp16_wfp32_sm90", 16},
+      {100, 100, 100, 1000, 0x10002, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_gathered_cols128_bf16_wbf16_sm90", 16}, /* begin elsewhere */
+      {100, INT64_C(1) << 40, 100, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_gathered_cols128_bf16_wbf16_sm90", 16},
+      {8, 9, 8, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_gathered_cols32_bf16_wbf16_sm90", 8},
+      {100, 108, 100, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_gathered_cols128_bf16_wbf16_sm90", 16},
+      {384, 387, 384, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_gathered_cols384_bf16_wbf16_sm90", 32},
+      {7, 9, 7, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_odd_cols32_bf16_wbf16_sm80", 0}, /* too few columns */
+      {385, 388, 385, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_apart_cols512_bf16_wbf16_sm90", 0}, /* too many */
+      {257, 265, 257, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_edged_cols320_bf16_wbf16_sm90", 0}, /* begin alike */
+      {100, 104, 100, 1000, 0x10000, 0x2000002, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_odd_cols96_bf16_wbf16_sm80", 0}, /* y elsewhere */
+      {100, 104, 101, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_odd_cols96_bf16_wbf16_sm80", 0}, /* with gaps in y */
+      {100, 99, 100, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_odd_cols96_bf16_wbf16_sm80", 0}, /* rows of x overlap */
+      {100, 104, 100, 1000, 0x10000, 0x2000000, 0x4000000, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_odd_cols96_bf16_wbf16_sm80", 0}, /* with a residual */
+      {100, 104, 100, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_FP32, ATTNPRESS_FP32,
+       "layernorm_fwd_cols128_fp32_wfp32_sm80", 0},
+      {96, 104, 96, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_cols96_bf16_wbf16_sm80", 0}, /* whole vectors */
+  };
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    attnpress_layernorm_args args = legal_forward();
+    args.columns = rows[i].columns;
+    args.rows = rows[i].rows;
+    args.dtype = rows[i].dtype;
+    args.param_dtype = rows[i].params;
+    args.x = (const void *)rows[i].x;
+    args.y = (void *)rows[i].y;
+    args.residual = (const void *)rows[i].residual;
+    args.sum = rows[i].residual ? (void *)0x6000000 : NULL;
+    args.weight = (const void *)0x50000;
+    args.bias = (const void *)0x60000;
+    args.x_row_stride = rows[i].x_stride;
+    args.y_row_stride = rows[i].y_stride;
+    assert_ok(attnpress_layernorm(handle, &args, NULL));
+    assert_string_equal(cuda->launch[i].symbol, rows[i].symbol);
+    if (rows[i].grid > 0)
+      assert_int_equal(cuda->launch[i].grid, rows[i].grid);
   }
   attnpress_destroy(handle);
 }
@@ -1942,6 +2009,7 @@ int main(void) {
       TEST(test_launch_odd_rows),
       TEST(test_launch_packed_rows),
       TEST(test_launch_direct_rows),
+      TEST(test_launch_rows_of_slices),
       TEST(test_launch_rows_with_residual),
       TEST(test_wide_rows),
       TEST(test_launch_rows_in_rings),

@@ -245,6 +245,26 @@ def test_autograd(device, rms, dtype, shape):
 
 
 @needs_torch
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rms", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("columns", [7, 33, 100, 250, 333, 463, 1500])
+@pytest.mark.parametrize("begin, end", [(0, 3), (0, 4), (1, 0), (5, 40)])
+def test_slices(device, rms, dtype, columns, begin, end):
+    """Of a wider matrix: rows have gaps that y has not."""
+    dtype = getattr(torch, dtype)
+    generator = torch.Generator().manual_seed(2)
+    wide = torch.randn((301, begin + columns + end), generator=generator).to(dtype).to(device)
+    weight, bias = torch.randn((2, columns), generator=generator).to(dtype).to(device)
+    x = wide[:, begin : begin + columns]
+    y = ln.rms_norm(x, weight, EPS) if rms else ln.layer_norm(x, weight, bias, EPS)
+    want = torch_norm(x.double(), weight.double(), bias.double(), rms)
+    tolerance = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5}[dtype]
+    assert y.is_contiguous()
+    torch.testing.assert_close(y.double(), want, atol=tolerance, rtol=tolerance)
+
+
+@needs_torch
 def test_gradients_of_some():
     x = torch.randn(4, 6)
     weight = torch.randn(6, requires_grad=True)

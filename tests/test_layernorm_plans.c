@@ -25,7 +25,8 @@ enum {
   CLUSTER_MAX = 16,
   SHORT_MAX = 127,
   SHORT_FP32_MAX = 15,
-  APART_MIN = 9, /* columns of rows that surely lie across two vectors */
+  APART_MIN = 9,    /* columns of rows that surely lie across two vectors */
+  GATHERED_MIN = 8, /* of rows whose vectors reach to the next row, and no further */
   /* Columns of the longest odd rows of a block beyond those of its class, and with weights of
    * fp32. */
   ODD_BLOCK_COLS = 8192,
@@ -111,9 +112,10 @@ static void part_rows(ap_layernorm_problem *p) {
 
 static void place_matrices(ap_layernorm_problem *p, int more) {
   const int neat = one_in(3), alike = one_in(2);
+  const int slice = one_in(6); /* of a wider matrix: y alone is neat */
   const int64_t shift = one_in(2) ? below(9) : 0;
   for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i)
-    p->tensor[i] = random_matrix(p, i, neat, alike, shift,
+    p->tensor[i] = random_matrix(p, i, slice ? i != AP_LAYERNORM_X : neat, !slice && alike, shift,
                                  i == AP_LAYERNORM_SUM || (!p->backward && i == AP_LAYERNORM_Y));
   if (p->backward) {
     if (!more)
@@ -186,6 +188,13 @@ static int is_in_turn(const ap_layernorm_problem *p) {
   return turn;
 }
 
+/** Rows of y one after the other, from a multiple of a vector on, and none of x over another one. */
+static int is_slice(const ap_layernorm_problem *p) {
+  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
+  return (uintptr_t)y->data % VECTOR_BYTES == 0 &&
+         (p->rows == 1 || (y->stride == p->columns && x->stride >= p->columns));
+}
+
 /** Each at the same element of a vector in all matrices. */
 static int is_alike(const ap_layernorm_problem *p) {
   const int64_t size = ap_element_bytes(p->dtype);
@@ -247,6 +256,8 @@ static int takes_forward(const ap_layernorm_problem *p, int32_t rows, int64_t co
   case AP_LAYERNORM_ROWS_EDGED:
     return is_alike(p) && are_aligned(p) && bare && (p->bias == NULL || p->weight != NULL) &&
            p->columns <= most;
+  case AP_LAYERNORM_ROWS_GATHERED:
+    return size == 2 && other && is_slice(p) && p->columns >= GATHERED_MIN && p->columns <= columns;
   case AP_LAYERNORM_ROWS_APART:
     return size == 2 && kept == 2 && other && are_given(p) && p->columns >= APART_MIN &&
            p->columns <= most;
@@ -335,6 +346,7 @@ static int has_no_walkers(const ap_launch *l) {
   case AP_LAYERNORM_ROWS_DIRECT:
   case AP_LAYERNORM_ROWS_EDGED:
   case AP_LAYERNORM_ROWS_APART:
+  case AP_LAYERNORM_ROWS_GATHERED:
     return 1;
   default:
     return l->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_BWD_DX ||
@@ -468,7 +480,7 @@ static void test_random_calls(void **state) {
       assert_range(&p, &device, &plan);
     ++seen[plan.base.launch[0].variant.axis[AP_LAYERNORM_ROWS]];
   }
-  for (int rows = AP_LAYERNORM_ROWS_ALIGNED; rows <= AP_LAYERNORM_ROWS_RINGED; ++rows)
+  for (int rows = AP_LAYERNORM_ROWS_ALIGNED; rows <= AP_LAYERNORM_ROWS_GATHERED; ++rows)
     if (seen[rows] == 0)
       fail_msg("no call had rows of kind %d", rows);
 }

@@ -58,6 +58,9 @@ GANG_ADDERS, GANG_FEW_ADDERS, GANG_WIDE_MAKERS = 8, 4, 2
 # Pairs of rows: lanes of one, and the most columns for so many; columns of the rows that blocks of
 # two warps have; threads of an SM.
 PAIR_LANES, PAIRS_SHORT_COLS_MAX, PAIRS_SM_THREADS = ((1, 96), (2, 192), (8, 448)), 128, 1024
+# Rows of a wider matrix: columns at the most, lanes of a row, rows of a warp; warps of a block.
+GATHERED_LANES = ((64, 2, 32), (128, 4, 16), (256, 8, 8), (384, 16, 8))
+GATHERED_WARPS = 4
 # Rows that come as pieces, of words of fp32, and of vectors, of 16 bits and of fp32: bytes of a row
 # at the most, lanes of it, warps of a block, and whether each of these has a piece of its own.
 PIECE_WORD_LANES = (
@@ -286,6 +289,29 @@ def is_pieces(variant: Variant) -> bool:
     return variant.rows == "pieces" or (is_pairs(variant) and variant.dtype == "fp32")
 
 
+def is_gathered(variant: Variant) -> bool:
+    """Whether lanes have rows of a wider matrix, which a warp's copies bring, without gaps in y."""
+    return variant.rows == "gathered"
+
+
+def _gathered_smem_bytes(variant: Variant, tile: Tile) -> int:
+    row_bytes = variant.cols * element_bytes(variant)
+    pitch = (row_bytes + 29) // VECTOR_BYTES * VECTOR_BYTES + VECTOR_BYTES
+    pitch += VECTOR_BYTES if pitch % (2 * VECTOR_BYTES) == 0 else 0
+    return tile.warps * (tile.piece * (pitch + row_bytes) + 3 * VECTOR_BYTES)
+
+
+def _gathered_words(variant: Variant, tile: Tile) -> int:
+    """Of a lane, at the most."""
+    return -(-variant.cols // (2 * tile.row_threads))
+
+
+def _gathered_told_bytes(variant: Variant, tile: Tile) -> int:
+    """Barriers, and parameters."""
+    words = _gathered_words(variant, tile) * tile.row_threads + 1
+    return tile.warps * 8 + words * 16
+
+
 def bulk_warps(tile: Tile) -> int:
     """Warps that share a row which comes to their rings."""
     return max(tile.row_threads // WARP, 1)
@@ -330,6 +356,8 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
         return _bulk_smem_bytes(variant, tile)
     if is_pairs(variant) or is_pieces(variant):
         return teams(tile) * tile.piece * variant.cols * element_bytes(variant)
+    if is_gathered(variant):
+        return _gathered_smem_bytes(variant, tile)
     if is_packed(variant):
         return teams(tile) * tile.slots * _place_bytes(variant, tile)
     if is_odd(variant):
@@ -417,6 +445,8 @@ def held_registers(variant: Variant, tile: Tile) -> int:
         return vectors * (2 * elements + elements * (4 if variant.params == "fp32" else 2) // 4)
     if is_pairs(variant) or is_pieces(variant):
         return 4 * (2 + 4)  # words of two rows, and their parameters
+    if is_gathered(variant):
+        return _gathered_words(variant, tile)
     if is_short(variant):
         return 3 * variant.cols // tile.row_threads  # two sums, and the weight
     if is_packed(variant):
@@ -485,6 +515,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _pieces_problems(variant, tile)
     if is_pairs(variant):
         return _pairs_problems(variant, tile)
+    if is_gathered(variant):
+        return _gathered_problems(variant, tile)
     if is_gang(variant):
         return _gang_problems(variant, tile)
     if tile.piece:
@@ -731,6 +763,26 @@ def _pairs_problems(variant: Variant, tile: Tile) -> list[str]:
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (not _has_fields_of_aligned_rows(tile), "parameters are in shared memory in any case"),
         *_room_checks(variant, tile, told),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
+def _gathered_problems(variant: Variant, tile: Tile) -> list[str]:
+    checks = (
+        (
+            tile.row_threads in (2, 4, 8, 16, 32)
+            and tile.piece in (8, 16, 24, 32)
+            and tile.piece * tile.row_threads % (2 * WARP) == 0,
+            "a warp has 8, 16, 24 or 32 rows, in pairs, 2, 4 ... 32 lanes each",
+        ),
+        (tile.packed == 1, "each warp has a piece of its own"),
+        (tile.slots == 1, "a warp has one piece"),
+        (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (
+            not _has_fields_of_aligned_rows(tile.replace(packed=0)),
+            "parameters are in shared memory in any case",
+        ),
+        *_room_checks(variant, tile, _gathered_told_bytes(variant, tile)),
     )
     return [sentence for holds, sentence in checks if not holds]
 
@@ -1115,6 +1167,17 @@ def _pairs_tile(variant: Variant) -> Tile:
     return sized(variant, tile)
 
 
+def _gathered_tile(variant: Variant) -> Tile:
+    """As few lanes a row as registers are enough for, and rows of some 3 KB; as many blocks as
+    shared memory has room for, or half of an SM's threads."""
+    lanes, rows = next(tile[1:] for tile in GATHERED_LANES if variant.cols <= tile[0])
+    fields = {"row_threads": lanes, "slots": 1, "packed": 1, "piece": rows}
+    tile = sized(variant, make_tile(family(), warps=GATHERED_WARPS, **fields))
+    told = _gathered_told_bytes(variant, tile) + BLOCK_SMEM_BYTES
+    room = load_targets().archs[variant.arch].sm_smem_bytes // (tile.smem_bytes + told)
+    return tile.replace(blocks=min(room, PAIRS_SM_THREADS // threads(tile)))
+
+
 def _pieces_tile(variant: Variant) -> Tile:
     """Of words and of vectors, as many lanes a row as leave each enough of it."""
     lanes = PIECE_FP32_LANES if variant.dtype == "fp32" else PIECE_LANES
@@ -1163,6 +1226,8 @@ def fill(variant: Variant) -> Tile:
         return _pieces_tile(variant)
     if is_pairs(variant):
         return _pairs_tile(variant)
+    if is_gathered(variant):
+        return _gathered_tile(variant)
     if is_gang(variant):
         return _gang_tile(variant)
     if is_odd(variant):

@@ -24,8 +24,11 @@ enum {
   RINGED_WEIGHT_COLS = 32761,
   RINGED_FP32_BIAS_COLS = 14333,
   RINGED_FP32_COLS = 16381,
-  PIECE_COLS_MIN = 32,  /* of the first class of short rows */
-  APART_COLS_MIN = 225, /* of shorter rows, most of a warp's lanes have no vector */
+  PIECE_COLS_MIN = 32,   /* of the first class of short rows */
+  GATHERED_COLS_MIN = 8, /* a vector of one row reaches to the next one, and no further */
+  GATHERED_COLS_MAX = 384,
+  GATHERED_ALIKE_COLS_MAX = 256, /* where rows begin alike in x and y, others are faster beyond */
+  APART_COLS_MIN = 225,          /* of shorter rows, most of a warp's lanes have no vector */
   /* What clusters have rather than gangs: rows of 16 bits, whole vectors, without parameters, of RMS norm,
    * and others; and of fp32. Of whole vectors with parameters gangs have those of up to 327,680 columns:
    * at 64 and 256 MB 270000 has 0.96, 0.94 (clusters 0.94, 0.85), 300032 1.00, 0.95 (0.95, 0.91), but
@@ -149,6 +152,12 @@ static attnpress_status prefer_kernel_of_pieces(const ap_layernorm_problem *p,
   return ATTNPRESS_OK;
 }
 
+/** Whether short rows of a slice are gathered. */
+static int are_rows_gathered(const ap_layernorm_problem *p) {
+  return has_gathered_rows(p) && p->columns >= GATHERED_COLS_MIN &&
+         p->columns <= (has_rows_cut_alike(p) ? GATHERED_ALIKE_COLS_MAX : GATHERED_COLS_MAX);
+}
+
 /** Takes the kernel of rows that begin elsewhere in x than in y in place of another, which would read one
  * element at a time. */
 static attnpress_status prefer_kernel_of_rows_apart(const ap_layernorm_problem *p,
@@ -237,8 +246,10 @@ attnpress_status ap_layernorm_plan_forward(const ap_layernorm_problem *p, const 
   int short_rows = 0;
   if (has_rows_in_turn(p))
     FORWARD_IF(prefer_kernel_of_pieces(p, device, AP_LAYERNORM_ROWS_PAIRS, launch, &short_rows));
+  else if (are_rows_gathered(p))
+    FORWARD_IF(prefer_kernel_of_pieces(p, device, AP_LAYERNORM_ROWS_GATHERED, launch, &short_rows));
   if (short_rows) {
-    /* in place and with a residual, too */
+    /* pairs in place and with a residual, too */
   } else if (has_packed_rows(p)) {
     FORWARD_IF(prefer_packed_kernel(p, device, launch));
     FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_CUT, launch));

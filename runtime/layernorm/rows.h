@@ -112,6 +112,16 @@ static inline int has_packed_sums(const ap_layernorm_problem *p) {
   return has_rows_in_turn(p) && x != y && x != sum && residual != y && residual != sum;
 }
 
+/** Whether rows of 16 bits lie one after the other in y, from a multiple of a vector on, as whatever a
+ * new matrix is, but begin anywhere in x, which is another matrix, such as a slice of a wider one: nothing is
+ * added to them. */
+static inline int has_gathered_rows(const ap_layernorm_problem *p) {
+  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
+  return has_odd_rows(p) && x->data != y->data && p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL &&
+         (uintptr_t)y->data % VECTOR_BYTES == 0 &&
+         (p->rows == 1 || (y->stride == p->columns && x->stride >= p->columns));
+}
+
 /** Whether weight, and of layer norm bias, are there, at multiples of a vector, and nothing else is. */
 static inline int has_whole_parameters(const ap_layernorm_problem *p) {
   return p->weight != NULL && (p->bias == NULL) == (p->rms != 0) &&

@@ -39,6 +39,8 @@ typedef struct emulated_launch {
   int in_turn;    /* blocks take tickets by turns, rather than the first all of them; where
                                none waits for another */
   int told_zeros; /* where blocks tell each other there are zeros before they run */
+  int by_spans; /* of so many, which are read alone, with what lies between rows, where that is less
+                   * than 64 bytes */
   int by_vectors; /* of so many tensors, the first ones, whole vectors of 16 bytes may be read of
                           which a row's elements are a part; nothing is known of what else they hold */
   int overlaps;   /* 1: may begin before earlier kernels have ended, and waits for that itself */

@@ -22,7 +22,13 @@ typedef struct writer {
 typedef enum access_kind { READ = 0, WRITE = 1, REDUCTION = 2 } access_kind;
 static const char *const verbs[] = {"reads", "writes", "adds to"};
 
-enum { GRANULE_BYTES_MAX = 2, TENSORS_MAX = 16, ARRIVALS_MAX = 255, VECTOR_BYTES = 16 };
+enum {
+  GRANULE_BYTES_MAX = 2,
+  TENSORS_MAX = 16,
+  ARRIVALS_MAX = 255,
+  VECTOR_BYTES = 16,
+  SPAN_GAP_BYTES = 64
+};
 /* A thread of its own. What it has written is another's when that has waited for it. */
 enum { COPY_ENGINE = THREADS_MAX };
 
@@ -84,6 +90,15 @@ static int take_vectors(const emulated_tensor *t, uintptr_t *address, int *bytes
     return 1;
   }
   return 0;
+}
+
+/* Whether whole vectors are read of a tensor's rows as one, with the little that lies between them. */
+static int lie_in_span(const emulated_tensor *t, uintptr_t address, int bytes) {
+  const int64_t offset = (int64_t)(address - (uintptr_t)t->data);
+  const int64_t gap = (t->stride[2] - t->shape[3]) * t->element_bytes;
+  return t - m->launch->tensors < m->launch->by_spans && !t->writable &&
+         address % VECTOR_BYTES == 0 && bytes % VECTOR_BYTES == 0 && bytes > VECTOR_BYTES &&
+         gap < SPAN_GAP_BYTES && offset >= 0 && offset + bytes <= last_byte(t);
 }
 
 /* Whether `bytes` from byte `offset` of the tensor are elements of one row of it, and not what lies
@@ -268,7 +283,8 @@ static void access_element(uintptr_t address, int bytes, int thread, access_kind
       return;
     }
     if (t->data != NULL && address >= (uintptr_t)t->data && (t->writable || kind == READ) &&
-        lies_in_rows(t, address - (uintptr_t)t->data, bytes)) {
+        (lies_in_rows(t, address - (uintptr_t)t->data, bytes) ||
+         (kind == READ && lie_in_span(t, address, bytes)))) {
       const uint64_t offset = address - (uintptr_t)t->data;
       if (!early)
         earlier_check(t, verbs[kind], site);

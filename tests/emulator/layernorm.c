@@ -23,7 +23,10 @@ enum {
   ODD_GAP = 5,      /* elements between rows that begin anywhere */
   WORD_PERIOD = 2,
   VECTOR_BYTES = 16,
-  APART_LEAST = 9 /* columns of rows that surely lie across two vectors */
+  APART_LEAST = 9, /* columns of rows that surely lie across two vectors */
+  GATHERED_CLASS_FIRST = 32,
+  GATHERED_LEAST = 8, /* of slices; where their rows begin, beside their gap */
+  SLICE_BEGIN = 3
 };
 
 typedef enum layernorm_layout {
@@ -34,6 +37,7 @@ typedef enum layernorm_layout {
   APART,         /* tensors begin alike, x without gaps between its rows, the others with some */
   FAR,           /* rows more than 2^31 elements apart */
   VECTORS_APART, /* rows of whole vectors, with whole vectors between them */
+  SLICE,         /* rows of x with any gap, from any element on, the others packed */
 } layernorm_layout;
 
 typedef struct layernorm_shape {
@@ -47,6 +51,7 @@ typedef struct layernorm_shape {
   float mean;     /* of x */
   int no_bias;    /* weight alone */
   int cluster;    /* thread blocks that share a row, where the launch says how many */
+  int64_t gap;    /* of a slice: elements between rows of x */
 } layernorm_shape;
 
 static int32_t pass_of(const kernel *k) {
@@ -183,6 +188,11 @@ static int is_apart(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_APART;
 }
 
+/* Short rows of 16 bits that begin anywhere in x, and lie one after the other in y. */
+static int is_gathered(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GATHERED;
+}
+
 /* Rows that lie one after the other; of `direct` and the like y is another matrix than x. */
 static int is_without_gaps(const kernel *k) {
   return is_packed(k) || is_cut(k) || is_direct(k) || is_pairs(k) ||
@@ -197,7 +207,7 @@ static int is_cut_alike(const kernel *k) {
 /* Rows that no kernel of a class above takes. */
 static int is_of_one_class(const kernel *k) {
   return is_bulk(k) || is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) || is_whole(k) ||
-         is_sorted(k) || has_odd_clusters(k);
+         is_sorted(k) || has_odd_clusters(k) || is_gathered(k);
 }
 
 /* Rows with weight, and without bias. */
@@ -241,6 +251,8 @@ static int64_t least_columns(const kernel *k) {
     return 1;
   for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
     below = classes->values[i];
+  if (is_gathered(k))
+    return k->variant.axis[AP_LAYERNORM_COLS] == GATHERED_CLASS_FIRST ? GATHERED_LEAST : below + 1;
   return below + (!is_bulk(k) && !is_whole(k)
                       ? 1 - cut_edges(k)
                       : VECTOR_BYTES / ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]));
@@ -349,7 +361,11 @@ static void open_matrices(call *c, const layernorm_shape *s, uint64_t seed) {
       c->stride[i] = s->columns + VECTOR_BYTES * (1 + i);
     if (s->layout == FAR)
       c->stride[i] = ((int64_t)1 << 31) + 5;
-    const int64_t before = (s->layout == ODD ? 3 : other) * size;
+    int64_t before = (s->layout == ODD ? 3 : other) * size;
+    if (s->layout == SLICE && i == AP_LAYERNORM_X) {
+      c->stride[i] = s->columns + s->gap;
+      before = (s->gap + SLICE_BEGIN) % (VECTOR_BYTES / size) * size;
+    }
     c->matrix[i] = take_memory(
         &c->memory[i], rows_span_bytes(s->rows, s->columns, c->stride[i], c->c.dtype), before);
     surround_rows(c, i, before);
@@ -663,11 +679,15 @@ static int launch(const kernel *k, const call *c, char *report) {
                        .call = call_backward,
                        .tensors = tensors,
                        .tensor_count = list_tensors(c, tensors),
-                       .by_vectors = is_sorted(k) || is_split(k) ? matrix_count(c) : 0};
+                       .by_vectors = is_sorted(k) || is_split(k) ? matrix_count(c)
+                                     : is_gathered(k)            ? 1
+                                                                 : 0,
+                       .by_spans = is_gathered(k)};
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
     l.call = call_forward;
-    if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_pairs(k) || is_pieces(k))
+    if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_pairs(k) || is_pieces(k) ||
+        is_gathered(k))
       l.blocks = (unsigned)by_rows;
     else if (is_gang(k)) {
       l.blocks = (unsigned)c->walkers * cluster;
@@ -854,6 +874,15 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.layout = PACKED;
     s.rows = 32 * s.blocks * k->tile.threads / 32 * SHORT_ROUNDS + row->more_rows;
   }
+  if (is_gathered(k)) { /* rows that come with what lies between them, and row by row */
+    static const int64_t gaps[] = {[PACKED] = 0, [SHIFTED] = 31, [ODD] = 5,
+                                   [MIXED] = 1,  [APART] = 32,   [FAR] = ((int64_t)1 << 32) + 6};
+    s.gap = gaps[row->layout];
+    s.layout = SLICE;
+    s.in_place = s.more = 0;
+    /* Its squares hide what they differ by. */
+    s.mean = row->mean >= 3.0f ? 9.0f * row->mean : row->mean;
+  }
   if (is_apart(k)) { /* its rows lie across two vectors */
     s.columns = s.columns < APART_LEAST ? APART_LEAST : s.columns < most ? s.columns : most;
     s.in_place = s.more = 0;
@@ -953,8 +982,8 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
 }
 
 static void print_layernorm_shape(const layernorm_shape *s, char *text, size_t bytes) {
-  static const char *const layouts[] = {"packed", "shifted",  "odd",          "mixed",
-                                        "apart",  "far rows", "vectors apart"};
+  static const char *const layouts[] = {"packed", "shifted",  "odd",           "mixed",
+                                        "apart",  "far rows", "vectors apart", "a slice"};
   snprintf(text, bytes, "%lld rows of %lld columns, %s%s%s%s, %d blocks or parts",
            (long long)s->rows, (long long)s->columns, layouts[s->layout],
            s->in_place ? ", in place" : "", s->more ? ", with residual or dsum" : "",
@@ -986,7 +1015,8 @@ static const char help[] =
     "every\naccess to memory, and checks the result against float64.\n\n"
     "  --rows N (37), --columns N (1000), --dtype TYPE (bf16), --param-dtype TYPE (--dtype),\n"
     "  --backward, --rms, --residual (or dsum, with --backward), --no-parameters, --in-place,\n"
-    "  --layout LAYOUT     packed, shifted, odd, mixed, apart or far-rows (packed)\n"
+    "  --layout LAYOUT     packed, shifted, odd, mixed, apart, far-rows or slice (packed)\n"
+    "  --gap N             elements between rows of x, of a slice (4)\n"
     "  --blocks N          of kernels that walk over the rows (3)\n"
     "  --stem STEM         this kernel; without it, the first that the library would choose\n"
     "  --source FILE       this file, named after its stem, such as the generator writes\n"
@@ -996,18 +1026,16 @@ static const char help[] =
 int emulate_run_layernorm(int argc, char **argv); /* of run.c's table */
 
 int emulate_run_layernorm(int argc, char **argv) {
-  static const char *const layouts[] = {"packed", "shifted",  "odd",           "mixed",
-                                        "apart",  "far-rows", "vectors-apart", NULL};
+  static const char *const layouts[] = {"packed",   "shifted",       "odd",   "mixed", "apart",
+                                        "far-rows", "vectors-apart", "slice", NULL};
   static char report[EMULATED_REPORT_BYTES];
-  layernorm_shape s = {.rows = 37, .columns = 1000, .mean = 1.0f};
+  layernorm_shape s = {.rows = 37, .columns = 1000, .mean = 1.0f, .gap = 4};
   int64_t seed = 1, blocks = 3;
   int dtype = ATTNPRESS_BF16, param_dtype = 0, layout = 0, backward = 0, rms = 0, bare = 0;
   run_kernel meant = {NULL, NULL, 0};
-  const run_number numbers[] = {{"--rows", &s.rows, 0},
-                                {"--columns", &s.columns, 0},
-                                {"--seed", &seed, 0},
-                                {"--blocks", &blocks, 0},
-                                {NULL, NULL, 0}};
+  const run_number numbers[] = {{"--rows", &s.rows, 0}, {"--columns", &s.columns, 0},
+                                {"--seed", &seed, 0},   {"--blocks", &blocks, 0},
+                                {"--gap", &s.gap, 0},   {NULL, NULL, 0}};
   const run_choice choices[] = {{"--layout", layouts, 0, &layout},
                                 {"--dtype", run_dtype_names, ATTNPRESS_FP16, &dtype},
                                 {"--param-dtype", run_dtype_names, ATTNPRESS_FP16, &param_dtype},
@@ -1065,6 +1093,9 @@ int emulate_run_layernorm(int argc, char **argv) {
     snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
   else if (is_apart(&k) && (s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
+  else if (is_gathered(&k) != (s.layout == SLICE) || (is_gathered(&k) && (s.in_place || s.more)))
+    snprintf(report, sizeof report, "%s %s a slice of another matrix", k.stem,
+             is_gathered(&k) ? "takes" : "is not of");
   else if (is_sorted(&k) && s.more)
     snprintf(report, sizeof report, "%s takes no dsum", k.stem);
   else if (is_cut_alike(&k) && (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART))

@@ -20,6 +20,7 @@ FWD_BULK = "templates/layernorm/layernorm_fwd_bulk.cu.j2"
 FWD_DIRECT = "templates/layernorm/layernorm_fwd_direct.cu.j2"
 FWD_WIDE = "templates/layernorm/layernorm_fwd_wide.cu.j2"
 ABSENT = "templates/layernorm/parts/absent_parameters.cu.j2"
+FWD_GATHERED = "templates/layernorm/layernorm_fwd_gathered.cu.j2"
 FWD_PAIRS = "templates/layernorm/layernorm_fwd_pairs.cu.j2"
 FWD_CLUSTER = "templates/layernorm/layernorm_fwd_cluster.cu.j2"
 BWD_CLUSTER = "templates/layernorm/layernorm_bwd_cluster.cu.j2"
@@ -93,6 +94,8 @@ KERNELS = [
     ("layernorm_fwd_wide_cols20480_bf16_wfp32_sm90", "w16t512c4"),
     ("layernorm_fwd_pairs_cols64_bf16_wbf16_sm90", "w2t1b16c1pn64"),
     ("layernorm_fwd_pairs_cols256_fp16_wfp32_sm90", "w2t8b16c1pn8"),
+    ("layernorm_fwd_gathered_cols64_bf16_wbf16_sm90", "w2t4c1pn16"),
+    ("layernorm_fwd_rms_gathered_cols256_fp16_wfp32_sm90", "w2t8c1pn8"),
 ]
 """Rows of a few threads and of several warps, several a block, rows that are loaded ahead to
 registers and to shared memory, weights that are held and that are not, sums in registers and in
@@ -1798,6 +1801,106 @@ MUTATIONS = [
         RING_ROWS,
         "squares += told[other].y",
         "squares += told[0].y",
+    ),
+    Mutation(
+        "rows of slices are not waited for", FWD_GATHERED, "  wait_for_phase(barrier, 0);\n", ""
+    ),
+    Mutation(
+        "no barrier: parameters of rows of slices",
+        FWD_GATHERED,
+        "  // All threads arrive and wait: the parameters are there, and the barriers.\n"
+        "  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: ends of slices",
+        FWD_GATHERED,
+        "    // All lanes arrive and wait: that is there.\n    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: y of slices",
+        FWD_GATHERED,
+        "  fence_proxy_async();\n  __syncwarp();\n",
+        "  fence_proxy_async();\n",
+    ),
+    Mutation("the copy engine sees no y of slices", FWD_GATHERED, "  fence_proxy_async();\n", ""),
+    Mutation("slices leave before y is taken", FWD_GATHERED, "    bulk_wait_read(0);\n", ""),
+    Mutation(
+        "rows of slices come as one that are longer than the place",
+        FWD_GATHERED,
+        "gap < SPAN_GAP && step <= X_PITCH",
+        "gap < SPAN_GAP",
+    ),
+    Mutation(
+        "a slice is read before its first element",
+        FWD_GATHERED,
+        "const uint64_t from = is_first ? ((uint64_t)x + 15) / 16 * 16 : base;",
+        "const uint64_t from = base;",
+    ),
+    Mutation(
+        "a slice is read behind its last element",
+        FWD_GATHERED,
+        "(end + (is_last ? 0 : 15)) / 16 * 16",
+        "(end + 15) / 16 * 16",
+    ),
+    Mutation(
+        "a slice is read behind its last element, row by row",
+        FWD_GATHERED,
+        "(end + (is_last ? 0 : 15)) / 16 * 16",
+        "(end + 15) / 16 * 16",
+        2,
+    ),
+    Mutation(
+        "a slice's first elements do not come",
+        FWD_GATHERED,
+        "if (is_first && head != 0)",
+        "if (false)",
+    ),
+    Mutation(
+        "a slice's last elements do not come", FWD_GATHERED, "if (is_last && !same)", "if (false)"
+    ),
+    Mutation(
+        "what lies between rows of slices counts",
+        FWD_GATHERED,
+        "word[i] &= mask_of(masks, i, count);",
+        "(void)masks;",
+    ),
+    Mutation(
+        "rows of slices that begin in a word are not shifted",
+        FWD_GATHERED,
+        "if (begin % 2 != 0) {",
+        "if (false) {",
+    ),
+    Mutation(
+        "parameters of slices are those of even rows",
+        FWD_GATHERED,
+        "2 * thread + 1 - before",
+        "2 * thread + 1",
+    ),
+    Mutation(
+        "y of slices is written beyond a row",
+        FWD_GATHERED,
+        "store_word(to + i * LANES, mask_of(masks, i, count), word[i])",
+        "to[i * LANES] = word[i]",
+    ),
+    Mutation(
+        "far values of slices count what is no row's",
+        FWD_GATHERED,
+        "value[0] -= (mask & 0xffff) != 0 ? mean : 0.0f;",
+        "value[0] -= mean;",
+    ),
+    Mutation(
+        "slices' far values are not added up again",
+        FWD_GATHERED,
+        "FAR * squares)",
+        "3.4e38f + 0.0f * squares)",
+    ),
+    Mutation(
+        "moments of rows that a slice has not",
+        FWD_GATHERED,
+        "if (thread != 0 || number >= piece.rows)",
+        "if (thread != 0)",
     ),
     Mutation(
         "no barrier: parameters of pairs of rows",
