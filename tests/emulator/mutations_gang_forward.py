@@ -54,8 +54,8 @@ MUTATIONS = [
     Mutation(
         "gang forward: blocks' means are taken for the row's",
         GANG,
-        "all += value_of(squares[i]) + count.columns * off * off;",
-        "all += value_of(squares[i]);",
+        "} + count.columns * off * off;",
+        "};",
     ),
     Mutation(
         "gang forward: warps' means are taken for the block's",
@@ -185,8 +185,8 @@ MUTATIONS = [
         "gang forward: who makes moments does not wait for its own block",
         GANG,
         "    wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n"
-        "    uint64_t sum[COUNT]",
-        "    uint64_t sum[COUNT]",
+        "//% if asks_ahead\n",
+        "//% if asks_ahead\n",
     ),
     Mutation(
         "gang forward: one block's part is left out of the moments",
