@@ -184,8 +184,7 @@ MUTATIONS = [
     Mutation(
         "gang forward: who makes moments does not wait for its own block",
         GANG,
-        "    wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n"
-        "//% if asks_ahead\n",
+        "    wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n//% if asks_ahead\n",
         "//% if asks_ahead\n",
     ),
     Mutation(
