@@ -730,6 +730,18 @@ static void test_forward_gangs(void) {
                      .mean = n % 3 == 1 ? 30.0 : 0.0};
     test_shape(&s, "rows of gangs, forward");
   }
+  /* With a residual, in the longest blocks, which have rows enough. */
+  static const int64_t longest[] = {360001, 380001, 500001, 650001, 730003, 800001, 811017};
+  for (int n = 0; n < 7; ++n) {
+    const shape s = {.rows = 17 + 5 * (n % 3),
+                     .columns = longest[n],
+                     .dtype = ATTNPRESS_FP16 + n % 2,
+                     .param_dtype = ATTNPRESS_FP16 + n % 2,
+                     .rms = n % 3 == 2,
+                     .more = 1,
+                     .mean = n % 4 == 1 ? 30.0 : 0.0};
+    test_shape(&s, "rows of gangs with the longest blocks");
+  }
 }
 
 /* Gradients of rows that gangs of thread blocks share, and of some beside them. */

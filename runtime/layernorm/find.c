@@ -58,7 +58,9 @@ attnpress_status ap_layernorm_find_gang_kernel(const ap_layernorm_problem *p,
                                                const ap_device *device, int32_t rows, int longer,
                                                ap_launch *launch, int *fits) {
   const int32_t pass = p->backward ? AP_LAYERNORM_PASS_BWD : AP_LAYERNORM_PASS_FWD;
-  const int64_t block = longer ? GANG_LONG_BLOCK_COLS : GANG_BLOCK_COLS;
+  const int64_t block = longer == 2 ? GANG_LONGEST_BLOCK_COLS
+                        : longer    ? GANG_LONG_BLOCK_COLS
+                                    : GANG_BLOCK_COLS;
   const int64_t columns = p->backward ? block : 2 * block;
   FORWARD_IF(ap_layernorm_find_kernel(p, device, pass, rows, first_class(columns), launch, fits));
   if (*fits)

@@ -32,6 +32,7 @@ enum {
   GANG_WHOLE_DSUM_COLS_MIN = 8192, /* and with dsum, backward, whole vectors of more columns */
   GANG_BLOCK_COLS = 8192,          /* of a block, at the most; forward twice as many */
   GANG_LONG_BLOCK_COLS = 10240,    /* of rows that begin anywhere, long ones; forward the same */
+  GANG_LONGEST_BLOCK_COLS = 12288, /* of these with a residual */
   GANG_LONG_COLS_MIN = 536000,     /* backward, which longer rows may have */
   GANG_BLOCKS_MAX = 160            /* of a gang, as the kernel */
 };
@@ -131,7 +132,7 @@ attnpress_status ap_layernorm_find_odd_kernel(const ap_layernorm_problem *p,
                                               const ap_device *device, int32_t pass,
                                               ap_launch *launch, int *fits);
 /** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...): some have registers for half of the
- * columns. longer: that whose blocks have more of them */
+ * columns. longer: 1: that whose blocks have more of them, 2: forward, that whose blocks have most */
 attnpress_status ap_layernorm_find_gang_kernel(const ap_layernorm_problem *p,
                                                const ap_device *device, int32_t rows, int longer,
                                                ap_launch *launch, int *fits);

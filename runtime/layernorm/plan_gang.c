@@ -28,9 +28,11 @@ enum {
   GANG_LONG_SLOTS = 5,    /* of the longest blocks */
   GANG_SLOTS_MIN = 3,     /* else: one that is written, one that is added up, one more */
   GANG_FORWARD_SLOTS = 6, /* forward, where longer parts of rows are better than more of them */
-  GANG_LONG_ROUNDS = 4,   /* rows of a gang at the least, where blocks have more columns */
-  GANG_UNIT = 8,          /* and vectors of whole rows that are dealt together, as the kernel */
-  GANG_FEWER = 32,        /* vectors that a row's first and its last warp do without, if they can */
+  GANG_LONGEST_SLOTS = 4, /* of the longest blocks, */
+  GANG_LONGEST_COLS_MIN = 360000, /* which longer rows with a residual may have */
+  GANG_LONG_ROUNDS = 4,           /* rows of a gang at the least, where blocks have more columns */
+  GANG_UNIT = 8,   /* and vectors of whole rows that are dealt together, as the kernel */
+  GANG_FEWER = 32, /* vectors that a row's first and its last warp do without, if they can */
   GANG_TOLD_BYTES = (16 + 8) * 16 /* of each block, as the kernel */
 };
 
@@ -61,7 +63,7 @@ static int64_t best_of_gangs(int64_t most, int64_t elements) {
 }
 
 /** The gangs of a kernel with as few blocks to a row as have room for it. longer: of that whose blocks have
- * more columns */
+ * more columns, 2: most */
 static attnpress_status find_forward_gangs(const ap_layernorm_problem *p, const ap_device *device,
                                            int longer, forward_gangs *gangs) {
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
@@ -79,7 +81,8 @@ static attnpress_status find_forward_gangs(const ap_layernorm_problem *p, const 
   const int64_t ring = launch->tile.smem_bytes / warps / VECTOR_BYTES / (1 + adds);
   const int64_t most = launch->variant.axis[AP_LAYERNORM_COLS] / elements / warps;
   const int64_t unit = split ? 1 : GANG_UNIT, units = ceil_div(vectors, unit);
-  const int64_t part = smaller(ring / GANG_FORWARD_SLOTS, most) / unit;
+  const int64_t slots = longer == 2 ? GANG_LONGEST_SLOTS : GANG_FORWARD_SLOTS;
+  const int64_t part = smaller(ring / slots, most) / unit;
   const int64_t least = smaller(ceil_div(units, part * warps), device->sm_count);
   if (ceil_div(units, least * warps) * unit > most)
     return ATTNPRESS_OK;
@@ -95,17 +98,20 @@ attnpress_status ap_layernorm_prefer_forward_gang(const ap_layernorm_problem *p,
                                                   const ap_device *device,
                                                   ap_layernorm_plan *plan) {
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
-  forward_gangs gangs, longer;
+  forward_gangs gangs;
   if (p->rows > INT32_MAX || device->sm_count > GANG_BLOCKS_MAX)
     return ATTNPRESS_OK;
   FORWARD_IF(find_forward_gangs(p, device, 0, &gangs));
-  FORWARD_IF(find_forward_gangs(p, device, 1, &longer));
   /* Blocks of more columns, where gangs are at fewer places, or half as many more, and have rows enough. */
-  const int better = 2 * longer.count >= 3 * gangs.count ||
-                     (longer.count > gangs.count &&
-                      places_of(longer.count, elements) < places_of(gangs.count, elements));
-  if (gangs.count == 0 || (better && p->rows >= GANG_LONG_ROUNDS * longer.count))
-    gangs = longer;
+  for (int more = 1; more <= 1 + (p->columns > GANG_LONGEST_COLS_MIN); ++more) {
+    forward_gangs longer;
+    FORWARD_IF(find_forward_gangs(p, device, more, &longer));
+    const int better = 2 * longer.count >= 3 * gangs.count ||
+                       (longer.count > gangs.count &&
+                        places_of(longer.count, elements) < places_of(gangs.count, elements));
+    if (gangs.count == 0 || (better && p->rows >= GANG_LONG_ROUNDS * longer.count))
+      gangs = longer;
+  }
   if (gangs.count == 0)
     return ATTNPRESS_OK;
   gangs.launch.grid = (uint32_t)device->sm_count;

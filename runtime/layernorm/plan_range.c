@@ -87,7 +87,7 @@ static size_t range_workspace(const ap_layernorm_problem *p, const ap_device *de
 /** The kernels of gangs, of rows of either kind and of up to so many columns. */
 static attnpress_status range_of_gangs(const ap_layernorm_problem *p, const ap_device *device,
                                        int64_t most, ap_launches *plan) {
-  const int longest = !p->backward || most > GANG_LONG_COLS_MIN;
+  const int longest = !p->backward ? 2 : most > GANG_LONG_COLS_MIN;
   for (int longer = 0; longer <= longest; ++longer)
     for (int adds = 0; adds <= !p->backward; ++adds)
       for (int split = 0; split <= 1; ++split) {
