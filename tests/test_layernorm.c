@@ -657,11 +657,25 @@ static void test_launch_direct_rows(void **state) {
       {8200, 8200, 0x10000, 0x40000000, 0x50000, 0x60000, 0, 0, 20000,
        "layernorm_fwd_whole_cols10240_bf16_wbf16_sm90"},
       {1001, 1003, 0x10000, 0x2000002, 0x50000, 0x60000, 0, 0, 100,
-       "layernorm_fwd_apart_cols1024_bf16_wbf16_sm90"},
+       "layernorm_fwd_shifted_cols1024_bf16_wbf16_sm90"},
       {1001, 1003, 0x10000, 0x2000002, 0x50002, 0x60000, 0, 0, 100,
        "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
       {200, 203, 0x10000, 0x2000002, 0x50000, 0x60000, 0, 0, 100,
        "layernorm_fwd_odd_cols256_bf16_wbf16_sm80"},
+      {1001, 1003, 0x10000, 0x2000002, 0, 0, 0, 0, 100,
+       "layernorm_fwd_shifted_cols1024_bf16_wbf16_sm90"},
+      {1001, 1003, 0x10000, 0x2000002, 0x50000, 0, 0, 0, 100,
+       "layernorm_fwd_shifted_cols1024_bf16_wbf16_sm90"},
+      {1001, 1003, 0x10000, 0x2000002, 0, 0x60000, 0, 0, 100,
+       "layernorm_fwd_odd_cols1024_bf16_wbf16_sm80"},
+      {1001, 1003, 0x10000, 0x2000002, 0x50000, 0x60000, 0, ATTNPRESS_FP32, 100,
+       "layernorm_fwd_odd_cols1024_bf16_wfp32_sm80"},
+      {4089, 4090, 0x10000, 0x2000002, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_shifted_cols4096_bf16_wbf16_sm90"},
+      {4090, 4091, 0x10000, 0x2000002, 0x50000, 0x60000, 0, 0, 100,
+       "layernorm_fwd_apart_cols6144_bf16_wbf16_sm90"},
+      {4090, 4091, 0x10000, 0x2000002, 0, 0, 0, 0, 100,
+       "layernorm_fwd_odd_cols4096_bf16_wbf16_sm80"},
       {9001, 9003, 0x10000, 0x2000004, 0x50000, 0x60000, 0, 0, 100,
        "layernorm_fwd_apart_cols10240_bf16_wbf16_sm90"},
       {9001, 9003, 0x10000, 0x10000, 0x50000, 0x60000, 0, 0, 100,
@@ -737,9 +751,15 @@ static void test_launch_rows_of_slices(void **state) {
       {7, 9, 7, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
        "layernorm_fwd_odd_cols32_bf16_wbf16_sm80", 0}, /* too few columns */
       {385, 388, 385, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
-       "layernorm_fwd_apart_cols512_bf16_wbf16_sm90", 0}, /* too many */
+       "layernorm_fwd_shifted_cols448_bf16_wbf16_sm90", 0}, /* too many */
       {257, 265, 257, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
        "layernorm_fwd_edged_cols320_bf16_wbf16_sm90", 0}, /* begin alike */
+      {333, 364, 333, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_gathered_cols384_bf16_wbf16_sm90", 32},
+      {333, 366, 333, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_fwd_shifted_cols384_bf16_wbf16_sm90", 0}, /* rows far from each other */
+      {333, 366, 333, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_FP32,
+       "layernorm_fwd_gathered_cols384_bf16_wfp32_sm90", 32},
       {100, 104, 100, 1000, 0x10000, 0x2000002, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,
        "layernorm_fwd_odd_cols96_bf16_wbf16_sm80", 0}, /* y elsewhere */
       {100, 104, 101, 1000, 0x10000, 0x2000000, 0, ATTNPRESS_BF16, ATTNPRESS_BF16,

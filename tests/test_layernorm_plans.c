@@ -256,6 +256,9 @@ static int takes_forward(const ap_layernorm_problem *p, int32_t rows, int64_t co
   case AP_LAYERNORM_ROWS_EDGED:
     return is_alike(p) && are_aligned(p) && bare && (p->bias == NULL || p->weight != NULL) &&
            p->columns <= most;
+  case AP_LAYERNORM_ROWS_SHIFTED:
+    return size == 2 && kept == 2 && other && are_aligned(p) && bare &&
+           (p->bias == NULL || p->weight != NULL) && p->columns >= APART_MIN && p->columns <= most;
   case AP_LAYERNORM_ROWS_GATHERED:
     return size == 2 && other && is_slice(p) && p->columns >= GATHERED_MIN && p->columns <= columns;
   case AP_LAYERNORM_ROWS_APART:
@@ -347,6 +350,7 @@ static int has_no_walkers(const ap_launch *l) {
   case AP_LAYERNORM_ROWS_EDGED:
   case AP_LAYERNORM_ROWS_APART:
   case AP_LAYERNORM_ROWS_GATHERED:
+  case AP_LAYERNORM_ROWS_SHIFTED:
     return 1;
   default:
     return l->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_BWD_DX ||
@@ -480,7 +484,7 @@ static void test_random_calls(void **state) {
       assert_range(&p, &device, &plan);
     ++seen[plan.base.launch[0].variant.axis[AP_LAYERNORM_ROWS]];
   }
-  for (int rows = AP_LAYERNORM_ROWS_ALIGNED; rows <= AP_LAYERNORM_ROWS_GATHERED; ++rows)
+  for (int rows = AP_LAYERNORM_ROWS_ALIGNED; rows <= AP_LAYERNORM_ROWS_SHIFTED; ++rows)
     if (seen[rows] == 0)
       fail_msg("no call had rows of kind %d", rows);
 }

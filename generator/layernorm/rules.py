@@ -189,12 +189,12 @@ def is_whole(variant: Variant) -> bool:
 
 def is_straight(variant: Variant) -> bool:
     """Whether rows are read straight into registers."""
-    return variant.rows in ("direct", "edged", "whole", "added", "apart")
+    return variant.rows in ("direct", "edged", "whole", "added", "apart", "shifted")
 
 
 def is_edged(variant: Variant) -> bool:
-    """Whether such rows begin anywhere, with gaps, in place or with a residual."""
-    return variant.rows == "edged"
+    """Whether such rows begin anywhere, with gaps, in place or with a residual, or elsewhere in y."""
+    return variant.rows in ("edged", "shifted")
 
 
 def is_added(variant: Variant) -> bool:

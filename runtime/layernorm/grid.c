@@ -117,6 +117,7 @@ int64_t ap_layernorm_walkers_of(const ap_layernorm_problem *p, const ap_device *
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GATHERED ||
+      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHIFTED ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WHOLE ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ADDED ||
       launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_EDGED ||

@@ -27,8 +27,9 @@ enum {
   PIECE_COLS_MIN = 32,   /* of the first class of short rows */
   GATHERED_COLS_MIN = 8, /* a vector of one row reaches to the next one, and no further */
   GATHERED_COLS_MAX = 384,
-  GATHERED_ALIKE_COLS_MAX = 256, /* where rows begin alike in x and y, others are faster beyond */
-  APART_COLS_MIN = 225,          /* of shorter rows, most of a warp's lanes have no vector */
+  GATHERED_FEW_COLS_MAX = 256, /* where others are faster beyond */
+  GATHERED_SPAN_GAP = 32, /* elements between rows that do not come with these, as the kernel */
+  APART_COLS_MIN = 225,   /* of shorter rows, most of a warp's lanes have no vector */
   /* What clusters have rather than gangs: rows of 16 bits, whole vectors, without parameters, of RMS norm,
    * and others; and of fp32. Of whole vectors with parameters gangs have those of up to 327,680 columns:
    * at 64 and 256 MB 270000 has 0.96, 0.94 (clusters 0.94, 0.85), 300032 1.00, 0.95 (0.95, 0.91), but
@@ -152,10 +153,15 @@ static attnpress_status prefer_kernel_of_pieces(const ap_layernorm_problem *p,
   return ATTNPRESS_OK;
 }
 
-/** Whether short rows of a slice are gathered. */
+/** Whether short rows of a slice are gathered: the longest where no others are faster, which rows that begin
+ * alike have, and those far from each other, of which each takes a copy of its own. */
 static int are_rows_gathered(const ap_layernorm_problem *p) {
+  const int64_t gap = p->rows > 1 ? p->tensor[AP_LAYERNORM_X].stride - p->columns : 0;
+  const int others =
+      has_rows_cut_alike(p) || (gap >= GATHERED_SPAN_GAP && has_aligned_parameters(p) &&
+                                ap_element_bytes(p->param_dtype) == 2);
   return has_gathered_rows(p) && p->columns >= GATHERED_COLS_MIN &&
-         p->columns <= (has_rows_cut_alike(p) ? GATHERED_ALIKE_COLS_MAX : GATHERED_COLS_MAX);
+         p->columns <= (others ? GATHERED_FEW_COLS_MAX : GATHERED_COLS_MAX);
 }
 
 /** Takes the kernel of rows that begin elsewhere in x than in y in place of another, which would read one
@@ -165,8 +171,13 @@ static attnpress_status prefer_kernel_of_rows_apart(const ap_layernorm_problem *
   const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
   ap_launch apart;
   int fits = 0;
-  if (!has_odd_rows(p) || !has_whole_parameters(p) || x->data == y->data ||
+  if (!has_odd_rows(p) || !has_aligned_parameters(p) || x->data == y->data ||
       p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL || p->columns < APART_COLS_MIN)
+    return ATTNPRESS_OK;
+  /* Where y goes through shared memory parameters may be missing, too. */
+  FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_SHIFTED,
+                                      first_class(p->columns + ODD_EDGES), &apart, &fits));
+  if (!fits && !has_whole_parameters(p))
     return ATTNPRESS_OK;
   for (int32_t class = first_class(p->columns + ODD_EDGES); !fits && class < classes()->count - 1;
        ++class)

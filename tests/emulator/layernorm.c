@@ -183,6 +183,11 @@ static int is_edged(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_EDGED;
 }
 
+/* Elsewhere in x than in y. */
+static int is_shifted(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHIFTED;
+}
+
 /* Rows of 16 bits that begin anywhere, elsewhere in x than in y. */
 static int is_apart(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_APART;
@@ -206,14 +211,14 @@ static int is_cut_alike(const kernel *k) {
 
 /* Rows that no kernel of a class above takes. */
 static int is_of_one_class(const kernel *k) {
-  return is_bulk(k) || is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) || is_whole(k) ||
-         is_sorted(k) || has_odd_clusters(k) || is_gathered(k);
+  return is_shifted(k) || is_bulk(k) || is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) ||
+         is_whole(k) || is_sorted(k) || has_odd_clusters(k) || is_gathered(k);
 }
 
 /* Rows with weight, and without bias. */
 static int has_no_bias(const kernel *k) {
-  return (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_wide(k) ||
-          is_forward_gang(k)) &&
+  return (is_shifted(k) || is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) ||
+          is_wide(k) || is_forward_gang(k)) &&
          k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
 }
 
@@ -227,7 +232,7 @@ static int64_t cut_edges(const kernel *k) {
 
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
-  if (is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) || is_apart(k) ||
+  if (is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) || is_apart(k) || is_shifted(k) ||
       has_odd_clusters(k) || is_sorted(k) || is_wide(k))
     return takes - cut_edges(k);
   if (is_packed(k))
@@ -687,7 +692,7 @@ static int launch(const kernel *k, const call *c, char *report) {
     l.args = &forward;
     l.call = call_forward;
     if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_pairs(k) || is_pieces(k) ||
-        is_gathered(k))
+        is_gathered(k) || is_shifted(k))
       l.blocks = (unsigned)by_rows;
     else if (is_gang(k)) {
       l.blocks = (unsigned)c->walkers * cluster;
@@ -887,6 +892,10 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.columns = s.columns < APART_LEAST ? APART_LEAST : s.columns < most ? s.columns : most;
     s.in_place = s.more = 0;
   }
+  if (is_shifted(k)) { /* rows begin at many elements of x, and of y */
+    s.in_place = s.more = 0;
+    s.rows += ODD_PERIOD;
+  }
   if (is_sorted(k)) {
     s.columns = s.columns < most ? s.columns : most;
     s.more = 0;
@@ -897,7 +906,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     if (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART)
       s.layout = VECTORS_APART;
   }
-  if (is_edged(k) || is_wide(k) || is_forward_gang(k)) {
+  if (is_edged(k) || is_shifted(k) || is_wide(k) || is_forward_gang(k)) {
     /* in place of parameters that are aligned otherwise, the weight alone */
     s.no_bias = has_no_bias(k) || s.parameters == 2;
     s.parameters = s.parameters != 0;
@@ -1091,7 +1100,7 @@ int emulate_run_layernorm(int argc, char **argv) {
            (s.layout != PACKED ||
             s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES != 0))
     snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
-  else if (is_apart(&k) && (s.in_place || s.more))
+  else if ((is_apart(&k) || is_shifted(&k)) && (s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
   else if (is_gathered(&k) != (s.layout == SLICE) || (is_gathered(&k) && (s.in_place || s.more)))
     snprintf(report, sizeof report, "%s %s a slice of another matrix", k.stem,

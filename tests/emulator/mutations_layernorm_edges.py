@@ -15,11 +15,45 @@ KERNELS = [
     ("layernorm_fwd_edged_cols640_bf16_wbf16_sm90", "w8t16b4"),
     ("layernorm_fwd_edged_cols14336_bf16_wfp32_sm90", "w12t384b3"),
     ("layernorm_fwd_direct_cols1024_fp16_wfp32_sm90", "w4t32b8"),
+    ("layernorm_fwd_shifted_cols640_bf16_wbf16_sm90", "w8t16b4"),
+    ("layernorm_fwd_rms_shifted_cols1280_fp16_wbf16_sm90", "w2t64b16"),
     ("layernorm_fwd_direct_cols1024_fp32_wfp32_sm90", "w2t64b20"),
 ]
 """Rows of half a warp, of a warp, of two and of twelve, of 16 bits and of fp32."""
 
 MUTATIONS = [
+    Mutation(
+        "shifted: no barrier of a block before y is written",
+        DIRECT,
+        "  // All threads arrive and wait: y is there.\n  __syncthreads();\n",
+        "",
+    ),
+    Mutation(
+        "shifted: no barrier of a warp before y is written",
+        DIRECT,
+        "  // All lanes arrive and wait: y is there.\n  __syncwarp();\n",
+        "",
+    ),
+    Mutation("shifted: y is put as x lies", DIRECT, "(y_odd - odd) * SIZE;", "0 * odd;"),
+    Mutation(
+        "shifted: a vector in the middle of words loses its last element",
+        DIRECT,
+        "    ((uint16_t *)to)[7] = (uint16_t)(vector.w >> 16);\n",
+        "",
+    ),
+    Mutation(
+        "shifted: y's first vector is written as a whole",
+        DIRECT,
+        "(i > 0 || at > 0 || y_odd == 0)",
+        "true",
+    ),
+    Mutation("shifted: y's last vector is not there", DIRECT, "i <= VECTORS; ++i", "i < 1; ++i"),
+    Mutation(
+        "shifted: the last elements of y are not written",
+        DIRECT,
+        "thread < 2 * ELEMENTS && last >= y_odd",
+        "thread < ELEMENTS && last >= y_odd",
+    ),
     Mutation(
         "edges: the sum's are not stored",
         DIRECT,
