@@ -193,7 +193,7 @@ def is_straight(variant: Variant) -> bool:
 
 
 def is_edged(variant: Variant) -> bool:
-    """Whether such rows begin anywhere, with gaps, in place or with a residual, or elsewhere in y."""
+    """Whether such rows begin anywhere: with gaps, in place, with a residual, or elsewhere in y."""
     return variant.rows in ("edged", "shifted")
 
 

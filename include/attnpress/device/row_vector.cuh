@@ -189,12 +189,6 @@ __device__ __forceinline__ void prefetch_ends(const void *row, int size, int col
     prefetch_l2(end - size);
 }
 
-// Whether rows lie apart so that this pays: less than a line of the cache.
-__device__ __forceinline__ bool has_short_gaps(int64_t stride, int columns, int size) {
-  const uint32_t gap = (uint32_t)stride - (uint32_t)columns;
-  return gap - 1 < 128 / (uint32_t)size - 1;
-}
-
 // prefetch_ends() by the first two threads of the row, an end each.
 __device__ __forceinline__ void prefetch_ends_by_two(const void *row, int size, int columns,
                                                      int thread) {
