@@ -21,7 +21,7 @@ KERNELS = [
     ("layernorm_fwd_whole_cols2048_fp16_wfp32_sm90", "w2t64b20"),
     ("layernorm_fwd_added_cols448_bf16_wfp32_sm90", "w4t32b8"),
     ("layernorm_fwd_added_cols1280_fp32_wfp32_sm90", "w3t96b10"),
-    ("layernorm_fwd_apart_cols6144_bf16_wfp16_sm90", "w6t192"),
+    ("layernorm_fwd_apart_cols6144_bf16_wfp16_sm90", "w2t32"),
     ("layernorm_fwd_apart_cols8192_fp16_wfp16_sm90", "w8t256"),
 ]
 """Pieces of a warp and of a block, vectors and words, a lane a row and several; rows of
