@@ -58,6 +58,7 @@ class Kind:
     residual: bool = False
     in_place: bool = False
     gap: int = 0  # columns between rows
+    x_gap: int = 0  # the same, of x alone: a slice of a wider matrix, and a new y
 
 
 def matrix(rows: int, columns: int, gap: int, dtype):
@@ -74,9 +75,11 @@ def contenders_of(rows: int, columns: int, dtype, param_dtype, kind: Kind, sets:
     bias = None if rms else bias
     needs = (True, True, not rms)
     for _ in range(sets):
-        x, dy, out = (matrix(rows, columns, kind.gap, dtype) for _ in range(3))
+        x = matrix(rows, columns, kind.gap or kind.x_gap, dtype)
+        dy, out = (matrix(rows, columns, kind.gap, dtype) for _ in range(2))
         # A copy of rows without gaps.
-        whole = [matrix(rows, columns, 0, dtype) for _ in range(2)] if kind.gap else [x, out]
+        gaps = kind.gap or kind.x_gap
+        whole = [matrix(rows, columns, 0, dtype) for _ in range(2)] if gaps else [x, out]
         result["copy"].append(lambda whole=whole: whole[1].copy_(whole[0]))
         if backward:
             _, _, mean, rstd = ln.forward(x, weight, bias, EPS, rms=rms)
@@ -128,12 +131,15 @@ def main() -> None:
     )
     parser.add_argument("--in-place", action="store_true", help="y over x; forward")
     parser.add_argument("--gap", type=int, default=0, help="columns between rows; forward")
+    parser.add_argument("--x-gap", type=int, default=0, help="of x alone, a slice; forward")
     parser.add_argument("--rounds", type=int, default=9)
     o = parser.parse_args()
     what = f"{'RMS' if o.rms else 'layer'} norm, {'backward' if o.backward else 'forward'}"
-    kind = Kind(o.backward, o.rms, o.residual, o.in_place, o.gap)
-    if o.backward and (o.residual or o.in_place or o.gap):
-        parser.error("--residual, --in-place and --gap are of the forward pass")
+    kind = Kind(o.backward, o.rms, o.residual, o.in_place, o.gap, o.x_gap)
+    if o.backward and (o.residual or o.in_place or o.gap or o.x_gap):
+        parser.error("--residual, --in-place, --gap and --x-gap are of the forward pass")
+    if o.x_gap and (o.gap or o.in_place):
+        parser.error("--x-gap is of x alone: without --gap and --in-place")
     print(f"{device_name()}, {what}")
     names = ("copy", "torch", "ours")
     print(
