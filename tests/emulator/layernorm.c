@@ -1102,9 +1102,10 @@ int emulate_run_layernorm(int argc, char **argv) {
     snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
   else if ((is_apart(&k) || is_shifted(&k)) && (s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
-  else if (is_gathered(&k) != (s.layout == SLICE) || (is_gathered(&k) && (s.in_place || s.more)))
-    snprintf(report, sizeof report, "%s %s a slice of another matrix", k.stem,
-             is_gathered(&k) ? "takes" : "is not of");
+  else if (is_gathered(&k) && (s.layout != SLICE || s.in_place || s.more))
+    snprintf(report, sizeof report, "%s takes a slice of another matrix alone", k.stem);
+  else if (s.layout == SLICE && !is_gathered(&k) && !is_shifted(&k) && !is_apart(&k) && !is_odd(&k))
+    snprintf(report, sizeof report, "%s takes no slice", k.stem);
   else if (is_sorted(&k) && s.more)
     snprintf(report, sizeof report, "%s takes no dsum", k.stem);
   else if (is_cut_alike(&k) && (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART))
