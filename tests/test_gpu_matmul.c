@@ -1,7 +1,7 @@
 /* The matrix product in place on the present GPU, against float64: columns of every class, each
- * dtype, both products, room between rows; results that are read at once, on a side stream, again
- * and again; device memory; more than 2^31 elements. Ends with status 77 where there is no CUDA
- * device. */
+ * dtype, both products, room between rows; each way in which thread blocks share rows; results that
+ * are read at once, on a side stream, on two streams, again and again; device memory; more than
+ * 2^31 elements. Ends with status 77 where there is no CUDA device. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -59,16 +59,21 @@ static void close_call(call *k) {
   gpu.mem_free(k->device_w);
 }
 
-/* x as it was, and the product. Nothing waits in between. */
-static void run(const call *k, CUstream stream) {
+/* The product of what x is. */
+static void multiply(const call *k, CUstream stream) {
   const matmul_case *c = &k->c;
   attnpress_matmul_args args = ATTNPRESS_MATMUL_ARGS_INIT;
   args.x = (void *)(uintptr_t)k->device_x, args.w = (void *)(uintptr_t)k->device_w;
   args.rows = c->rows, args.n = c->n;
   args.x_stride = c->x_stride, args.w_stride = c->w_stride;
   args.dtype = c->dtype, args.w_dtype = c->w_dtype, args.transposed = c->transposed;
-  CHECK_CUDA(gpu.memcpy_dtod_async(k->device_x, k->device_before, k->x_bytes, stream));
   CHECK_OK(attnpress_matmul(handle, &args, stream));
+}
+
+/* x as it was, and the product. Nothing waits in between. */
+static void run(const call *k, CUstream stream) {
+  CHECK_CUDA(gpu.memcpy_dtod_async(k->device_x, k->device_before, k->x_bytes, stream));
+  multiply(k, stream);
 }
 
 static void report(const call *k, const char *what, const matmul_error *e) {
@@ -165,7 +170,15 @@ static void test_side_stream(void) {
   gpu.stream_destroy(stream);
 }
 
-/* Two launches that each wait for all of their own thread blocks, at the same time. */
+/* x W W W W, one behind the other. */
+static void run_powers(const call *k, CUstream stream) {
+  run(k, stream);
+  for (int i = 0; i < 3; ++i)
+    multiply(k, stream);
+}
+
+/* Launches that each wait for all of their own thread blocks, more than the device has room for at
+ * the same time, and each of which may begin before the one before it has ended. */
 static void test_two_streams(void) {
   CUstream streams[2];
   call calls[2];
@@ -175,12 +188,16 @@ static void test_two_streams(void) {
     open_call(&calls[i], i ? 1000 : 64, i ? 1536 : 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, !i, 0);
     run(&calls[i], streams[i]);
     CHECK_CUDA(gpu.stream_synchronize(streams[i]));
+    CHECK_CUDA(gpu.memcpy_dtoh(calls[i].x, calls[i].device_x, calls[i].x_bytes));
+    check_result(&calls[i], "before two streams");
+    run_powers(&calls[i], streams[i]);
+    CHECK_CUDA(gpu.stream_synchronize(streams[i]));
     first[i] = malloc(calls[i].x_bytes);
     CHECK_CUDA(gpu.memcpy_dtoh(first[i], calls[i].device_x, calls[i].x_bytes));
   }
-  for (int often = 0; often < 20; ++often) {
+  for (int often = 0; often < 50; ++often) {
     for (int i = 0; i < 40; ++i)
-      run(&calls[i % 2], streams[i % 2]);
+      run_powers(&calls[i % 2], streams[i % 2]);
     for (int i = 0; i < 2; ++i) {
       CHECK_CUDA(gpu.stream_synchronize(streams[i]));
       CHECK_CUDA(gpu.memcpy_dtoh(calls[i].x, calls[i].device_x, calls[i].x_bytes));
@@ -188,7 +205,6 @@ static void test_two_streams(void) {
     }
   }
   for (int i = 0; i < 2; ++i) {
-    check_result(&calls[i], "on two streams");
     free(first[i]);
     close_call(&calls[i]);
     gpu.stream_destroy(streams[i]);
@@ -219,8 +235,8 @@ static void test_repeats(int64_t rows, int64_t n, int w_dtype) {
   close_call(&k);
 }
 
-/* Blocks of rows that are copies of one: each must come out as the first, which is checked. The last
- * row is left alone. */
+/* Blocks of rows that are copies of one: each must come out as the first, which is checked. The
+ * last row is left alone. */
 static void test_large(int64_t n, int w_dtype) {
   enum { BLOCK_ROWS = 1000 };
   const int64_t blocks = ((INT64_C(1) << 31) / n + 1) / BLOCK_ROWS + 2;

@@ -248,9 +248,9 @@ static void test_launch(void **state) {
   attnpress_destroy(handle);
 }
 
-/* How thread blocks of compute capability 9.0 share a call: those of a row are a cluster, or all run at
- * the same time, alone or as pairs that share a tile's depth. On an H200 each of these was the fastest
- * of all ways, or took at most 3% longer. */
+/* How thread blocks of compute capability 9.0 share a call: those of a row are a cluster, or all
+ * run at the same time, alone or as pairs that share a tile's depth. On an H200 each of these was
+ * the fastest of all ways, or took at most 3% longer. */
 static void test_launch_shares(void **state) {
   (void)state;
   static const struct {
@@ -327,9 +327,9 @@ static void test_launch_shares(void **state) {
   attnpress_destroy(handle);
 }
 
-/* Each row block of each columns is computed once, or its depth by each of a pair, by a grid that is
- * no larger than the device where its thread blocks wait for each other; and none of those meets the
- * others less often: only in the last turn are there blocks without rows. */
+/* Each row block of each columns is computed once, or its depth by each of a pair, by a grid that
+ * is no larger than the device where its thread blocks wait for each other; and none of those meets
+ * the others less often: only in the last turn are there blocks without rows. */
 static void check_shares(const ap_matmul_problem *p, const ap_device *device) {
   static int seen[1 << 16];
   ap_matmul_plan plan;
@@ -407,8 +407,8 @@ static void test_launch_without_maps(void **state) {
   attnpress_destroy(handle);
 }
 
-/* A device with few SMs may have no room for as many thread blocks as share a row; a driver, no tensor
- * maps. */
+/* A device with few SMs may have no room for as many thread blocks as share a row; a driver, no
+ * tensor maps. */
 static void test_devices(void **state) {
   (void)state;
   static const struct {
