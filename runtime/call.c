@@ -10,6 +10,7 @@
 #include "cuda/device.h"
 #include "cuda/launch.h"
 #include "inspect.h"
+#include "kept.h"
 #include "press/info.h"
 #include "press/target.h"
 
@@ -108,54 +109,42 @@ static attnpress_status init_request(ap_request *request, const ap_launch *launc
 
 /* ---- Launching ------------------------------------------------------------------------------- */
 
-static attnpress_status check_workspace(const ap_call *call, const ap_launches *plan) {
-  if (plan->workspace_bytes == 0)
-    return ATTNPRESS_OK;
-  RETURN_IF(call->workspace == NULL || call->workspace_bytes < plan->workspace_bytes,
-            ATTNPRESS_WORKSPACE_TOO_SMALL,
+static attnpress_status check_workspace(const void *given, size_t given_bytes, size_t bytes) {
+  RETURN_IF(given == NULL || given_bytes < bytes, ATTNPRESS_WORKSPACE_TOO_SMALL,
             "the call needs a workspace of %zu bytes, and %zu were given; "
             "attnpress_plan_workspace_bytes() tells the size",
-            plan->workspace_bytes, call->workspace == NULL ? (size_t)0 : call->workspace_bytes);
-  RETURN_IF((uintptr_t)call->workspace % 16 != 0, ATTNPRESS_INVALID_ARGUMENT,
-            "workspace is %p; it must be aligned to 16 bytes", call->workspace);
+            bytes, given == NULL ? (size_t)0 : given_bytes);
+  RETURN_IF((uintptr_t)given % 16 != 0, ATTNPRESS_INVALID_ARGUMENT,
+            "workspace is %p; it must be aligned to 16 bytes", given);
   return ATTNPRESS_OK;
 }
 
-static attnpress_status borrow_workspace(ap_lender *lender, ap_call *call,
-                                         const ap_launches *plan) {
-  if (plan->workspace_bytes == 0)
+/** A workspace of so many bytes: the lender's, where there is one, or what the caller gave. */
+static attnpress_status get_workspace(ap_lender *lender, size_t bytes, void **workspace,
+                                      size_t given_bytes) {
+  if (bytes == 0)
     return ATTNPRESS_OK;
-  call->workspace = lender->lend(lender, plan->workspace_bytes);
-  RETURN_IF(call->workspace == NULL, ATTNPRESS_OUT_OF_MEMORY,
-            "the caller has no memory for a workspace of %zu bytes", plan->workspace_bytes);
-  call->workspace_bytes = plan->workspace_bytes;
+  if (lender == NULL)
+    return check_workspace(*workspace, given_bytes, bytes);
+  *workspace = lender->lend(lender, bytes);
+  RETURN_IF(*workspace == NULL, ATTNPRESS_OUT_OF_MEMORY,
+            "the caller has no memory for a workspace of %zu bytes", bytes);
   return ATTNPRESS_OK;
-}
-
-/** The workspace of a call: the lender's, where there is one, or what the caller gave. */
-static attnpress_status get_workspace(ap_lender *lender, ap_call *call, const ap_launches *plan) {
-  return lender != NULL ? borrow_workspace(lender, call, plan) : check_workspace(call, plan);
 }
 
 /** Launches all; the context is current. */
 static attnpress_status launch_all(ap_maps *maps, const ap_operation *operation, ap_call *call,
                                    const ap_launches *plan, const ap_bound *const *bound,
-                                   ap_memo *memo, CUstream stream) {
+                                   const ap_device *device, CUstream stream) {
   const ap_driver *driver = maps->driver;
   for (int i = 0; i < plan->count; ++i) {
     const ap_launch *launch = &plan->launch[i];
-    void *block;
+    ap_block block;
     FORWARD_IF(operation->arguments(maps, call, plan, i, &block));
     if (launch->clears)
       FORWARD_IF(ap_clear_words(driver, call->workspace, launch->clears, stream));
-    const ap_launch_shape shape = {.grid = launch->grid,
-                                   .cluster = launch->cluster,
-                                   .overlaps = launch->overlaps,
-                                   .smem_bytes = launch->smem_bytes,
-                                   .together = launch->together,
-                                   .clusters_most = launch->clusters_most,
-                                   .memo = memo};
-    FORWARD_IF(ap_launch_kernel(driver, bound[i], &shape, &launch->tile, block, stream));
+    const ap_launch_shape shape = ap_shape_of(launch, device);
+    FORWARD_IF(ap_launch_kernel(driver, bound[i], &shape, block.data, stream));
   }
   return ATTNPRESS_OK;
 }
@@ -217,13 +206,6 @@ static const ap_check check_of_run[] = {
     [ATTNPRESS_CPU] = {ATTNPRESS_CPU, 1, ATTNPRESS_ONE_CALL},
 };
 
-/** Where a call runs. */
-typedef struct ap_place {
-  attnpress_handle *handle;
-  ap_context *context;
-  CUstream stream;
-} ap_place;
-
 /** Finds the kernels of a plan, all of them before the first is launched. */
 static attnpress_status find_kernels(const ap_place *at, const ap_launches *plan,
                                      const ap_snippet *snippet, const ap_bound **bound) {
@@ -245,7 +227,7 @@ static attnpress_status launch_found(const ap_place *at, const ap_operation *ope
   int pushed;
   FORWARD_IF(ap_enter(at->handle, at->context->context, &pushed));
   const attnpress_status status =
-      launch_all(maps, operation, call, plan, bound, at->context->device.memo, at->stream);
+      launch_all(maps, operation, call, plan, bound, &at->context->device, at->stream);
   ap_leave(at->handle, pushed);
   return status;
 }
@@ -256,87 +238,17 @@ static attnpress_status run_launches(const ap_place *at, const ap_operation *ope
   const ap_bound *bound[AP_LAUNCHES_MAX];
   if (plan->count == 0)
     return ATTNPRESS_OK; /* the output is empty */
-  FORWARD_IF(check_workspace(call, plan));
+  FORWARD_IF(get_workspace(NULL, plan->workspace_bytes, &call->workspace, call->workspace_bytes));
   FORWARD_IF(find_kernels(at, plan, snippet, bound));
   ap_maps maps = {.driver = &at->handle->driver};
   return launch_found(at, operation, call, plan, bound, &maps);
 }
 
-/* ---- Plans that are remembered --------------------------------------------------------------- */
-
-/** The head of what is remembered of a call. Behind it lie its plan up to the last launch, the
- * launches' kernels, and the call's tensor maps. */
-typedef struct remembered {
-  size_t plan_bytes;
-  int64_t num_maps;
-} remembered;
-
-/** Bytes of an operation's own part of a plan. */
-static size_t own_bytes(const ap_operation *operation) {
-  return operation->plan_bytes - sizeof(ap_launches);
-}
-
-/** What a plan is remembered by: the operation, what it looks at of the call, and the context, whose
- * device and kernels are no other's. */
-static void make_key(const ap_place *at, const ap_operation *operation, const ap_call *call,
-                     ap_recall_key *key) {
-  const uint64_t head[] = {(uint64_t)(uintptr_t)operation,
-                           atomic_load_explicit(&at->context->id, memory_order_relaxed)};
-  key->words = 0;
-  ap_recall_add(key, head, sizeof head);
-  operation->key(call, key);
-}
-
-/** Remembers a plan with its kernels, which are there as long as the context, and what maps the call
- * made. */
-static void remember(const ap_place *at, const ap_operation *operation, const ap_recall_key *key,
-                     const ap_launches *plan, const ap_bound *const *bound, const ap_maps *maps) {
-  const size_t own = own_bytes(operation), count = (size_t)plan->count;
-  const remembered head = {own + offsetof(ap_launches, launch) + count * sizeof *plan->launch,
-                           maps->count < AP_MAPS_MAX ? maps->count : AP_MAPS_MAX};
-  const size_t bound_bytes = count * sizeof *bound;
-  const size_t maps_bytes = (size_t)head.num_maps * sizeof *maps->made;
-  ap_recall_entry *entry;
-  char *to = ap_recall_begin(&at->context->plans, key,
-                             sizeof head + head.plan_bytes + bound_bytes + maps_bytes, &entry);
-  if (to == NULL)
-    return;
-  memcpy(to, &head, sizeof head);
-  memcpy(to += sizeof head, (const char *)plan - own, head.plan_bytes);
-  memcpy(to += head.plan_bytes, bound, bound_bytes);
-  memcpy(to + bound_bytes, maps->made, maps_bytes);
-  ap_recall_end(entry);
-}
-
-/** Runs what is remembered, where it lies. */
-static attnpress_status run_remembered(const ap_place *at, const ap_operation *operation,
-                                       ap_call *call, ap_lender *lender, const remembered *head) {
-  const char *plan_at = (const char *)(head + 1), *bound_at = plan_at + head->plan_bytes;
-  const ap_launches *plan = (const void *)(plan_at + own_bytes(operation));
-  const ap_bound *const *bound = (const void *)bound_at;
-  ap_maps maps = {.driver = &at->handle->driver,
-                  .num_known = (int)head->num_maps,
-                  .known = (const void *)(bound + plan->count)};
-  FORWARD_IF(get_workspace(lender, call, plan));
-  return launch_found(at, operation, call, plan, bound, &maps);
-}
-
-/** Runs a call by a plan of this call alone, which is remembered where the operation says by what.
- * `fresh`: memory for one that is not. Until what is remembered is released nothing is done that may
- * call back, or not return. */
+/** Runs a call by a plan of this call alone, and keeps it where `given` is what was given. `fresh`:
+ * memory for the plan. */
 static attnpress_status run_one_call(const ap_place *at, const ap_operation *operation,
-                                     ap_call *call, ap_lender *lender, ap_launches *fresh) {
-  ap_recall_key key;
-  if (operation->key != NULL) {
-    ap_recall_entry *held;
-    make_key(at, operation, call, &key);
-    const remembered *head = ap_recall_hold(&at->context->plans, &key, &held);
-    if (head != NULL) {
-      const attnpress_status status = run_remembered(at, operation, call, lender, head);
-      ap_recall_release(held);
-      return status;
-    }
-  }
+                                     const void *args, const ap_given *given, ap_call *call,
+                                     ap_lender *lender, ap_launches *fresh) {
   const ap_snippet *snippet;
   const ap_bound *bound[AP_LAUNCHES_MAX];
   ap_map made[AP_MAPS_MAX];
@@ -345,11 +257,12 @@ static attnpress_status run_one_call(const ap_place *at, const ap_operation *ope
   FORWARD_IF(get_snippet(at->handle, operation, call, &snippet));
   if (fresh->count == 0)
     return ATTNPRESS_OK; /* the output is empty */
-  FORWARD_IF(get_workspace(lender, call, fresh));
+  FORWARD_IF(
+      get_workspace(lender, fresh->workspace_bytes, &call->workspace, call->workspace_bytes));
   FORWARD_IF(find_kernels(at, fresh, snippet, bound));
   FORWARD_IF(launch_found(at, operation, call, fresh, bound, &maps));
-  if (operation->key != NULL)
-    remember(at, operation, &key, fresh, bound, &maps);
+  if (given != NULL)
+    ap_keep(at, operation, args, given, fresh, bound, &maps);
   return ATTNPRESS_OK;
 }
 
@@ -363,24 +276,79 @@ static attnpress_status check_runs(const attnpress_handle *handle) {
   return ATTNPRESS_OK;
 }
 
+static int is_lenders(const ap_lender *lender, const ap_context *context) {
+  return lender == NULL || lender->device == context->device.ordinal;
+}
+
+/** Adds whose call it is: the operation's, and the context's, whose device and kernels are no other's. */
+static void add_place(const ap_place *at, const ap_operation *operation, ap_recall_key *key) {
+  const uint64_t words[] = {(uint64_t)(uintptr_t)operation,
+                            atomic_load_explicit(&at->context->id, memory_order_relaxed)};
+  ap_recall_add(key, words, sizeof words);
+}
+
+/** Reads what is given of a call that may be known again, and finds where it runs; 0: it is not one. */
+static int read_given(ap_place *at, const ap_operation *operation, const void *args,
+                      const ap_lender *lender, ap_given *given) {
+  if (operation->give == NULL || at->handle->backend != ATTNPRESS_CUDA || at->handle->check)
+    return 0;
+  ap_given_begin(given);
+  if (!operation->give(args, given) ||
+      ap_context_of(at->handle, at->stream, &at->context) != ATTNPRESS_OK ||
+      !is_lenders(lender, at->context))
+    return 0;
+  add_place(at, operation, &given->key);
+  return 1;
+}
+
+/** Runs a call as one like it ran before, without a look at its arguments; 0: none is kept, and nothing
+ * was done but to note why. */
+static int run_again(const ap_place *at, ap_given *given, ap_lender *lender,
+                     attnpress_status *status) {
+  ap_recall_entry *held;
+  int pushed;
+  const ap_kept_call *kept = ap_recall_hold(&at->context->calls, &given->key, &held);
+  if (kept == NULL)
+    return 0;
+  given->came = ap_kept_came(kept);
+  if (given->came != AP_IS_KEPT) {
+    ap_recall_release(held);
+    return 0;
+  }
+  *status = get_workspace(lender, ap_kept_workspace_bytes(kept), &given->workspace,
+                          given->workspace_bytes);
+  if (*status == ATTNPRESS_OK)
+    *status = ap_enter(at->handle, at->context->context, &pushed);
+  if (*status == ATTNPRESS_OK) {
+    *status = ap_kept_launch(kept, at, given);
+    ap_leave(at->handle, pushed);
+  }
+  ap_recall_release(held);
+  return 1;
+}
+
 attnpress_status ap_call_run_lent(attnpress_handle *handle, const ap_operation *operation,
                                   const void *args, void *stream, ap_lender *lender, ap_call *call,
                                   ap_launches *plan) {
-  ap_context *context;
+  ap_place at = {handle, NULL, stream};
+  ap_given given;
+  attnpress_status status;
   FORWARD_IF(check_runs(handle));
+  const int is_given = read_given(&at, operation, args, lender, &given);
+  if (is_given && run_again(&at, &given, lender, &status))
+    return status;
   call->has_snippet = 0;
   FORWARD_IF(operation->check(args, check_of_run[handle->backend], call));
   if (handle->backend == ATTNPRESS_CPU) {
     FORWARD_IF(ap_inspect(handle, NULL, operation, call, NULL));
     return operation->run_cpu(call, handle->num_threads);
   }
-  FORWARD_IF(ap_context_of(handle, stream, &context));
-  RETURN_IF(lender != NULL && lender->device != context->device.ordinal, ATTNPRESS_INVALID_ARGUMENT,
-            "the stream is on device %d and the tensors are on device %d", context->device.ordinal,
-            (int)lender->device);
-  FORWARD_IF(ap_inspect(handle, context, operation, call, stream));
-  const ap_place at = {handle, context, stream};
-  return run_one_call(&at, operation, call, lender, plan);
+  FORWARD_IF(ap_context_of(handle, stream, &at.context));
+  RETURN_IF(!is_lenders(lender, at.context), ATTNPRESS_INVALID_ARGUMENT,
+            "the stream is on device %d and the tensors are on device %d",
+            at.context->device.ordinal, (int)lender->device);
+  FORWARD_IF(ap_inspect(handle, at.context, operation, call, stream));
+  return run_one_call(&at, operation, args, is_given ? &given : NULL, call, lender, plan);
 }
 
 attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *operation,
@@ -389,6 +357,11 @@ attnpress_status ap_call_run(attnpress_handle *handle, const ap_operation *opera
 }
 
 /* ---- Making plans ---------------------------------------------------------------------------- */
+
+/** Bytes of an operation's own part of a plan. */
+static size_t own_bytes(const ap_operation *operation) {
+  return operation->plan_bytes - sizeof(ap_launches);
+}
 
 static attnpress_status check_options(const attnpress_handle *handle,
                                       const attnpress_plan_options *o) {
@@ -654,7 +627,7 @@ attnpress_status ap_plan_run(const attnpress_plan *plan, const void *args, void 
   FORWARD_IF(ap_inspect(handle, context, operation, call, stream));
   const ap_place at = {handle, context, stream};
   if (plan->range == ATTNPRESS_UP_TO || operation->plans_by_pointers)
-    return run_one_call(&at, operation, call, NULL, fresh);
+    return run_one_call(&at, operation, args, NULL, call, NULL, fresh);
   /* Calls that it serves have its snippet. */
   return run_launches(&at, operation, call, plan->launches, plan->snippet);
 }

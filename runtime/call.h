@@ -13,7 +13,9 @@
 #include "attnpress/attnpress.h"
 #include "core/recall.h"
 #include "core/struct.h"
+#include "cuda/launch.h"
 #include "cuda/tensor_map.h"
+#include "given.h"
 #include "handle.h"
 #include "press/registry.h"
 
@@ -48,7 +50,7 @@ typedef struct ap_launch {
 } ap_launch;
 
 /** The end of an operation's plan, `base`, behind what is its own: its launches in order. Not
- * initialised beyond `count`: what is remembered of a plan ends there. */
+ * initialised beyond `count`. */
 typedef struct ap_launches {
   int count;              /* 0: the output is empty */
   size_t workspace_bytes; /* SIZE_MAX: no bound (ranges only) */
@@ -59,6 +61,14 @@ typedef struct ap_launches {
 #define AP_PLAN_OF(type, launches) ((type *)(void *)((char *)(launches)-offsetof(type, base)))
 #define AP_CONST_PLAN_OF(type, launches)                                                           \
   ((const type *)(const void *)((const char *)(launches)-offsetof(type, base)))
+
+/** The argument block of a launch, and how many bytes of it the kernel reads at most. */
+typedef struct ap_block {
+  void *data;
+  size_t bytes;
+} ap_block;
+
+#define AP_BLOCK(of) ((ap_block){&(of), sizeof(of)})
 
 /** How a call's arguments are to be checked. */
 typedef struct ap_check {
@@ -81,9 +91,6 @@ typedef struct ap_operation {
   /** Chooses what is launched; pure. */
   attnpress_status (*plan)(const ap_call *call, const ap_device *device, int32_t range,
                            ap_launches *plan);
-  /** Adds all to a key that `plan` looks at of a call, so that plans of single calls are remembered.
-   * NULL: they are not. */
-  void (*key)(const ap_call *call, ap_recall_key *key);
   /** Whether a plan that was made for `planned` serves `call`; the sentence says what differs. */
   attnpress_status (*serves)(const ap_call *call, const ap_call *planned, int32_t range);
   /** 1: kernels depend on what `serves` does not ask about (addresses, strides, what is given), so
@@ -91,7 +98,7 @@ typedef struct ap_operation {
   int32_t plans_by_pointers;
   /** The argument block of launch `index`, which lives in the call; asked for in order. */
   attnpress_status (*arguments)(ap_maps *maps, ap_call *call, const ap_launches *plan, int index,
-                                void **block);
+                                ap_block *block);
   /** Looks at what index arrays of a checked call hold, in the checking mode: INVALID_ARGUMENT with
    * the first entry that does not fit. NULL: no call has any. */
   attnpress_status (*inspect)(const ap_call *call, struct ap_inspection *inspection);
@@ -99,7 +106,20 @@ typedef struct ap_operation {
   void (*describe_cpu)(const ap_call *call, attnpress_info *info);
   /** ap_plan_run() with memory for a call and a plan of this operation. */
   attnpress_status (*run_planned)(const attnpress_plan *plan, const void *args, void *stream);
+  /** Adds all of a caller's arguments, none of which has been looked at; 0: the call is not one that
+   * is known again. NULL: none is. */
+  int (*give)(const void *args, ap_given *given);
+  /** Of a call that was checked: where it has the same addresses, in the same order. */
+  void (*give_checked)(ap_call *call, ap_given *given);
+  size_t run_bytes; /* of a call and its argument blocks, where there is `give` */
 } ap_operation;
+
+/** Where a call runs. */
+typedef struct ap_place {
+  attnpress_handle *handle;
+  ap_context *context;
+  CUstream stream;
+} ap_place;
 
 /* ---- What `plan` functions call --------------------------------------------------------------- */
 

@@ -33,6 +33,7 @@ struct CUlib_st {
 struct CUkern_st {
   char name[128];
   int target, exact; /* 90 and 1 of sm_90a; 0: not known */
+  uint64_t image;    /* a hash of it */
 };
 struct CUfunc_st {
   CUkernel kernel;
@@ -377,6 +378,13 @@ static void read_target(CUlibrary library, CUkernel kernel) {
   kernel->exact = at != NULL && *end == 'a';
 }
 
+static uint64_t hash_of(const unsigned char *bytes, size_t size) {
+  uint64_t hash = UINT64_C(14695981039346656037);
+  for (size_t i = 0; i < size; ++i)
+    hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+  return hash;
+}
+
 /** A cubin runs on the devices of its own generation that are not older. */
 static int runs_on(CUkernel kernel, int capability) {
   return kernel->target == 0 ||
@@ -390,6 +398,7 @@ API(cuLibraryGetKernel, CUkernel *kernel, CUlibrary library, const char *name) {
   *kernel = malloc(sizeof **kernel); /* never freed: a test's process is short */
   snprintf((*kernel)->name, sizeof(*kernel)->name, "%s", name);
   read_target(library, *kernel);
+  (*kernel)->image = hash_of((const unsigned char *)library->image, library->size);
   return CUDA_SUCCESS;
 }
 
@@ -587,6 +596,7 @@ API(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction function, void **
   if (result == CUDA_SUCCESS && fake.launches < FAKE_LAUNCHES_MAX) {
     fake_launch *launch = &fake.launch[fake.launches];
     memcpy(launch->symbol, function->kernel->name, sizeof launch->symbol);
+    launch->image = function->kernel->image;
     launch->grid = config->grid_x;
     launch->block = config->block_x;
     launch->smem_bytes = config->smem_bytes;

@@ -15,6 +15,7 @@ enum { FAKE_ARGS_MAX = 4096 }; /* bytes: what a kernel can be given */
 
 typedef struct fake_launch {
   char symbol[128];
+  uint64_t image; /* a hash of what the kernel was loaded from */
   unsigned grid, block, smem_bytes;
   int overlaps;     /* programmatic stream serialization was allowed */
   int together;     /* all blocks run at the same time */

@@ -458,17 +458,22 @@ static void test_every_allocation(void **state) {
     }
 }
 
-/** A call whose kernels are loaded allocates nothing. */
+/** A call whose kernels are loaded needs no memory: without any it is not kept. One that is kept asks for
+ * none. */
 static void test_warm_call(void **state) {
   (void)state;
   with_loaded_kernels();
-  fail_from(1, 1);
-  const attnpress_status status = forward();
-  const int needed = asked;
-  fail_from(0, 0);
-  assert_int_equal(status, ATTNPRESS_OK);
-  assert_int_equal(needed, 0);
-  launched_both();
+  for (int kept = 0; kept < 2; ++kept) {
+    cuda->launches = 0;
+    fail_from(1, 1);
+    const attnpress_status status = forward();
+    const int needed = asked;
+    fail_from(0, 0);
+    assert_int_equal(status, ATTNPRESS_OK);
+    assert_int_equal(needed, !kept);
+    launched_both();
+    assert_int_equal(forward(), ATTNPRESS_OK); /* which is kept */
+  }
   destroy();
 }
 

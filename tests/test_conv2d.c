@@ -523,6 +523,37 @@ static void test_measured_copies(void **state) {
   }
 }
 
+/* dweight in one part where a second launch, for the sum of two, took longer on an H200. */
+static void test_measured_parts(void **state) {
+  (void)state;
+  static const struct {
+    int64_t batch, size, channels, filters, filter;
+    int32_t stride, padding;
+    int launches;
+  } cases[] = {
+      {1, 28, 64, 96, 5, 1, 2, 1}, {17, 28, 64, 1024, 3, 3, 1, 1}, {53, 28, 64, 64, 3, 1, 1, 2}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    attnpress_handle *handle = make_handle();
+    attnpress_conv2d_backward_args args = legal_backward();
+    args.shape = (attnpress_conv2d_shape){.batch = cases[i].batch,
+                                          .height = cases[i].size,
+                                          .width = cases[i].size,
+                                          .channels = cases[i].channels,
+                                          .filters = cases[i].filters,
+                                          .filter_height = cases[i].filter,
+                                          .filter_width = cases[i].filter,
+                                          .stride = {cases[i].stride, cases[i].stride},
+                                          .padding = {cases[i].padding, cases[i].padding},
+                                          .dtype = ATTNPRESS_BF16};
+    args.dx = NULL;
+    args.dbias = NULL;
+    cuda->reset();
+    assert_ok(attnpress_conv2d_backward(handle, &args, NULL));
+    assert_int_equal(cuda->launches, cases[i].launches);
+    attnpress_destroy(handle);
+  }
+}
+
 /* Blocks and splits that the caller names; others are refused. */
 static void test_choice(void **state) {
   (void)state;
@@ -610,12 +641,10 @@ static int set_up_conv2d(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64),
-      TEST(test_bad_input),       TEST(test_launch_forward),
-      TEST(test_launch_backward), TEST(test_launch_im2col),
-      TEST(test_tails),           TEST(test_shared_tiles),
-      TEST(test_measured_copies), TEST(test_choice),
-      TEST(test_plans),
+      cmocka_unit_test(test_cpu), cmocka_unit_test(test_fp64), TEST(test_bad_input),
+      TEST(test_launch_forward),  TEST(test_launch_backward),  TEST(test_launch_im2col),
+      TEST(test_tails),           TEST(test_shared_tiles),     TEST(test_measured_copies),
+      TEST(test_measured_parts),  TEST(test_choice),           TEST(test_plans),
   };
   return cmocka_run_group_tests_name("conv2d", tests, set_up_conv2d, tear_down_group);
 }

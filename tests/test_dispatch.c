@@ -1929,6 +1929,51 @@ static int range_has(const ap_launches *range, const ap_variant *variant, const 
   return 0;
 }
 
+/** Splits at fixed places are added up by a thread block a row where these are few, and no more splits than
+ * it has room for, and else by a warp; a range has both kernels. */
+static void test_combine_few_rows(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, seqlen_q, seqlen_k, hdim, few;
+  } rows[] = {
+      {1, 32, 1, 8192, 64, 1},
+      {1, 32, 1, 8192, 128, 1},
+      {2, 32, 1, 2048, 128, 1},
+      {5, 32, 1, 4096, 64, 1},
+      /* 320 thread blocks */ {6, 32, 1, 4096, 64, 0},
+      {8, 32, 1, 4096, 64, 0},
+      {1, 32, 3, 8192, 96, 1},
+      {1, 32, 4, 8192, 96, 0},
+      {1, 32, 1, 16384, 64, 1},
+      {1, 32, 1, 16385, 64, 0}, /* 32 splits, and one more */
+      {3, 32, 1, 3000, 128, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, 8, rows[i].seqlen_q,
+                                      rows[i].seqlen_k, rows[i].hdim);
+    ap_plan plan;
+    ap_launches range;
+    problem.sequences = AP_ATTENTION_SEQUENCES_RAGGED;
+    problem.batch_invariant = 1;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    if (!ap_needs_combine(&plan) || plan.combine.axis[AP_ATTENTION_FEW] != rows[i].few)
+      fail_msg("row %zu: few %d of %d splits", i, plan.combine.axis[AP_ATTENTION_FEW],
+               plan.num_splits);
+    const int block_rows = rows[i].few ? 1 : 4;
+    const int all = rows[i].batch * rows[i].heads_q * rows[i].seqlen_q;
+    assert_true(plan.combine_key == ap_variant_key(&plan.combine));
+    assert_int_equal(plan.combine_tile.threads, 128);
+    assert_int_equal(plan.combine_block_rows, block_rows);
+    assert_int_equal(plan.combine_grid,
+                     (all + block_rows - 1) / block_rows * ((rows[i].hdim + 31) / 32));
+    assert_ok(ap_choose_range(&problem, &h200, &range));
+    for (int few = 0; few < 2; ++few) {
+      plan.combine.axis[AP_ATTENTION_FEW] = few;
+      assert_true(range_has(&range, &plan.combine, plan.combine_target));
+    }
+  }
+}
+
 /** A plan of a range holds every kernel that a call within its maxima may choose, and its workspace
  * is enough for each of them: 10,000 calls in ranges with maxima and without. */
 static void test_ranges(void **state) {
@@ -2107,6 +2152,7 @@ int main(void) {
       cmocka_unit_test(test_splits_of_sequences),
       cmocka_unit_test(test_bytes_of_a_split),
       cmocka_unit_test(test_too_large),
+      cmocka_unit_test(test_combine_few_rows),
       cmocka_unit_test(test_ranges),
       cmocka_unit_test(test_range_of_one_key),
       cmocka_unit_test(test_range_without_runs),

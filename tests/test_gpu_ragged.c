@@ -857,25 +857,23 @@ static void draw_lengths(call *c, int room, uint64_t draw) {
 /* Batch-invariant calls of a query each that guess their lengths before the kernel before has written
  * them: whatever was there, they have the bits of calls that guess nothing. */
 static void test_late_lengths(void) {
-  enum { WORKSPACE_BYTES = 32 << 20, ROOM = 1990, DRAWS = 12, MOST = 32 };
+  enum { WORKSPACE_BYTES = 32 << 20, DRAWS = 12, MOST = 32 };
   static const struct {
-    shape of;
-    int count;
+    int count, room, few; /* 1: few rows are added up by a kernel of their own */
     const char *kernel;
+    shape of;
   } late[] = {
-      {{32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 1, 0, 0, 0, NULL, TOGETHER}, 9, "_ready_"},
-      {{32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 16, NULL, TOGETHER},
-       2,
-       "_ready_"},
-      {{16, 2, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, NULL, TOGETHER},
-       MOST,
-       "_ready_"},
-      {{32, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 1, NULL, TOGETHER}, 5, "_ready_"},
-      {{32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 16, NULL, TOGETHER},
-       1,
-       "_shared_"},
-      {{32, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 16, NULL, TOGETHER}, 1, "_pairs_"},
-      {{32, 8, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 1, 0, 0, 0, NULL, TOGETHER}, 2, "_pairs_"},
+      {9, 1990, 0, "_ready_", {32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, .cached = 1}},
+      {2, 1990, 1, "_ready_", {32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, .page_size = 16}},
+      {MOST, 1990, 0, "_ready_", {16, 2, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, .cached = 1}},
+      {5, 1990, 1, "_ready_", {32, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, .page_size = 1}},
+      {6, 1990, 0, "_ready_", {32, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, .page_size = 16}},
+      {2, 2048, 1, "_ready_", {32, 8, 128, 128, ATTNPRESS_FP16, ATTNPRESS_FULL, .cached = 1}},
+      {1, 8192, 1, "_ready_", {32, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, .cached = 1}},
+      {1, 8192, 1, "_ready_", {32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, .page_size = 16}},
+      {1, 1990, 0, "_shared_", {32, 8, 128, 128, ATTNPRESS_BF16, ATTNPRESS_FULL, .page_size = 16}},
+      {1, 1990, 0, "_pairs_", {32, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_FULL, .page_size = 16}},
+      {2, 1990, 0, "_pairs_", {32, 8, 64, 64, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, .cached = 1}},
   };
   int ones[MOST];
   CUmodule module;
@@ -893,7 +891,7 @@ static void test_late_lengths(void) {
     attnpress_plan *plan = NULL;
     attnpress_info info = ATTNPRESS_INFO_INIT;
     call c;
-    open_call(&c, s, ones, late[i].count, ROOM);
+    open_call(&c, s, ones, late[i].count, late[i].room);
     free(c.host[WORKSPACE]);
     CHECK_CUDA(gpu.mem_free(c.device[WORKSPACE]));
     add(&c, WORKSPACE, WORKSPACE_BYTES);
@@ -904,7 +902,7 @@ static void test_late_lengths(void) {
     a->lse = NULL;
     for (int b = 0; b < c.count; ++b)
       ((int32_t *)c.host[INDEX])[b] = b;
-    draw_lengths(&c, ROOM, 0);
+    draw_lengths(&c, late[i].room, 0);
     fill(&c, 7);
     for (int which = Q; which <= TABLE; ++which)
       CHECK_CUDA(gpu.memcpy_htod(c.device[which], c.host[which], c.bytes[which]));
@@ -928,6 +926,8 @@ static void test_late_lengths(void) {
     CHECK_OK(attnpress_plan_forward(handle, &guessing, NULL, &plan));
     CHECK_OK(attnpress_plan_launch(plan, 0, &info));
     CHECK(strstr(info.stem, late[i].kernel) != NULL);
+    CHECK_OK(attnpress_plan_launch(plan, attnpress_plan_launch_count(plan) - 1, &info));
+    CHECK((strstr(info.stem, "_few_") != NULL) == late[i].few);
     attnpress_plan_destroy(plan);
 
     void *want = malloc(c.bytes[OUT]);
@@ -935,7 +935,7 @@ static void test_late_lengths(void) {
     void *parameters[] = {&c.device[USED_K], &next, &count, &ns};
     for (uint64_t draw = 1; draw <= DRAWS && failures == 0; ++draw) {
       void *before = memcpy(malloc(c.bytes[USED_K]), c.host[USED_K], c.bytes[USED_K]);
-      draw_lengths(&c, ROOM, draw);
+      draw_lengths(&c, late[i].room, draw);
       CHECK_CUDA(gpu.memcpy_htod(c.device[USED_K], c.host[USED_K], c.bytes[USED_K]));
       run(&c);
       memcpy(want, c.host[OUT], c.bytes[OUT]);

@@ -930,9 +930,11 @@ static void test_ready_splits(void **state) {
   attnpress_fwd_combine_ragged_args combine;
   assert_string_equal(cuda->launch[0].symbol,
                       "flash_fwd_split_hdim72_bf16_causal_paged_ready_decode_sm90");
-  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+  assert_string_equal(cuda->launch[1].symbol, "flash_fwd_combine_hdim72_bf16_ragged_few_sm80");
   memcpy(&given, cuda->launch[0].args, sizeof given);
   memcpy(&combine, cuda->launch[1].args, sizeof combine);
+  assert_int_equal(cuda->launch[1].overlaps, 1);
+  assert_int_equal(combine.combine.block_rows, 1);
   assert_true(given.sm90.fwd.num_splits > 1);
   assert_non_null(given.sequence_splits);
   assert_ptr_equal(given.sequence_splits, combine.sequence_splits);
@@ -1428,7 +1430,7 @@ static void check_batch_invariant_range(int capability) {
   ragged.max_seqlen_q = 60;
   options.range = ATTNPRESS_UP_TO;
   assert_ok(attnpress_plan_forward(handle, &args, &options, &range));
-  assert_int_equal(attnpress_plan_launch_count(range), cuda->capability == 90 ? 6 : 3);
+  assert_int_equal(attnpress_plan_launch_count(range), cuda->capability == 90 ? 7 : 3);
   assert_ok(attnpress_plan_workspace_bytes(range, &most));
   args.workspace = (void *)0x60000;
   args.workspace_bytes = most;

@@ -557,7 +557,10 @@ static void test_plans(void **state) {
   const size_t values = (size_t)HEADS_Q * 384 * 8, sum = (size_t)HEADS_Q * 9 * 16 * 64 * 4;
   const size_t order = 256 + 256, taken = 256, shares = 256;
   check_plan(handle, &args, ATTNPRESS_ONE_CALL, fused, values + sum + shares + taken + 2 * order);
-  check_plan(handle, &args, ATTNPRESS_UP_TO, fused, values + sum + shares + taken + 2 * order);
+  /* A range has room for parts of groups: of three key blocks of 128 keys a sequence, each query head's. */
+  const size_t parts = (size_t)(3 * 3 * HEADS_Q) * 128 * 2 * 64 * 4;
+  check_plan(handle, &args, ATTNPRESS_UP_TO, fused,
+             values + sum + shares + taken + parts + 2 * order);
   sinks.data = dsinks;
   sinks.dtype = ATTNPRESS_FP32;
   args.sinks = &sinks;
@@ -582,7 +585,7 @@ static void test_plans(void **state) {
   args.bias = &bias;
   args.dbias = &dbias;
   check_plan(handle, &args, ATTNPRESS_ONE_CALL, biased, values + sum + 2 * order);
-  check_plan(handle, &args, ATTNPRESS_UP_TO, biased, values + sum + 2 * order);
+  check_plan(handle, &args, ATTNPRESS_UP_TO, biased, values + sum + parts + 2 * order);
   attnpress_destroy(handle);
 }
 
@@ -609,20 +612,25 @@ static void test_plans_of_one_key_block(void **state) {
                                     ATTNPRESS_BF16);
   const size_t values = (size_t)HEADS_Q * 384 * 8, sum = (size_t)HEADS_Q * 9 * 16 * 128 * 4;
   const size_t order = 256 + 256, taken = 256;
+  /* A range has room for parts of groups: of 3 sequences' key blocks, each query head's. */
+  const size_t part = (size_t)128 * 2 * 128 * 4, parts = 3 * HEADS_Q * part;
   for (int range = 0; range < 2; ++range) {
     const int32_t how = range ? ATTNPRESS_UP_TO : ATTNPRESS_ONE_CALL;
     ragged.max_seqlen_k = 129;
-    check_plan(handle, &args, how, range ? any : summed, values + sum + taken + 2 * order);
-    ragged.max_seqlen_k = 128;
-    check_plan(handle, &args, how, direct, values + taken + 2 * order);
-    ragged.max_seqlen_k = 1;
-    check_plan(handle, &args, how, direct, values + taken + 2 * order);
+    check_plan(handle, &args, how, range ? any : summed,
+               values + sum + taken + 2 * range * parts + 2 * order);
+    for (int keys = 128; keys > 0; keys -= 127) {
+      ragged.max_seqlen_k = keys;
+      check_plan(handle, &args, how, range ? summed : direct,
+                 values + taken + range * parts + 2 * order);
+    }
   }
   ragged.max_seqlen_k = 0;
   args.k.shape[1] = args.v.shape[1] = args.dk.shape[1] = args.dv.shape[1] = 0;
   check_plan(handle, &args, ATTNPRESS_ONE_CALL, without_keys, values + order);
   /* any number of keys */
-  check_plan(handle, &args, ATTNPRESS_UP_TO, any, values + sum + taken + 2 * order);
+  check_plan(handle, &args, ATTNPRESS_UP_TO, any,
+             values + sum + taken + 5 * 132 * part + 2 * order);
   attnpress_destroy(handle);
 }
 
@@ -797,6 +805,102 @@ static void test_launches_of_one_key_block(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Few key blocks of long walks: thread blocks share each key head's query heads, and what they leave is
+ * added up by two more launches, whose units are key blocks of key heads. */
+static void test_shared_groups(void **state) {
+  (void)state;
+  enum { HEADS = 16, KEY_HEADS = 2, ROWS = 1000, COLUMNS = 128, KEYS = 128, PART = 32 };
+  attnpress_handle *handle = make_handle();
+  attnpress_backward_args args = ragged_args();
+  attnpress_fwd_schedule_args schedule;
+  args.q = attnpress_tensor_bshd((void *)0x10000, 1, ROWS, HEADS, COLUMNS, ATTNPRESS_BF16);
+  args.k = attnpress_tensor_bshd((void *)0x20000, 1, ROWS, KEY_HEADS, COLUMNS, ATTNPRESS_BF16);
+  args.out = args.dout = args.dq = args.q;
+  args.v = args.dk = args.k;
+  args.dv = attnpress_tensor_bshd((void *)0x30000, 1, ROWS, KEY_HEADS, COLUMNS, ATTNPRESS_BF16);
+  ragged.max_seqlen_q = ragged.max_seqlen_k = 900;
+  args.workspace = (void *)(uintptr_t)0x1000000;
+  args.workspace_bytes = SIZE_MAX / 2;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 6);
+  memcpy(&schedule, cuda->launch[0].args, sizeof schedule);
+  const attnpress_schedule_order *keys = &schedule.order[1];
+  const attnpress_bwd_ragged_args bwd = given_to(&cuda->launch[2]), dq = given_to(&cuda->launch[3]);
+  const int blocks = (ROWS + 3 * (KEYS - 1)) / KEYS, parts = bwd.bwd.group_parts;
+  assert_int_equal(parts, 8);                  /* a query head each */
+  assert_int_equal(cuda->launch[2].grid, 132); /* which take units: more than SMs */
+  assert_true(keys->by_keys && keys->positions == KEYS && keys->heads == KEY_HEADS * parts);
+  assert_int_equal(keys->walk_bytes, HEADS / KEY_HEADS * (2 * 2 + 4) * COLUMNS / parts);
+  assert_int_equal(bwd.bwd.key_tiles, blocks * KEYS / 16);
+  assert_true(dq.bwd.dq == args.dq.data && dq.bwd.sum_parts <= 1);
+  const size_t part_floats = (size_t)KEY_HEADS * (size_t)(blocks * KEYS) * COLUMNS;
+  assert_true(bwd.bwd.dv_sum >= bwd.bwd.dk_sum + (size_t)parts * part_floats);
+  assert_true(keys->first_unit >= (int32_t *)(bwd.bwd.dv_sum + (size_t)parts * part_floats));
+  for (int is_dv = 0; is_dv < 2; ++is_dv) {
+    const fake_launch *launch = &cuda->launch[4 + is_dv];
+    const attnpress_bwd_ragged_args sums = given_to(launch);
+    assert_string_equal(launch->symbol, "flash_bwd_convert_hdim128_bf16_ragged_sm80");
+    assert_int_equal(launch->grid, blocks * KEY_HEADS * (KEYS / PART));
+    assert_ptr_equal(sums.first_unit, bwd.first_unit);
+    assert_ptr_equal(sums.sequences, bwd.sequences);
+    assert_ptr_equal(sums.bwd.dq_sum, is_dv ? bwd.bwd.dv_sum : bwd.bwd.dk_sum);
+    assert_ptr_equal(sums.bwd.dq, is_dv ? args.dv.data : args.dk.data);
+    assert_true(sums.bwd.sum_parts == parts && sums.bwd.blocks == KEYS);
+    assert_true(sums.bwd.heads_q == KEY_HEADS && sums.bwd.taken == NULL);
+    assert_true(sums.bwd.scale == (is_dv ? 1.0f : bwd.bwd.scale));
+  }
+  /* A window's walks are short; and two kernels have no sum of dq. */
+  attnpress_window window = ATTNPRESS_WINDOW_INIT;
+  window.left = 200;
+  args.window = &window;
+  args.mask = ATTNPRESS_WINDOW;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 10);
+  args.window = NULL;
+  args.mask = ATTNPRESS_FULL;
+  args.deterministic = 1;
+  assert_ok(attnpress_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 14);
+  attnpress_destroy(handle);
+}
+
+/** Many key blocks are not divided, and a range has room for whatever is. */
+static void test_room_of_shared_groups(void **state) {
+  (void)state;
+  enum { HEADS = 16, KEY_HEADS = 2, LONGEST = 6000 };
+  attnpress_options options = ATTNPRESS_OPTIONS_INIT;
+  attnpress_plan_options how = ATTNPRESS_PLAN_OPTIONS_INIT;
+  attnpress_handle *handle;
+  options.backend = ATTNPRESS_COMPILE_ONLY;
+  assert_ok(attnpress_create(&handle, &options));
+  how.target = "sm_90a";
+  size_t room = 0;
+  int shared = 0;
+  for (int longest = LONGEST; longest > 0; longest -= 117)
+    for (int batch = longest == LONGEST ? 12 : 1; batch <= 12; batch += 3) {
+      attnpress_backward_args args = ragged_args();
+      attnpress_plan *plan;
+      size_t bytes;
+      const int rows = longest * (batch + 3) / 4;
+      attnpress_tensor *all[] = {&args.q, &args.out, &args.dout, &args.dq,
+                                 &args.k, &args.v,   &args.dk,   &args.dv};
+      for (int i = 0; i < 8; ++i)
+        *all[i] = attnpress_tensor_bshd((void *)0x10000, 1, rows, i < 4 ? HEADS : KEY_HEADS, 128,
+                                        ATTNPRESS_BF16);
+      ragged.batch = batch;
+      ragged.max_seqlen_q = ragged.max_seqlen_k = longest;
+      how.range = longest == LONGEST ? ATTNPRESS_UP_TO : ATTNPRESS_ONE_CALL;
+      assert_ok(attnpress_plan_backward(handle, &args, &how, &plan));
+      assert_ok(attnpress_plan_workspace_bytes(plan, &bytes));
+      shared += attnpress_plan_launch_count(plan) == 6;
+      attnpress_plan_destroy(plan);
+      room = room == 0 ? bytes : room;
+      assert_true(bytes <= room);
+    }
+  assert_true(shared > 20);
+  attnpress_destroy(handle);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cpu),
@@ -807,6 +911,8 @@ int main(void) {
       cmocka_unit_test(test_plans_of_one_key_block),
       TEST(test_launches),
       TEST(test_launches_of_one_key_block),
+      TEST(test_shared_groups),
+      cmocka_unit_test(test_room_of_shared_groups),
   };
   return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

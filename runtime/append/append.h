@@ -31,6 +31,10 @@ attnpress_status ap_append_validate(const attnpress_append_args *args, ap_check 
 attnpress_status ap_append_check(const attnpress_append_args *args, ap_check how,
                                  ap_append_problem *problem);
 
+/** Adds all of a caller's arguments (given.h); 0 where they are not such as are known again: q that is
+ * rotated where it lies has two names of which a caller gives one. */
+int ap_give_append(const attnpress_append_args *args, ap_given *given);
+
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
 /** What a launch depends on. */

@@ -29,6 +29,34 @@ attnpress_status ap_append_check(const attnpress_append_args *args, ap_check how
   return ap_append_validate(&a, how, problem);
 }
 
+static const ap_layout args_layout = {
+    .words = sizeof(attnpress_append_args) / sizeof(uint64_t),
+    .num_addresses = 13,
+    .address =
+        {AP_WORD(attnpress_append_args, k_new.data), AP_WORD(attnpress_append_args, v_new.data),
+         AP_WORD(attnpress_append_args, k_cache.data), AP_WORD(attnpress_append_args, v_cache.data),
+         AP_WORD(attnpress_append_args, q.data), AP_WORD(attnpress_append_args, q_out.data),
+         AP_WORD(attnpress_append_args, cu_seqlens_new), AP_WORD(attnpress_append_args, seqused_k),
+         AP_WORD(attnpress_append_args, kv_batch_idx), AP_WORD(attnpress_append_args, page_table),
+         AP_WORD(attnpress_append_args, slot_mapping), AP_WORD(attnpress_append_args, page_table_v),
+         AP_WORD(attnpress_append_args, page_indptr)},
+    .num_pointers = 1,
+    .pointer = {AP_WORD(attnpress_append_args, rotary)},
+};
+
+static const ap_layout rotary_layout = {
+    .words = sizeof(attnpress_rotary) / sizeof(uint64_t),
+    .num_addresses = 4,
+    .address = {AP_WORD(attnpress_rotary, cos), AP_WORD(attnpress_rotary, sin),
+                AP_WORD(attnpress_rotary, positions), AP_WORD(attnpress_rotary, first_positions)},
+};
+
+int ap_give_append(const attnpress_append_args *args, ap_given *given) {
+  return ap_given_add(given, args, &args_layout) &&
+         ap_append_has(&args->q) == ap_append_has(&args->q_out) &&
+         (args->rotary == NULL || ap_given_add(given, args->rotary, &rotary_layout));
+}
+
 static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   *base = (ap_call){.workspace = NULL};
   return ap_append_check(args, how, &((append_call *)base)->problem);
@@ -65,11 +93,11 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   append_run *run = (append_run *)base;
   (void)maps, (void)launches, (void)index;
   ap_append_fill_args(problem_of(base), &run->block);
-  *block = &run->block;
+  *block = AP_BLOCK(run->block);
   return ATTNPRESS_OK;
 }
 

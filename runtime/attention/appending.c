@@ -14,6 +14,10 @@ static int has_one_key_more(const attnpress_ragged *r) {
          r->kv_batch_idx == NULL && r->cu_seqlens_k_new == NULL && r->page_indptr == NULL;
 }
 
+static const int32_t *pages_of_v(const int32_t *page_table_v, const int32_t *page_table) {
+  return page_table_v != NULL ? page_table_v : page_table;
+}
+
 /** That new keys go behind those that are counted there, by the same table. */
 static int has_places_of(const attnpress_append_args *a, const attnpress_ragged *r) {
   if (a->seqused_k != r->seqused_k || a->batch != r->batch || a->cu_seqlens_new != NULL ||
@@ -22,8 +26,7 @@ static int has_places_of(const attnpress_append_args *a, const attnpress_ragged 
     return 0;
   if (r->page_table == NULL)
     return 1;
-  const int32_t *v = a->page_table_v != NULL ? a->page_table_v : a->page_table;
-  return v == (r->page_table_v != NULL ? r->page_table_v : r->page_table) &&
+  return pages_of_v(a->page_table_v, a->page_table) == pages_of_v(r->page_table_v, r->page_table) &&
          a->max_pages == r->page_table_pages && a->page_table_stride == ap_table_stride(r);
 }
 
@@ -64,6 +67,24 @@ int ap_appends_on_the_way(const ap_append_problem *append, const attnpress_forwa
          append->new_tokens == 1 && is_same(&a->k_cache, &args->k) &&
          is_same(&a->v_cache, &args->v) && is_aligned(&a->k_new, 4) && is_aligned(&a->v_new, 4) &&
          rotates_words(append, &args->q);
+}
+
+uint64_t ap_appends_where(const attnpress_append_args *a, const attnpress_forward_args *args) {
+  const attnpress_ragged *r = args->ragged;
+  const int same[] = {
+      a->k_cache.data == args->k.data,
+      a->v_cache.data == args->v.data,
+      a->q_out.data == args->q.data,
+      a->q_out.data == a->q.data,
+      r != NULL && a->seqused_k == r->seqused_k,
+      r != NULL && a->page_table == r->page_table,
+      r != NULL &&
+          pages_of_v(a->page_table_v, a->page_table) == pages_of_v(r->page_table_v, r->page_table),
+  };
+  uint64_t bits = 0;
+  for (size_t i = 0; i < sizeof same / sizeof *same; ++i)
+    bits |= (uint64_t)same[i] << i;
+  return bits;
 }
 
 /* ---- Its variant ----------------------------------------------------------------------------- */

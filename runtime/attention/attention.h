@@ -49,10 +49,6 @@ typedef struct ap_problem {
   int32_t tma_min, tma_max; /* the least and the most that `tma` is within the range */
 } ap_problem;
 
-_Static_assert(sizeof(ap_problem) ==
-                   32 * sizeof(int32_t) + 5 * sizeof(int64_t) + AP_SNIPPET_KEY_BYTES,
-               "no padding, which nobody fills: plans are remembered by a problem's bytes");
-
 /** Query heads of a key head. */
 static inline int32_t ap_group_of(const ap_problem *problem) {
   return problem->heads_kv ? problem->heads_q / problem->heads_kv : 1;
@@ -182,6 +178,13 @@ typedef struct ap_parts {
 
 ap_parts ap_choose_parts(const ap_problem *problem, const ap_device *device,
                          const ap_launch *launch);
+/** The same of sequences of their own lengths, with `blocks` key blocks of a head at most, whose parts have
+ * query heads each: how many; and, of key blocks of `keys` keys, what ap_most_part_rows() says, whatever
+ * lengths sequences have where `any_keys`. */
+int32_t ap_choose_sequence_parts(const ap_problem *problem, const ap_device *device,
+                                 const ap_launch *launch, int64_t blocks);
+int64_t ap_most_sequence_part_rows(const ap_problem *problem, const ap_device *device, int32_t keys,
+                                   int any_keys);
 /** Whether another launch of bwd, each of whose steps takes `percent` of one of `launch`, ends before it; of
  * the key blocks of a dense call, each with its best parts. */
 int ap_takes_less(const ap_problem *problem, const ap_device *device, const ap_launch *launch,

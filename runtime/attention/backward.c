@@ -5,6 +5,7 @@
 #include "attention/attention.h"
 #include "attention/cpu_backward.h"
 #include "attention/defaults.h"
+#include "attention/give.h"
 #include "attention/groups.h"
 #include "attention/ragged.h"
 #include "attention/score_args.h"
@@ -39,7 +40,10 @@ typedef struct backward_run {
   attnpress_bwd_dbias_ragged_args dbias; /* beside `block`, from which it is filled; of dense calls
                                             `dbias` of it is what the kernel takes */
   attnpress_fwd_schedule_args schedule;  /* beside `ragged_sm90` */
-  attnpress_bwd_args keys;               /* beside `block`, of sums of dk and dv */
+  union {                                /* beside either, of sums of dk and dv */
+    attnpress_bwd_args keys;
+    attnpress_bwd_ragged_args ragged_keys;
+  };
 } backward_run;
 
 /* ---- Check and plan -------------------------------------------------------------------------- */
@@ -58,16 +62,17 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   return ATTNPRESS_OK;
 }
 
+static int give(const void *args, ap_given *given) {
+  return ap_give_backward(args, given);
+}
+
+static void give_checked(ap_call *call, ap_given *given) {
+  ap_give_backward(&((backward_call *)call)->args, given);
+}
+
 static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
   const attnpress_backward_args *args = &((const backward_call *)base)->args;
   return ap_score_mod_write(args->score_mod, 1, ap_dbuffers_wanted(args), fresh);
-}
-
-static void key(const ap_call *base, ap_recall_key *key_of_call) {
-  const backward_call *call = (const backward_call *)base;
-  const int64_t deterministic = call->args.deterministic;
-  ap_recall_add(key_of_call, &call->problem, sizeof call->problem);
-  ap_recall_add(key_of_call, &deterministic, sizeof deterministic);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
@@ -202,9 +207,9 @@ static attnpress_schedule_order order_of(const backward_call *call, const ap_bac
       .by_keys = order->by_keys,
       .positions = order->positions,
       .whole = order->whole,
-      .heads = order->by_keys ? p->heads_kv : p->heads_q,
+      .heads = order->by_keys ? p->heads_kv * how->group_parts : p->heads_q,
       .sharing = order->by_keys ? 1 : group,
-      .walk_bytes = order->by_keys ? group * (row_bytes + sum_bytes) : row_bytes,
+      .walk_bytes = order->by_keys ? group * (row_bytes + sum_bytes) / how->group_parts : row_bytes,
   };
 }
 
@@ -255,6 +260,7 @@ static attnpress_bwd_args convert_keys(const attnpress_bwd_args *bwd, const ap_b
   out.dq_head_stride = is_dv ? bwd->dv_head_stride : bwd->dk_head_stride;
   out.dq = (uint16_t *)(is_dv ? bwd->dv : bwd->dk) + how->whole_keys * out.dq_row_stride;
   out.seqlen_q = bwd->seqlen_k - how->whole_keys;
+  out.taken = NULL;
   out.heads_q = bwd->heads_kv;
   out.row_tiles = out.sum_tiles = bwd->key_tiles;
   out.sum_parts = bwd->group_parts;
@@ -271,7 +277,7 @@ static void set_blocks(attnpress_bwd_args *block, const ap_backward_plan *how, i
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   backward_run *run = (backward_run *)base;
   const ap_backward_plan *how = &AP_CONST_PLAN_OF(backward_plan, launches)->how;
   run->call.args.workspace = base->workspace; /* or the lender's */
@@ -295,19 +301,30 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
       run->dbias.ragged = batch->ragged;
       run->dbias.rows = run->call.problem.dbias_rows;
       run->dbias.keys = run->call.problem.dbias_keys;
-      *block = &run->dbias;
+      *block = AP_BLOCK(run->dbias);
       return ATTNPRESS_OK;
     }
-    *block = &run->schedule;
+    *block = AP_BLOCK(run->schedule);
     if (launch->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_FWD_SCHEDULE)
       return ATTNPRESS_OK;
     const attnpress_schedule_order *order = &run->schedule.order[how->order_of[index]];
     batch->first_unit = order->first_unit;
     batch->sequences = order->sequences;
-    *block = batch;
+    *block = base->has_snippet ? AP_BLOCK(run->ragged_mod) : AP_BLOCK(*batch);
+    if (how->group_parts > 1 && (index == how->dk_convert || index == how->dv_convert)) {
+      run->ragged_keys = *batch;
+      run->ragged_keys.bwd =
+          convert_keys(&batch->bwd, how, base->workspace, index == how->dv_convert);
+      run->ragged_keys.bwd.blocks = how->blocks[index];
+      *block = AP_BLOCK(run->ragged_keys);
+      return ATTNPRESS_OK;
+    }
     if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
       return ATTNPRESS_OK;
-    *block = ragged;
+    *block = AP_BLOCK(*ragged);
+    /* What is behind the batch, and not filled: like calls have like blocks. */
+    memset(&ragged->batch + 1, 0,
+           sizeof *ragged - offsetof(attnpress_bwd_sm90_ragged_args, batch) - sizeof ragged->batch);
     return ap_backward_maps_encode(maps, &run->call.args, &launch->tile,
                                    (ap_backward_maps){&ragged->q, &ragged->dout, &ragged->k,
                                                       &ragged->v,
@@ -321,7 +338,7 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
       ap_dbuffers_fill(&run->call.args, &run->with_mod.gradients);
     }
     set_blocks(&run->with_mod.bwd, how, index);
-    *block = &run->with_mod;
+    *block = AP_BLOCK(run->with_mod);
     return ATTNPRESS_OK;
   }
   if (index == 0) {
@@ -329,20 +346,20 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
     fill_block(&run->call, &forward, how, &run->block.bwd);
   }
   set_blocks(&run->block.bwd, how, index);
-  *block = &run->block.bwd;
+  *block = AP_BLOCK(run->block.bwd);
   if (how->group_parts > 1 && (index == how->dk_convert || index == how->dv_convert)) {
     run->keys = convert_keys(&run->block.bwd, how, base->workspace, index == how->dv_convert);
-    *block = &run->keys;
+    *block = AP_BLOCK(run->keys);
     return ATTNPRESS_OK;
   }
   if (launch->variant.axis[AP_ATTENTION_PASS] == AP_ATTENTION_PASS_BWD_DBIAS) {
     fill_dbias(&run->call, how, &run->block.bwd, &run->dbias.dbias);
-    *block = &run->dbias.dbias;
+    *block = AP_BLOCK(run->dbias.dbias);
     return ATTNPRESS_OK;
   }
   if (!launch->tile.field[AP_ATTENTION_TILE_PRODUCER])
     return ATTNPRESS_OK;
-  *block = &run->block;
+  *block = AP_BLOCK(run->block);
   return ap_backward_maps_encode(
       maps, &run->call.args, &launch->tile,
       (ap_backward_maps){&run->block.q, &run->block.dout, &run->block.k, &run->block.v, NULL});
@@ -378,12 +395,14 @@ static const ap_operation backward = {
     .check = check,
     .snippet = snippet,
     .plan = plan,
-    .key = key,
     .serves = serves,
     .arguments = arguments,
     .run_cpu = run_cpu,
     .describe_cpu = describe_cpu,
     .run_planned = run_planned,
+    .give = give,
+    .give_checked = give_checked,
+    .run_bytes = sizeof(backward_run),
 };
 
 attnpress_status ap_backward_lent(attnpress_handle *handle, const void *args, void *stream,

@@ -77,8 +77,12 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
   const int64_t split_rows = rows - ap_whole_rows(plan, problem->seqlen_q);
   /* Of runs few rows have parts, and those have few where runs are. */
   const int few_parts = plan->runs > 0 && plan->runs <= RUNS_GROUP_MAX;
+  const int few_rows = ap_combines_few(problem, plan, rows);
+  if (few_rows)
+    FORWARD_IF(ap_combine_few(plan));
   plan->combine_block_rows =
-      ap_schedules_splits(plan) ? plan->combine_tile.threads / 32 /* a warp each */
+      few_rows                    ? 1
+      : ap_schedules_splits(plan) ? plan->combine_tile.threads / 32 /* a warp each */
       : few_parts
           ? plan->combine_tile.threads / (plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_N] / 4)
           : ap_choose_combine_rows(problem, split_rows, device, &plan->combine_tile,

@@ -20,7 +20,9 @@
 
 enum { WORKSPACE_ALIGNMENT = 256, TILE_ROWS = 16, PADDED_TILES = AP_PADDED_ROWS / TILE_ROWS };
 enum { MANY_KEYS = 1024 }; /* more than a block has */
+enum { ANY_KEYS = 2 };     /* `is_bound`: and sequences may have any number of keys */
 enum { UNPADDED_ROWS = 512 };
+enum { SUM_ROWS = 32 }; /* keys of a thread block that adds up parts: PART_ROWS of bwd_convert */
 enum { UNITS_FLOATS = sizeof(attnpress_sequence_units) / sizeof(float) };
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
@@ -412,11 +414,49 @@ static int is_short(const ap_problem *p, const ap_device *device) {
 
 /* ---- Groups that thread blocks share --------------------------------------------------------- */
 
-/** Whether thread blocks of a kernel may share a group: those of dense calls on 9.0. Under a window
- * walks are short, and differ by lengths that are not known here. */
+/** Whether thread blocks of a kernel may share a group: those of 9.0, not of units of several key
+ * blocks. Under a window walks are short, and differ by lengths that are not known here. */
 static int may_share(const ap_problem *p, const ap_launch *launch) {
   return launch->tile.field[AP_ATTENTION_TILE_PRODUCER] && p->heads_q > p->heads_kv &&
-         p->sequences == AP_ATTENTION_SEQUENCES_DENSE && p->mask != AP_ATTENTION_MASK_WINDOW;
+         !ap_can_chain(&launch->variant) && p->mask != AP_ATTENTION_MASK_WINDOW;
+}
+
+/** Adds the kernels that make dk and dv of the parts of a ragged call: a thread block SUM_ROWS keys of a
+ * key block, in the order of bwd. */
+static attnpress_status add_key_sums(const ap_problem *p, const ap_device *device, int main_kernel,
+                                     ap_backward_plan *plan, ap_launches *launches) {
+  const ap_launch *launch = &launches->launch[main_kernel];
+  const int32_t keys = launch->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int64_t blocks = most_blocks(p, 1, keys) * p->heads_kv * ceil_div(keys, SUM_ROWS);
+  ap_problem of = *p;
+  for (int is_dv = 0; is_dv < 2; ++is_dv) {
+    of.hdim = is_dv ? p->hdim_v : p->hdim;
+    *(is_dv ? &plan->dv_convert : &plan->dk_convert) = launches->count;
+    ap_launch *sums = &launches->launch[launches->count];
+    FORWARD_IF(find_kernel(&of, AP_ATTENTION_PASS_BWD_CONVERT, device, sums));
+    sums->grid = (uint32_t)blocks;
+    plan->order_of[launches->count] = plan->order_of[main_kernel];
+    plan->blocks[launches->count++] = keys;
+  }
+  return ATTNPRESS_OK;
+}
+
+/** share_groups() of sequences of their own lengths: parts have query heads each. */
+static attnpress_status share_sequences(const ap_problem *p, const ap_device *device, int is_bound,
+                                        int main_kernel, ap_backward_plan *plan,
+                                        ap_launches *launches) {
+  ap_launch *launch = &launches->launch[main_kernel];
+  const int32_t keys = launch->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  const int64_t blocks = most_blocks(p, 1, keys);
+  plan->group_parts = is_bound ? 2 : ap_choose_sequence_parts(p, device, launch, blocks);
+  if (plan->group_parts == 1)
+    return ATTNPRESS_OK;
+  plan->key_tiles = (int32_t)(blocks * keys / TILE_ROWS);
+  plan->part_rows = plan->group_parts * p->heads_kv * blocks * keys;
+  if (is_bound)
+    plan->part_rows = ap_most_sequence_part_rows(p, device, keys, is_bound == ANY_KEYS);
+  launch->grid = (uint32_t)(blocks * p->heads_kv * plan->group_parts);
+  return add_key_sums(p, device, main_kernel, plan, launches);
 }
 
 /** Divides groups where that takes less time, and adds the kernels that make dk and dv of the parts.
@@ -427,6 +467,8 @@ static attnpress_status share_groups(const ap_problem *p, const ap_device *devic
   ap_launch *launch = &launches->launch[main_kernel];
   if (!may_share(p, launch))
     return ATTNPRESS_OK;
+  if (p->sequences != AP_ATTENTION_SEQUENCES_DENSE)
+    return share_sequences(p, device, is_bound, main_kernel, plan, launches);
   const ap_parts parts = ap_choose_parts(p, device, launch);
   plan->group_parts = parts.parts;
   if (is_bound && plan->group_parts == 1)
@@ -596,8 +638,9 @@ static void prepare_ahead(const ap_problem *p, const ap_device *device, int main
   const int64_t units =
       p->heads_kv * ceil_div(p->rows_k, launch->tile.field[AP_ATTENTION_TILE_BLOCK_N]);
   plan->can_prepare = ap_can_prepare(launch);
-  if (!plan->can_prepare || !plan->takes || main_kernel != 1 || p->batch > PREPARE_BATCH_MAX ||
-      units < PREPARE_ROUNDS * ahead || units * PREPARE_APART > ahead * p->batch)
+  if (!plan->can_prepare || !plan->takes || plan->group_parts > 1 || main_kernel != 1 ||
+      p->batch > PREPARE_BATCH_MAX || units < PREPARE_ROUNDS * ahead ||
+      units * PREPARE_APART > ahead * p->batch)
     return;
   plan->zero_ahead = (int32_t)ahead;
   launches->launch[0].grid = (uint32_t)(ahead * ap_group_of(p));
@@ -688,6 +731,8 @@ static attnpress_status add_schedule(const ap_problem *p, const ap_device *devic
   memmove(plan->blocks + 1, plan->blocks, (size_t)launches->count * sizeof *plan->blocks);
   memmove(plan->order_of + 1, plan->order_of, (size_t)launches->count * sizeof *plan->order_of);
   ++launches->count;
+  plan->dk_convert += plan->dk_convert > 0;
+  plan->dv_convert += plan->dv_convert > 0;
   *launch = (ap_launch){.variant = ap_schedule_variant(),
                         .num_splits = 1,
                         .grid = (uint32_t)plan->orders * ap_schedule_parts(p->batch)};
@@ -812,7 +857,7 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
     int passes_on;
     FORWARD_IF(find_passing(&probe, device, 1, &passes_on));
     for (int paired = deterministic && !passes_on; paired <= last; ++paired) {
-      FORWARD_IF(choose(&probe, paired, 1, device, &plan, &found));
+      FORWARD_IF(choose(&probe, paired, maxima->seqlen_k ? 1 : ANY_KEYS, device, &plan, &found));
       for (int i = 0; i < found.count; ++i) {
         FORWARD_IF(ap_add_to_range(&found.launch[i], range));
         const int has_others = probe.sequences == AP_ATTENTION_SEQUENCES_RAGGED
@@ -824,7 +869,8 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
       }
       if (found.workspace_bytes > range->workspace_bytes)
         range->workspace_bytes = found.workspace_bytes;
-      any |= plan.group_parts > 1 && maxima->seqlen_k == 0;
+      any |= plan.group_parts > 1 && maxima->seqlen_k == 0 &&
+             probe.sequences == AP_ATTENTION_SEQUENCES_DENSE;
     }
   }
   if (any && range->count > 0)

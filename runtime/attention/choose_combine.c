@@ -6,6 +6,10 @@
  * most have few splits, but a group has all of the longest one's to add up. */
 enum { GROUP_SPLITS_MAX = 16, BLOCKS_PER_SM = 16, SEQUENCE_BLOCKS_PER_SM = 32 };
 
+/* Splits at fixed places that flash_fwd_combine_few has room for; and its thread blocks, at most: more
+ * are better off as warps of a quarter of them. */
+enum { FEW_SPLITS_MAX = 32, FEW_BLOCKS_MAX = 320 };
+
 attnpress_status ap_find_combine(const ap_problem *problem, const ap_device *device,
                                  ap_plan *plan) {
   plan->combine = (ap_variant){
@@ -21,6 +25,18 @@ attnpress_status ap_find_combine(const ap_problem *problem, const ap_device *dev
   plan->combine_key = ap_variant_key(&plan->combine);
   return ap_find_tile_by_key(&plan->combine, plan->combine_key, plan->combine_target,
                              &plan->combine_tile);
+}
+
+attnpress_status ap_combine_few(ap_plan *plan) {
+  plan->combine.axis[AP_ATTENTION_FEW] = 1;
+  plan->combine_key = ap_variant_key(&plan->combine);
+  return ap_find_tile_by_key(&plan->combine, plan->combine_key, plan->combine_target,
+                             &plan->combine_tile);
+}
+
+int ap_combines_few(const ap_problem *problem, const ap_plan *plan, int64_t rows) {
+  return ap_schedules_splits(plan) && plan->num_splits <= FEW_SPLITS_MAX &&
+         ap_count_combine_blocks(problem, rows, &plan->combine_tile, 1) <= FEW_BLOCKS_MAX;
 }
 
 int64_t ap_rows_of(const ap_problem *problem) {

@@ -31,7 +31,11 @@ enum {
   STEPS_LEAST = 8,        /* at least so many of the longest walk; */
   STEPS_ROUNDS_MAX = 60,  /* of key blocks, full mask; causal: FEW_ROUNDS; */
   STEPS_KEPT_BYTES = 96 << 20, /* of all heads' rows that cost nothing: they take turns; */
-  STEPS_GAIN_PERCENT = 2       /* and what they have to gain over parts of heads, causal */
+  STEPS_GAIN_PERCENT = 2,      /* and what they have to gain over parts of heads, causal */
+  /* Of sequences of their own lengths: */
+  SEQUENCE_ROUNDS = 5,    /* of thread blocks that share groups, at most: their parts take memory */
+  SEQUENCE_SUM_STEPS = 2, /* as SUM_STEPS, */
+  SEQUENCE_SUM_STEPS_PER_GB = 75
 };
 
 /** The walks of a call's thread blocks. */
@@ -299,6 +303,90 @@ static ap_parts choose(const walks *w, int64_t most, double *took) {
   return most > 0 && ap_group_of(w->problem) > 1 ? choose_by_steps(w, of_heads, took) : of_heads;
 }
 
+static walks walks_of(const ap_problem *problem, const ap_device *device, const ap_launch *launch) {
+  const int32_t *field = launch->tile.field;
+  const int64_t block_m = field[AP_ATTENTION_TILE_BLOCK_M];
+  const int64_t block_n = field[AP_ATTENTION_TILE_BLOCK_N];
+  return (walks){.problem = problem,
+                 .device = device,
+                 .launch = launch,
+                 .slots = device->sm_count,
+                 .units = (int64_t)problem->heads_kv * problem->batch,
+                 .key_blocks = ceil_div(problem->seqlen_k, block_n),
+                 .row_blocks = ceil_div(problem->seqlen_q, block_m),
+                 .block_m = block_m,
+                 .block_n = block_n};
+}
+
+/* ---- Sequences of their own lengths ---------------------------------------------------------- */
+
+int64_t ap_most_sequence_part_rows(const ap_problem *problem, const ap_device *device, int32_t keys,
+                                   int any_keys) {
+  const int64_t most = (int64_t)SEQUENCE_ROUNDS * device->sm_count; /* thread blocks */
+  const int64_t blocks = problem->batch * ceil_div(problem->seqlen_k, keys) * problem->heads_q;
+  return keys * (any_keys ? most : smaller(blocks, most));
+}
+
+/** The share of a sequence's row and key blocks that are walked over. */
+static double seen_of_sequence(const walks *w, int64_t key_blocks) {
+  return w->problem->mask == AP_ATTENTION_MASK_FULL ? 1 : 0.5 + 0.5 / (double)larger(1, key_blocks);
+}
+
+/** Steps until the last thread block of sequences has ended. The host knows no more of the lengths than
+ * their bounds and sums: that is of one of the longest, and others of one length. Walks of the longest
+ * come first. */
+static double steps_of_sequences(const walks *w, int64_t blocks, int32_t parts) {
+  const ap_problem *p = w->problem;
+  const int is_full = p->mask == AP_ATTENTION_MASK_FULL;
+  const int64_t units = blocks * p->heads_kv * parts, others = larger(1, p->batch - 1);
+  const int64_t rows = ceil_div(larger(0, p->rows_q - p->seqlen_q), others); /* of each other one */
+  const int64_t keys = ceil_div(larger(0, p->rows_k - p->seqlen_k), others);
+  const int64_t key_blocks = ceil_div(keys, w->block_n);
+  const double walked =
+      seen_of_sequence(w, w->key_blocks) * (double)(w->row_blocks * w->key_blocks) +
+      seen_of_sequence(w, key_blocks) *
+          (double)(ceil_div(rows, w->block_m) * key_blocks * (p->batch - 1));
+  const double even =
+      (walked * p->heads_q + (double)(units * steps_beside(parts))) / (double)w->slots;
+  const int64_t longest = longest_walk(w, parts);
+  double last = even + (double)(longest * TAIL_PERCENT) * 0.01;
+  /* Causal walks of one sequence are of all lengths, and fill rounds. */
+  const int64_t rounds = ceil_div(w->key_blocks * p->heads_kv * parts, w->slots);
+  const int64_t of_longest = longest * (is_full ? rounds : 1);
+  last = last > (double)of_longest ? last : (double)of_longest;
+  if (is_full || keys <= w->block_n) { /* no walk is shorter than those of the others */
+    const double row_blocks = rows > w->block_m ? (double)rows / (double)w->block_m : 1;
+    const double shortest =
+        (double)ceil_div(ap_group_of(p), parts) * row_blocks + (double)steps_beside(parts);
+    const double all = shortest * (double)ceil_div(units, w->slots);
+    last = last > all ? last : all;
+  }
+  if (parts == 1)
+    return last;
+  const double bytes = (double)(units * w->block_n * (p->hdim + p->hdim_v)) * sizeof(float);
+  return last + SEQUENCE_SUM_STEPS + bytes * SEQUENCE_SUM_STEPS_PER_GB * 1e-9;
+}
+
+int32_t ap_choose_sequence_parts(const ap_problem *problem, const ap_device *device,
+                                 const ap_launch *launch, int64_t blocks) {
+  const int64_t room = (int64_t)SEQUENCE_ROUNDS * device->sm_count; /* of thread blocks */
+  const int64_t most = smaller(ap_group_of(problem), room / larger(1, blocks * problem->heads_kv));
+  walks w = walks_of(problem, device, launch);
+  /* Bounds may be more than all rows together. */
+  w.row_blocks = ceil_div(smaller(problem->seqlen_q, problem->rows_q), w.block_m);
+  w.key_blocks = ceil_div(smaller(problem->seqlen_k, problem->rows_k), w.block_n);
+  int32_t best = 1;
+  double least = steps_of_sequences(&w, blocks, 1);
+  for (int32_t parts = 2; parts <= most; ++parts) {
+    const double steps = steps_of_sequences(&w, blocks, parts);
+    if (steps < least * (100 - (best == 1 ? GAIN_PERCENT : 0)) * 0.01) {
+      least = steps;
+      best = parts;
+    }
+  }
+  return best;
+}
+
 /* ---- What is remembered, in 16 bits ---------------------------------------------------------- */
 
 enum { MEMO_BY_STEPS = 0x8000, MEMO_PARTS = 0xfff, MEMO_STEPS = 0x3f, MEMO_ROUNDS_SHIFT = 6 };
@@ -322,21 +410,6 @@ static uint64_t key_of(const ap_problem *p, const ap_launch *launch) {
       ap_memo_key(launch->variant_key, (uint64_t)p->seqlen_q << 32 | (uint32_t)p->seqlen_k);
   key = ap_memo_key(key, (uint64_t)p->heads_q << 32 | (uint32_t)p->heads_kv);
   return ap_memo_kind(ap_memo_key(key, (uint64_t)p->batch), 3);
-}
-
-static walks walks_of(const ap_problem *problem, const ap_device *device, const ap_launch *launch) {
-  const int32_t *field = launch->tile.field;
-  const int64_t block_m = field[AP_ATTENTION_TILE_BLOCK_M];
-  const int64_t block_n = field[AP_ATTENTION_TILE_BLOCK_N];
-  return (walks){.problem = problem,
-                 .device = device,
-                 .launch = launch,
-                 .slots = device->sm_count,
-                 .units = (int64_t)problem->heads_kv * problem->batch,
-                 .key_blocks = ceil_div(problem->seqlen_k, block_n),
-                 .row_blocks = ceil_div(problem->seqlen_q, block_m),
-                 .block_m = block_m,
-                 .block_n = block_n};
 }
 
 /** Parts of heads, at most; 0: there is no room for any. */

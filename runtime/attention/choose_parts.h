@@ -42,6 +42,9 @@ int64_t ap_count_key_blocks(const ap_problem *problem, const ap_tile *tile, int3
 
 /** Fills the combine kernel of a plan. */
 attnpress_status ap_find_combine(const ap_problem *problem, const ap_device *device, ap_plan *plan);
+/** Has it be the one that adds up splits at fixed places of few rows; 1 where a plan's are, of so many. */
+attnpress_status ap_combine_few(ap_plan *plan);
+int ap_combines_few(const ap_problem *problem, const ap_plan *plan, int64_t rows);
 /** Rows of a call; and the first of these, which a plan does not split. */
 int64_t ap_rows_of(const ap_problem *problem);
 int64_t ap_whole_rows(const ap_plan *plan, int32_t seqlen_q);

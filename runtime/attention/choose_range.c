@@ -136,6 +136,20 @@ static attnpress_status add_runs(const ap_plan *plan, const ap_problem *maxima,
                                                  : ATTNPRESS_OK;
 }
 
+/** Adds what adds up the parts, at fixed places of few rows and of many. */
+static attnpress_status add_combine(const ap_problem *problem, const ap_device *device,
+                                    const ap_plan *plan, ap_launches *range) {
+  ap_plan other = *plan;
+  FORWARD_IF(ap_find_combine(problem, device, &other));
+  FORWARD_IF(add_launch(&other.combine, other.combine_key, &other.combine_tile,
+                        other.combine_target, 0, range));
+  if (!ap_schedules_splits(plan))
+    return ATTNPRESS_OK;
+  FORWARD_IF(ap_combine_few(&other));
+  return add_launch(&other.combine, other.combine_key, &other.combine_tile, other.combine_target, 0,
+                    range);
+}
+
 /** Adds what one problem launches. */
 static attnpress_status add_choice(const ap_problem *problem, const ap_problem *maxima,
                                    const ap_device *device, ap_launches *range) {
@@ -171,8 +185,7 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
   FORWARD_IF(add_runs(&plan, maxima, device, range));
   size_t rows = 0;
   if (ap_needs_combine(&plan))
-    FORWARD_IF(add_launch(&plan.combine, plan.combine_key, &plan.combine_tile, plan.combine_target,
-                          0, range));
+    FORWARD_IF(add_combine(problem, device, &plan, range));
   if (plan.variant.axis[AP_ATTENTION_SPLIT])
     rows = ap_most_partial_rows(maxima, device, &plan.tile);
   return add_workspace(maxima, rows, more_bytes, range);

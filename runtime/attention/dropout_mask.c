@@ -217,7 +217,7 @@ static attnpress_status plan(const ap_call *base, const ap_device *device, int32
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   mask_call *call = (mask_call *)base;
   const attnpress_dropout_mask_args *a = &call->args;
   const ap_tile *tile = &launches->launch[index].tile;
@@ -239,7 +239,7 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
   forward.dropout = &call->dropout;
   forward.scale = 1.0f; /* which has no part in it */
   ap_fill_score_args(&forward, &call->block.score);
-  *block = &call->block;
+  *block = AP_BLOCK(call->block);
   return ATTNPRESS_OK;
 }
 

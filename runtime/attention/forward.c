@@ -7,6 +7,7 @@
 #include "attention/choose_parts.h"
 #include "attention/cpu.h"
 #include "attention/defaults.h"
+#include "attention/give.h"
 #include "attention/groups.h"
 #include "attention/ragged.h"
 #include "attention/score_args.h"
@@ -61,13 +62,16 @@ static attnpress_status check(const void *args, ap_check how, ap_call *base) {
   return ATTNPRESS_OK;
 }
 
-static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
-  return ap_score_mod_write(((const forward_call *)base)->args.score_mod, 0, 0, fresh);
+static int give(const void *args, ap_given *given) {
+  return ap_give_forward(args, given);
 }
 
-static void key(const ap_call *base, ap_recall_key *key_of_call) {
-  const ap_problem *problem = &((const forward_call *)base)->problem;
-  ap_recall_add(key_of_call, problem, sizeof *problem);
+static void give_checked(ap_call *call, ap_given *given) {
+  ap_give_forward(&((forward_call *)call)->args, given);
+}
+
+static attnpress_status snippet(const ap_call *base, ap_snippet *fresh) {
+  return ap_score_mod_write(((const forward_call *)base)->args.score_mod, 0, 0, fresh);
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
@@ -297,7 +301,7 @@ static attnpress_status fill_sm90_ragged(ap_maps *maps, const forward_call *call
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   forward_run *run = (forward_run *)base;
   const ap_plan *how = &AP_CONST_PLAN_OF(forward_plan, launches)->how;
   run->call.args.workspace = base->workspace; /* or the lender's */
@@ -309,7 +313,7 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
       fill_schedule(&run->call, how, fwd, &run->schedule);
     }
     if (kernel == 0) {
-      *block = &run->schedule;
+      *block = AP_BLOCK(run->schedule);
       return ATTNPRESS_OK;
     }
     if (kernel == 2) {
@@ -317,12 +321,12 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
       run->combine.ragged = run->main_ragged.batch.ragged;
       run->combine.sequence_splits = run->schedule.sequence_splits;
       run->combine.cuts = NULL;
-      *block = &run->combine;
+      *block = AP_BLOCK(run->combine);
       return ATTNPRESS_OK;
     }
     if (base->has_snippet)
       ap_score_mod_fill(&run->call.args, NULL, &run->main_ragged.mod);
-    *block = &run->main_ragged;
+    *block = base->has_snippet ? AP_BLOCK(run->main_ragged) : AP_BLOCK(run->main_ragged.batch);
     return fill_sm90_ragged(maps, &run->call, how, &run->schedule, &run->main_ragged.batch);
   }
   if (how->heads_are_rows && index == 0)
@@ -335,24 +339,24 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
       run->combine.ragged = run->ragged.batch.ragged;
     run->combine.sequence_splits = NULL;
     run->combine.cuts = how->runs > 0 ? run->runs.cuts : NULL;
-    *block = &run->combine;
+    *block = AP_BLOCK(run->combine);
     return ATTNPRESS_OK;
   }
   if (index == 0)
     fill_forward(&run->call, how, fwd);
   if (index < first) {
     fill_map(&run->call, how, fwd, &run->map);
-    *block = &run->map;
+    *block = AP_BLOCK(run->map);
     return ATTNPRESS_OK;
   }
-  *block = fwd;
+  *block = AP_BLOCK(*fwd);
   if (run->call.args.ragged != NULL) {
     run->ragged.batch.fwd = *fwd;
     run->ragged.batch.ragged = ap_fill_ragged_args(&run->call.args);
     run->ragged.batch.ragged.fixed_split_blocks = how->fixed_split_blocks;
     if (base->has_snippet)
       ap_score_mod_fill(&run->call.args, NULL, &run->ragged.mod);
-    *block = &run->ragged;
+    *block = base->has_snippet ? AP_BLOCK(run->ragged) : AP_BLOCK(run->ragged.batch);
     if (how->runs > 0) {
       const int32_t block_n = how->tile.field[AP_ATTENTION_TILE_BLOCK_N];
       const int half = block_n > ATTNPRESS_RUNS_UNIT_KEYS, shares_keys = ap_runs_share_keys(how);
@@ -367,23 +371,24 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
                           : half      ? AP_RUNS_PART_BLOCKS_MIN / 2
                                       : AP_RUNS_PART_BLOCKS_MIN,
       };
-      *block = &run->runs;
+      *block = AP_BLOCK(run->runs);
     }
     return ATTNPRESS_OK;
   }
   if (how->tile.field[AP_ATTENTION_TILE_PRODUCER]) {
     if (base->has_snippet)
       ap_score_mod_fill(&run->call.args, how, &run->main.with_mod.mod);
-    *block = &run->main;
+    *block = base->has_snippet ? AP_BLOCK(run->main) : AP_BLOCK(run->main.sm90);
     FORWARD_IF(fill_sm90(maps, &run->call, how, 0, &run->main.sm90));
     if (!ap_has_bias_map(&how->variant))
       return ATTNPRESS_OK;
+    *block = AP_BLOCK(run->main.with_bias);
     return ap_bias_map_encode(maps, &run->call.args, &how->tile, &run->main.with_bias);
   }
   if (base->has_snippet) {
     run->with_mod.fwd = *fwd;
     ap_score_mod_fill(&run->call.args, how, &run->with_mod.mod);
-    *block = &run->with_mod;
+    *block = AP_BLOCK(run->with_mod);
   }
   return ATTNPRESS_OK;
 }
@@ -423,13 +428,15 @@ static const ap_operation forward = {
     .check = check,
     .snippet = snippet,
     .plan = plan,
-    .key = key,
     .serves = serves,
     .arguments = arguments,
     .inspect = inspect,
     .run_cpu = run_cpu,
     .describe_cpu = describe_cpu,
     .run_planned = run_planned,
+    .give = give,
+    .give_checked = give_checked,
+    .run_bytes = sizeof(forward_run),
 };
 
 attnpress_status ap_forward_lent(attnpress_handle *handle, const void *args, void *stream,
@@ -478,6 +485,26 @@ static attnpress_status check_both(const void *args, ap_check how, ap_call *base
   return ATTNPRESS_OK;
 }
 
+static int give_append_forward(const append_forward_args *both, ap_given *given) {
+  if (!ap_give_append(both->append, given) || !ap_give_forward(both->forward, given))
+    return 0;
+  const uint64_t where = ap_appends_where(both->append, both->forward);
+  return ap_given_add_words(given, &where, 1);
+}
+
+static int give_both(const void *args, ap_given *given) {
+  const append_forward_args *both = args;
+  return !both->apart && give_append_forward(both, given);
+}
+
+static void give_both_checked(ap_call *base, ap_given *given) {
+  append_forward_run *run = (append_forward_run *)base;
+  attnpress_append_args *append = &run->append.args;
+  if (append->rotary != NULL)
+    append->rotary = &run->append.rotary;
+  give_append_forward(&(append_forward_args){append, &run->forward.call.args, 0}, given);
+}
+
 static int has_append_kernel(const ap_launches *launches) {
   return launches->count > 0 && launches->launch[0].variant.family == AP_FAMILY_APPEND;
 }
@@ -485,12 +512,6 @@ static int has_append_kernel(const ap_launches *launches) {
 static int appends_on_the_way(const ap_launches *launches) {
   return launches->count > 0 && launches->launch[0].variant.family == AP_FAMILY_ATTENTION &&
          launches->launch[0].variant.axis[AP_ATTENTION_APPEND];
-}
-
-static void key_of_both(const ap_call *base, ap_recall_key *key_of_call) {
-  const ap_append_size size = ap_append_size_of(&((const append_forward_run *)base)->append);
-  key(base, key_of_call);
-  ap_recall_add(key_of_call, &size, sizeof size);
 }
 
 /** Append's kernel comes before those of attention, where none of these does both. */
@@ -514,12 +535,12 @@ static attnpress_status plan_both(const ap_call *base, const ap_device *device, 
 }
 
 static attnpress_status arguments_of_both(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                          int index, void **block) {
+                                          int index, ap_block *block) {
   append_forward_run *run = (append_forward_run *)base;
   const int first = has_append_kernel(launches);
   if (first && index == 0) {
     ap_append_fill_args(&run->append, &run->write);
-    *block = &run->write;
+    *block = AP_BLOCK(run->write);
     return ATTNPRESS_OK;
   }
   FORWARD_IF(arguments(maps, base, launches, index - first, block));
@@ -535,7 +556,7 @@ static attnpress_status arguments_of_both(ap_maps *maps, ap_call *base, const ap
     fwd->q_row_stride = q->from_row;
     fwd->q_head_stride = q->from_head;
   }
-  *block = &run->runs;
+  *block = AP_BLOCK(run->runs);
   return ATTNPRESS_OK;
 }
 
@@ -557,10 +578,12 @@ static const ap_operation append_forward = {
     .check = check_both,
     .snippet = snippet,
     .plan = plan_both,
-    .key = key_of_both,
     .arguments = arguments_of_both,
     .inspect = inspect_both,
     .run_cpu = run_both_on_cpu,
+    .give = give_both,
+    .give_checked = give_both_checked,
+    .run_bytes = sizeof(append_forward_run),
 };
 
 /** Whether a kernel was not there and may not be made now; nothing has been launched. */

@@ -66,7 +66,7 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned, int3
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   schedule_run *run = (schedule_run *)base;
   (void)maps, (void)launches, (void)index;
   run->block = (attnpress_fwd_schedule_args){
@@ -75,7 +75,7 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
       .seqlen_q = run->call.problem.seqlen_q,
       .ready = run->call.args.ragged->schedule,
   };
-  *block = &run->block;
+  *block = AP_BLOCK(run->block);
   return ATTNPRESS_OK;
 }
 

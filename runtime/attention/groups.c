@@ -60,6 +60,12 @@ attnpress_status ap_copy_groups(attnpress_forward_args *args, ap_groups *groups)
     FORWARD_IF(ap_copy_struct(args->score_mod, &groups->score_mod, sizeof groups->score_mod,
                               SCORE_MOD_FIRST_BYTES, "score_mod"));
     args->score_mod = &groups->score_mod;
+    const attnpress_score_mod *mod = args->score_mod;
+    if (mod->buffers != NULL && mod->buffer_count > 0 &&
+        mod->buffer_count <= ATTNPRESS_MOD_BUFFERS_MAX) { /* else the check says so */
+      memcpy(groups->buffers, mod->buffers, (size_t)mod->buffer_count * sizeof *mod->buffers);
+      groups->score_mod.buffers = groups->buffers;
+    }
   }
   if (args->ragged != NULL) {
     FORWARD_IF(ap_copy_struct(args->ragged, &groups->ragged, sizeof groups->ragged,

@@ -1,6 +1,7 @@
 /* The optional groups of a forward or a backward call. */
 #pragma once
 #include "attention/attention.h"
+#include "attnpress/args/score_mod.h"
 
 /** Copies, of the size that this library knows. */
 typedef struct ap_groups {
@@ -10,6 +11,7 @@ typedef struct ap_groups {
   attnpress_sinks sinks;
   attnpress_dropout dropout;
   attnpress_score_mod score_mod;
+  attnpress_score_buffer buffers[ATTNPRESS_MOD_BUFFERS_MAX]; /* its */
   attnpress_ragged ragged;
   attnpress_dbias dbias; /* of a backward call */
 } ap_groups;

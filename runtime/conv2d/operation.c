@@ -110,9 +110,9 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 /* ---- Kernel arguments ------------------------------------------------------------------------ */
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   conv2d_run *run = (conv2d_run *)base;
-  *block = &run->block;
+  *block = AP_BLOCK(run->block);
   return ap_conv2d_fill(maps, &run->call.problem, base->workspace,
                         AP_CONST_PLAN_OF(ap_conv2d_plan, launches), index, &run->block);
 }

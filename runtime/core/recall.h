@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AP_RECALL_SETS = 64, AP_RECALL_WAYS = 2, AP_RECALL_KEY_WORDS = 40 };
+enum { AP_RECALL_SETS = 64, AP_RECALL_WAYS = 2, AP_RECALL_KEY_WORDS = 256 };
 
 /** What an answer depends on, word by word. */
 typedef struct ap_recall_key {

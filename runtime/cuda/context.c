@@ -203,7 +203,7 @@ void ap_contexts_free(attnpress_handle *handle) {
   while (context != NULL) {
     ap_context *next = context->next;
     empty(context);
-    ap_recall_free(&context->plans);
+    ap_recall_free(&context->calls);
     free(atomic_load(&context->table));
     free(context);
     context = next;

@@ -37,7 +37,7 @@ typedef struct ap_context {
   _Atomic(unsigned long long) id; /* stored last: who reads it may read the rest */
   ap_device device;
   ap_memo memo;    /* the device's */
-  ap_recall plans; /* of calls that ran, with their kernels; keys have the id (call.c) */
+  ap_recall calls; /* that ran, with their argument blocks (kept.h); keys have the id */
   _Atomic(ap_bound_table *) table;
 } ap_context;
 

@@ -43,20 +43,17 @@ static unsigned count_clusters(const ap_driver *driver, const ap_bound *bound,
 }
 
 attnpress_status ap_launch_kernel(const ap_driver *driver, const ap_bound *bound,
-                                  const ap_launch_shape *shape, const ap_tile *tile, void *block,
-                                  CUstream stream) {
+                                  const ap_launch_shape *shape, void *block, CUstream stream) {
   void *parameters[] = {block};
-  const int smem_bytes =
-      shape->smem_bytes > tile->smem_bytes ? shape->smem_bytes : tile->smem_bytes;
   CUlaunchAttribute attributes[ATTRIBUTES_MAX];
   CUlaunchConfig config = {
       .grid_x = shape->grid,
       .grid_y = 1,
       .grid_z = 1,
-      .block_x = (unsigned)tile->threads,
+      .block_x = shape->threads,
       .block_y = 1,
       .block_z = 1,
-      .smem_bytes = (unsigned)smem_bytes,
+      .smem_bytes = (unsigned)shape->smem_bytes,
       .stream = stream,
       .attributes = attributes,
       .attribute_count = fill_attributes(driver, shape, attributes),

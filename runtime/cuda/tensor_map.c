@@ -15,44 +15,23 @@ static attnpress_status check(const ap_driver *driver, CUresult result, const ch
   return ap_driver_fail(driver, result, what);
 }
 
-/** Whether two views differ in their address alone, if at all. */
-static inline int is_alike(const ap_view *a, const ap_view *b) {
-  uint64_t differ = (uint64_t)((uint32_t)a->data_type ^ (uint32_t)b->data_type);
-  if (a->rank != b->rank)
-    return 0;
-  for (uint32_t i = 0; i < a->rank; ++i) {
-    differ |= a->extents[i] ^ b->extents[i];
-    differ |= (a->box[i] ^ b->box[i]) | (a->steps[i] ^ b->steps[i]);
-  }
-  for (uint32_t i = 0; i + 1 < a->rank; ++i)
-    differ |= a->strides_bytes[i] ^ b->strides_bytes[i];
-  return differ == 0;
-}
-
-/** Writes a known map for the address of `view`; 0: it has to be made anew. */
-static int copy_known(const ap_driver *driver, const ap_map *known, const ap_view *view,
-                      void *map) {
-  const int moved = view->data != known->view.data;
-  if ((moved && driver->tensor_map_replace_address == NULL) || !is_alike(view, &known->view))
-    return 0;
-  memcpy(map, known->word, sizeof known->word);
-  return !moved || driver->tensor_map_replace_address(map, view->data) == CUDA_SUCCESS;
-}
-
 attnpress_status ap_view_encode(ap_maps *maps, const ap_view *view, const char *name, void *map) {
   const ap_driver *driver = maps->driver;
   const int index = maps->count++;
-  if (index < maps->num_known && copy_known(driver, &maps->known[index], view, map))
-    return ATTNPRESS_OK;
-  const CUresult result = driver->tensor_map_encode_tiled(
-      map, view->data_type, view->rank, view->data, view->extents, view->strides_bytes, view->box,
-      view->steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  FORWARD_IF(check(driver, result, "cuTensorMapEncodeTiled", name));
-  if (maps->made != NULL && index < AP_MAPS_MAX) {
-    maps->made[index].view = *view;
-    memcpy(maps->made[index].word, map, sizeof maps->made[index].word);
+  ap_map *const made = maps->made != NULL && index < AP_MAPS_MAX ? &maps->made[index] : NULL;
+  if (!maps->addresses_alone) {
+    const CUresult result = driver->tensor_map_encode_tiled(
+        map, view->data_type, view->rank, view->data, view->extents, view->strides_bytes, view->box,
+        view->steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    FORWARD_IF(check(driver, result, "cuTensorMapEncodeTiled", name));
   }
+  if (made == NULL)
+    return ATTNPRESS_OK;
+  made->data = view->data;
+  made->to = map;
+  if (!maps->addresses_alone)
+    memcpy(made->word, map, sizeof made->word);
   return ATTNPRESS_OK;
 }
 

@@ -61,20 +61,19 @@ static inline int ap_view_stride_fits(int64_t extent, int64_t stride, int64_t ti
 
 enum { AP_MAPS_MAX = 8, AP_MAP_WORDS = 16 };
 
-/** A map, and what the driver was told for it. */
+/** A map that was made. */
 typedef struct ap_map {
-  ap_view view;
+  const void *data; /* the view's */
+  void *to;         /* where the call has it */
   uint64_t word[AP_MAP_WORDS];
 } ap_map;
 
-/** Makes the maps of one call. An earlier call of the same plan asked for its own in the same order:
- * where such a map is of a like view, at any address, it is copied, which takes less time. */
+/** Makes the maps of one call. */
 typedef struct ap_maps {
   const ap_driver *driver;
   int count;           /* that the call has asked for */
-  int num_known;       /* of an earlier call */
-  const ap_map *known; /* other threads read them, too */
-  ap_map *made;        /* AP_MAPS_MAX: the call's own are noted there; NULL: nowhere */
+  ap_map *made;        /* AP_MAPS_MAX: they are noted there; NULL: nowhere */
+  int addresses_alone; /* 1: notes all but their words, which are neither made nor written */
 } ap_maps;
 
 /** Writes the map of a view: 128-byte swizzle, and zeros for what lies outside. `map`: 128 bytes,

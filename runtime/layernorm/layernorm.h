@@ -75,11 +75,7 @@ typedef struct ap_layernorm_size {
   uint8_t tensor[AP_LAYERNORM_TENSORS];
   uint8_t weight, bias, dweight, dbias;
   uint8_t dtype, param_dtype, rms, backward;
-  uint32_t reserved; /* 0 */
 } ap_layernorm_size;
-
-_Static_assert(sizeof(ap_layernorm_size) == 8 * sizeof(int64_t),
-               "no padding, which nobody fills: plans are remembered by its bytes");
 
 ap_layernorm_size ap_layernorm_size_of(const ap_layernorm_problem *problem);
 /** Of the problem's size alone. */

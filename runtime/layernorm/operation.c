@@ -83,9 +83,60 @@ static attnpress_status check_backward(const void *args, ap_check how, ap_call *
   return ap_layernorm_validate(p, how);
 }
 
-static void key(const ap_call *base, ap_recall_key *key_of_call) {
-  const ap_layernorm_size size = ap_layernorm_size_of(problem_of(base));
-  ap_recall_add(key_of_call, &size, sizeof size);
+/* ---- What a caller gave (given.h) ------------------------------------------------------------- */
+
+static const ap_layout args_layout = {
+    .words = sizeof(attnpress_layernorm_args) / sizeof(uint64_t),
+    .num_addresses = 8,
+    .address = {AP_WORD(attnpress_layernorm_args, x), AP_WORD(attnpress_layernorm_args, residual),
+                AP_WORD(attnpress_layernorm_args, y), AP_WORD(attnpress_layernorm_args, sum),
+                AP_WORD(attnpress_layernorm_args, weight), AP_WORD(attnpress_layernorm_args, bias),
+                AP_WORD(attnpress_layernorm_args, mean), AP_WORD(attnpress_layernorm_args, rstd)},
+};
+
+static const ap_layout backward_args_layout = {
+    .words = sizeof(attnpress_layernorm_backward_args) / sizeof(uint64_t),
+    .workspace = AP_WORD(attnpress_layernorm_backward_args, workspace),
+    .num_addresses = 9,
+    .address = {AP_WORD(attnpress_layernorm_backward_args, x),
+                AP_WORD(attnpress_layernorm_backward_args, dy),
+                AP_WORD(attnpress_layernorm_backward_args, dsum),
+                AP_WORD(attnpress_layernorm_backward_args, dx),
+                AP_WORD(attnpress_layernorm_backward_args, weight),
+                AP_WORD(attnpress_layernorm_backward_args, mean),
+                AP_WORD(attnpress_layernorm_backward_args, rstd),
+                AP_WORD(attnpress_layernorm_backward_args, dweight),
+                AP_WORD(attnpress_layernorm_backward_args, dbias)},
+};
+
+/** Of four tensors, those which are another. */
+static int give_places(ap_given *given, const void *a, const void *b, const void *c,
+                       const void *d) {
+  const uint64_t same = (uint64_t)((a == b) | (a == c) << 1 | (a == d) << 2 | (b == c) << 3 |
+                                   (b == d) << 4 | (c == d) << 5);
+  return ap_given_add_words(given, &same, 1);
+}
+
+static int give_forward(const void *args, ap_given *given) {
+  const attnpress_layernorm_args *a = args;
+  return ap_given_add(given, a, &args_layout) &&
+         give_places(given, a->x, a->residual, a->y, a->sum);
+}
+
+static int give_backward(const void *args, ap_given *given) {
+  const attnpress_layernorm_backward_args *a = args;
+  return ap_given_add(given, a, &backward_args_layout) &&
+         give_places(given, a->x, a->dy, a->dsum, a->dx);
+}
+
+static void give_checked(ap_call *base, ap_given *given) {
+  ap_layernorm_problem *p = &((layernorm_call *)base)->problem;
+  const void *const vectors[2][5] = {{&p->weight, &p->bias, &p->mean, &p->rstd},
+                                     {&p->weight, &p->mean, &p->rstd, &p->dweight, &p->dbias}};
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i)
+    given->address[given->count++] = &p->tensor[i].data;
+  for (int i = 0; i < (p->backward ? 5 : 4); ++i)
+    given->address[given->count++] = vectors[p->backward][i];
 }
 
 static attnpress_status plan(const ap_call *base, const ap_device *device, int32_t range,
@@ -192,12 +243,12 @@ static attnpress_layernorm_reduce_args reduce_block(const layernorm_call *call,
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   layernorm_run *run = (layernorm_run *)base;
   const int32_t pass = launches->launch[index].variant.axis[AP_LAYERNORM_PASS];
   const ap_layernorm_plan *plan_of_call = AP_CONST_PLAN_OF(ap_layernorm_plan, launches);
   (void)maps;
-  *block = &run->block;
+  *block = AP_BLOCK(run->block);
   if (pass == AP_LAYERNORM_PASS_FWD)
     run->block.forward = forward_block(
         &run->call.problem,
@@ -230,15 +281,17 @@ static attnpress_status run_planned(const attnpress_plan *planned, const void *a
   return ap_plan_run(planned, args, stream, &run.call.base, &fresh.base);
 }
 
-#define OPERATION(function, check_function)                                                        \
+#define OPERATION(function, check_function, give_function)                                         \
   {                                                                                                \
     .name = function, .call_bytes = sizeof(layernorm_call),                                        \
-    .plan_bytes = sizeof(ap_layernorm_plan), .check = check_function, .plan = plan, .key = key,    \
-    .serves = serves, .arguments = arguments, .run_cpu = run_cpu, .describe_cpu = describe_cpu,    \
-    .run_planned = run_planned, .plans_by_pointers = 1                                             \
+    .plan_bytes = sizeof(ap_layernorm_plan), .check = check_function, .plan = plan,                \
+    .give = give_function, .give_checked = give_checked, .serves = serves, .arguments = arguments, \
+    .run_cpu = run_cpu, .describe_cpu = describe_cpu, .run_planned = run_planned,                  \
+    .plans_by_pointers = 1, .run_bytes = sizeof(layernorm_run)                                     \
   }
-static const ap_operation forward = OPERATION("attnpress_layernorm", check_forward);
-static const ap_operation backward = OPERATION("attnpress_layernorm_backward", check_backward);
+static const ap_operation forward = OPERATION("attnpress_layernorm", check_forward, give_forward);
+static const ap_operation backward =
+    OPERATION("attnpress_layernorm_backward", check_backward, give_backward);
 
 attnpress_status attnpress_layernorm(attnpress_handle *handle, const attnpress_layernorm_args *args,
                                      void *stream) {

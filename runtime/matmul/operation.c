@@ -83,10 +83,10 @@ static attnpress_status fill_sm90(ap_maps *maps, const ap_matmul_problem *p,
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   matmul_run *run = (matmul_run *)base;
   const ap_matmul_problem *p = &run->call.problem;
-  *block = &run->block;
+  *block = AP_BLOCK(run->block);
   if (launches->launch[index].variant.axis[AP_MATMUL_ARCH] == AP_MATMUL_SM90)
     return fill_sm90(maps, p, AP_CONST_PLAN_OF(ap_matmul_plan, launches), &run->block.sm90);
   run->block.sm80 = (attnpress_matmul_args_sm80){.x = p->x,

@@ -53,11 +53,11 @@ static attnpress_status serves(const ap_call *base, const ap_call *planned_base,
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   merge_run *run = (merge_run *)base;
   (void)maps, (void)index;
   ap_merge_fill_args(problem_of(base), AP_CONST_PLAN_OF(ap_merge_plan, launches), &run->block);
-  *block = &run->block;
+  *block = AP_BLOCK(run->block);
   return ATTNPRESS_OK;
 }
 

@@ -156,12 +156,12 @@ static attnpress_outer_reduce_args reduce_block(const outer_call *call, const ap
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   outer_run *run = (outer_run *)base;
   const ap_outer_plan *planned = AP_CONST_PLAN_OF(ap_outer_plan, launches);
   const int32_t pass = launches->launch[index].variant.axis[AP_OUTER_PASS];
   (void)maps;
-  *block = &run->block;
+  *block = AP_BLOCK(run->block);
   if (pass == AP_OUTER_PASS_BWD) {
     run->block.backward = backward_block(&run->call, planned);
     ap_outer_mod_fill(&run->call.problem, run->block.backward.scalar);

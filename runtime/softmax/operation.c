@@ -95,12 +95,12 @@ static int32_t rows_ahead(const ap_launches *launches) {
 }
 
 static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launches *launches,
-                                  int index, void **block) {
+                                  int index, ap_block *block) {
   softmax_run *run = (softmax_run *)base;
   const ap_softmax_problem *p = &run->call.problem;
   const ap_softmax_tensor *t = p->tensor;
   (void)maps, (void)index;
-  *block = &run->block;
+  *block = AP_BLOCK(run->block);
   if (p->pass == AP_SOFTMAX_PASS_FWD)
     run->block.forward = (attnpress_softmax_fwd_args){.x = t[0].data,
                                                       .y = t[1].data,

@@ -293,6 +293,7 @@ static int open_split(kernel *split, const kernel *combine, int decode, int runs
   char stem[AP_STEM_MAX];
   variant.axis[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD;
   variant.axis[AP_ATTENTION_SPLIT] = 1;
+  variant.axis[AP_ATTENTION_FEW] = 0;
   variant.axis[AP_ATTENTION_DECODE] = decode;
   variant.axis[AP_ATTENTION_RUNS] = runs;
   variant.axis[AP_ATTENTION_ARCH] = arch;
@@ -316,7 +317,8 @@ static int run_ragged(const kernel *k, const companions *others, FILE *out, int 
   const struct {
     int decode, runs, arch;
   } splits[] = {{1, 0, 80}, {1, 1, 80}, {1, 1, 90}, {0, 0, 80}, {0, 0, 90}};
-  for (int i = 0, failed; i < COUNT(splits); ++i) {
+  const int few = k->variant.axis[AP_ATTENTION_FEW]; /* of splits at fixed places of 9.0's alone */
+  for (int i = few ? COUNT(splits) - 1 : 0, failed; i < COUNT(splits); ++i) {
     companions others = {0};
     if (splits[i].arch == 90 && k->variant.axis[AP_ATTENTION_HDIM] > AP_ATTENTION_SM90_HDIM_MAX)
       continue;
@@ -325,7 +327,8 @@ static int run_ragged(const kernel *k, const companions *others, FILE *out, int 
     failed = open_split(&split, k, splits[i].decode, splits[i].runs, splits[i].arch, report) != 0 ||
              (needs_schedule(&split.variant) &&
               kernel_find(&others.schedule, schedule_stem(&split.variant), report) != 0);
-    const companions adds = {.combine = *k, .schedule = others.schedule};
+    companions adds = {.schedule = others.schedule};
+    *(few ? &adds.combine_few : &adds.combine) = *k;
     if (failed)
       fprintf(out, "FAILED %s\n  %s\n", k->stem, report);
     else
@@ -382,7 +385,7 @@ int needs_schedule(const ap_variant *v) {
          !v->axis[AP_ATTENTION_RUNS];
 }
 
-int combine_stem(const ap_variant *split, char stem[AP_STEM_MAX]) {
+int combine_stem(const ap_variant *split, int few, char stem[AP_STEM_MAX]) {
   const ap_variant v = {.family = AP_FAMILY_ATTENTION,
                         .axis = {[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD_COMBINE,
                                  [AP_ATTENTION_HDIM] = split->axis[AP_ATTENTION_HDIM_V],
@@ -390,6 +393,7 @@ int combine_stem(const ap_variant *split, char stem[AP_STEM_MAX]) {
                                  [AP_ATTENTION_DTYPE] = split->axis[AP_ATTENTION_DTYPE],
                                  [AP_ATTENTION_SEQUENCES] = split->axis[AP_ATTENTION_SEQUENCES] !=
                                                             AP_ATTENTION_SEQUENCES_DENSE,
+                                 [AP_ATTENTION_FEW] = few,
                                  [AP_ATTENTION_ARCH] = AP_ATTENTION_COMBINE_ARCH}};
   return ap_variant_print(&v, stem) == ATTNPRESS_OK ? 0 : -1;
 }
@@ -408,11 +412,15 @@ int companions_open(companions *c, const kernel *k, char *report) {
     return -1;
   if (!k->variant.axis[AP_ATTENTION_SPLIT])
     return 0;
-  return combine_stem(&k->variant, stem) == 0 ? kernel_find(&c->combine, stem, report) : -1;
+  if (needs_schedule(&k->variant) &&
+      (combine_stem(&k->variant, 1, stem) != 0 || kernel_find(&c->combine_few, stem, report) != 0))
+    return -1;
+  return combine_stem(&k->variant, 0, stem) == 0 ? kernel_find(&c->combine, stem, report) : -1;
 }
 
 void companions_close(companions *c) {
   kernel_close(&c->combine);
+  kernel_close(&c->combine_few);
   kernel_close(&c->map);
   kernel_close(&c->schedule);
 }

@@ -67,10 +67,11 @@ typedef struct verdict {
   char report[EMULATED_REPORT_BYTES]; /* where it did not pass */
 } verdict;
 
-/** The kernels that a forward kernel is launched with: what adds up its splits, and what writes the
- * map of its snippet's mask. Those that it does not need are zeros. */
+/** The kernels that a forward kernel is launched with: what adds up its splits, also those at fixed
+ * places of few rows, and what writes the map of its snippet's mask. Those that it does not need are
+ * zeros. */
 typedef struct companions {
-  kernel combine, map, schedule;
+  kernel combine, combine_few, map, schedule;
 } companions;
 
 /** 1 of a kernel that reads the map of its snippet's mask. */
@@ -84,7 +85,7 @@ static inline const char *schedule_stem(const ap_variant *v) {
 }
 int needs_schedule(const ap_variant *v);
 /** The name of the kernel that adds up the parts of a split one: 0, or -1. */
-int combine_stem(const ap_variant *split, char stem[AP_STEM_MAX]);
+int combine_stem(const ap_variant *split, int few, char stem[AP_STEM_MAX]);
 
 /** Opens those that a kernel needs, from what the library renders. 0; or -1 with the reason in
  * `report`. */

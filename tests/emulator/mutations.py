@@ -11,6 +11,7 @@ RING = "templates/attention/parts/key_ring.cu.j2"
 BLOCK = "templates/attention/parts/key_block.cu.j2"
 ROWS = "templates/attention/parts/tile_rows.cu.j2"
 COMBINE = "templates/attention/flash_fwd_combine.cu.j2"
+COMBINED_ROW = "templates/attention/parts/combined_row.cu.j2"
 FWD_SM90 = "templates/attention/flash_fwd_sm90.cu.j2"
 BWD_DQ = "templates/attention/parts/bwd_dq_sm90.cu.j2"
 DENSE_PRODUCER = "templates/attention/parts/dense_producer_sm90.cu.j2"
@@ -632,7 +633,7 @@ MUTATIONS = [
     ),
     Mutation(
         "combine: offset of a row cut to 32 bits",
-        COMBINE,
+        COMBINED_ROW,
         "position * args->out_row_stride",
         "(int)(position * args->out_row_stride)",
     ),
@@ -951,7 +952,7 @@ MUTATIONS = [
     ),
     Mutation(
         "combine: heads of the next batch",
-        COMBINE,
+        COMBINED_ROW,
         "heads - place.batch * args->heads_q;",
         "heads;",
     ),

@@ -106,8 +106,8 @@ MUTATIONS = [
     of(
         "unseen rows are zeroed by each key block",
         SM90,
-        '"work->begins" if chains',
-        '"work->unit_end > 0" if chains',
+        "if (work->begins)\n    clear_unseen_rows",
+        "if (work->unit_end > 0)\n    clear_unseen_rows",
     ),
     # ---- The way there and back ----
     of("the first part is added", CHAIN, "  if (begins)\n", "  if (false)\n"),

@@ -488,8 +488,8 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: the first stage for each tile",
         IM2COL,
-        "    if (args.tail_steps == SLAB / 16)\n",
-        "    stage = {0, 0};\n    if (args.tail_steps == SLAB / 16)\n",
+        "    stage = multiply_slabs(",
+        "    stage = {0, 0};\n    multiply_slabs(",
     ),
     Mutation(
         "conv2d: im2col: dx of the first residue", IM2COL, "(x->first + pixel.inner", "(pixel.inner"

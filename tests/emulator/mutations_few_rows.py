@@ -132,4 +132,34 @@ MUTATIONS = [
         "max(ceil_div(few.seqlen_k, batch->fixed_split_blocks * BLOCK_N), 1);",
         "few.seqlen_k / (batch->fixed_split_blocks * BLOCK_N) + 1;",
     ),
+    Mutation(
+        "few rows: the lse of rows past the end is stored",
+        SPLITS,
+        "if (is_part && row.valid && lane % 4 == 0)",
+        "if (is_part && lane % 4 == 0)",
+    ),
+    Mutation(
+        "few rows: parts are normalised as the first row",
+        SPLITS,
+        "__shfl_sync(0xffffffff, end.normalize, lane & 28),\n          fwd",
+        "__shfl_sync(0xffffffff, end.normalize, 0),\n          fwd",
+    ),
+    Mutation(
+        "few rows: a split that becomes the output is stored as a part",
+        SPLITS,
+        "return {is_part, row.valid,",
+        "return {is_there, row.valid,",
+    ),
+    Mutation(
+        "few rows: the place of a part's unit is not handed back",
+        FORWARD,
+        "      arrive_once(unit_empty((walk.place.index + UNITS - 1) % UNITS));\n    } else {",
+        "    } else {",
+    ),
+    Mutation(
+        "few rows: a part is stored by what comes after the product, too",
+        FORWARD,
+        "    } else {\n      store_unit(out, reference",
+        "    }\n    {\n      store_unit(out, reference",
+    ),
 ]

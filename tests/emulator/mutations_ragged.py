@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutations import COMBINE, FWD_OUTPUT, FWD_PRODUCTS, Mutation
+from mutations import COMBINE, COMBINED_ROW, FWD_OUTPUT, FWD_PRODUCTS, Mutation
 
 SEQUENCE = "include/attnpress/device/sequence.cuh"
 UNITS_OF = "include/attnpress/device/units.cuh"
@@ -149,13 +149,13 @@ MUTATIONS = [
     ),
     Mutation(
         "ragged: the sum goes to the first sequence",
-        COMBINE,
+        COMBINED_ROW,
         "(rows.begin + place.position) * args->out_row_stride",
         "place.position * args->out_row_stride",
     ),
     Mutation(
         "ragged: the sum's lse goes to the first sequence",
-        COMBINE,
+        COMBINED_ROW,
         "lse_of_sequence(ragged, rows, place.batch, args->lse_batch_stride) +",
         "0 +",
     ),

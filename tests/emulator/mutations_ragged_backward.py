@@ -207,7 +207,10 @@ MUTATIONS = [
         "seqlen_q / 16 - tile",
     ),
     Mutation(
-        "ragged bwd: dQ of the batch's first rows", CONVERT, "at.q_row * args.dq_row_stride", "0"
+        "ragged bwd: dQ of the batch's first rows",
+        CONVERT,
+        "(of_keys ? at.k_row : at.q_row)",
+        "(of_keys ? at.k_row : 0)",
     ),
     Mutation(
         "ragged bwd: another sequence's sum is read",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutations import (
     BLOCK,
-    COMBINE,
+    COMBINED_ROW,
     DENSE_PRODUCER,
     EPILOGUE,
     FWD,
@@ -621,8 +621,7 @@ MUTATIONS = [
     # ---- Sinks ----
     Mutation("sink counted twice", EPILOGUE, "+ exp2_approx(sink", "+ 2.0f * exp2_approx(sink"),
     Mutation("sink counted in each split", EPILOGUE, "!split && args->sinks", "args->sinks"),
-    Mutation("sink not counted where split", COMBINE, "args->sinks == nullptr", "true"),
-    Mutation("sink of the first head", EPILOGUE, "min(head, heads - 1) * stride", "0"),
+    Mutation("sink not counted where split", COMBINED_ROW, "args->sinks == nullptr", "true"),
     Mutation(
         "sinks without their stride",
         EPILOGUE,

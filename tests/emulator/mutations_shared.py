@@ -212,4 +212,16 @@ MUTATIONS = [
         "      break;\n    cp_async_wait(0);\n",
         "      break;\n",
     ),
+    Mutation(
+        "shared splits: the sum of the last key block is left out",
+        SHARED,
+        "    if (i < count) {\n",
+        "    if (i + 1 < count) {\n",
+    ),
+    Mutation(
+        "shared splits: sums of key blocks that are not there count",
+        SHARED,
+        "    if (i < count)\n      row_sum = row_sum * factor",
+        "    row_sum = row_sum * factor",
+    ),
 ]

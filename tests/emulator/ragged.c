@@ -894,9 +894,18 @@ static size_t kept_bytes(const kernel *k, const batch_row *row) {
   return ap_kept_bytes(k->variant.axis[AP_ATTENTION_HDIM_V], &k->tile, scheduled_blocks(row));
 }
 
-static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_args *fwd,
+/* What adds up splits at fixed places: few by the kernel for few rows, if it is that which is run, or
+ * their number is even. */
+static int by_few(const companions *others, const attnpress_fwd_args *fwd) {
+  return others->combine.module == NULL ||
+         (others->combine_few.module != NULL && fwd->num_splits % 2 == 0 && fwd->num_splits <= 32);
+}
+
+static int launch_combine(const companions *others, call *c, const attnpress_fwd_args *fwd,
                           const attnpress_ragged_args *ragged, const int32_t *sequence_splits,
                           const attnpress_fwd_runs_args *runs, char *report) {
+  const int few = sequence_splits != NULL && by_few(others, fwd);
+  const kernel *combine = few ? &others->combine_few : &others->combine;
   const int block_n = combine->tile.field[AP_ATTENTION_TILE_BLOCK_N];
   const attnpress_fwd_combine_ragged_args adds = {
       .combine =
@@ -918,7 +927,8 @@ static int launch_combine(const kernel *combine, call *c, const attnpress_fwd_ar
               .seqlen_q = fwd->seqlen_q,
               .num_splits = runs != NULL ? runs->runs : fwd->num_splits,
               .sinks_dtype = fwd->score.sinks_dtype,
-              .block_rows = sequence_splits != NULL ? combine->tile.threads / 32
+              .block_rows = few                       ? 1
+                            : sequence_splits != NULL ? combine->tile.threads / 32
                             : c->fixed_blocks == 0 && c->splits % 2 == 0
                                 ? combine->tile.threads / (block_n / 4)
                                 : 1,
@@ -1105,8 +1115,7 @@ static int launch_sm90(const companions *others, call *c, const batch_row *row, 
                             c->kernel->mod != NULL ? call_sm90_mod : call_sm90, c, report);
   if (status != 0 || !split_units)
     return status;
-  return launch_combine(&others->combine, c, fwd, &args->ragged, orders.sequence_splits, NULL,
-                        report);
+  return launch_combine(others, c, fwd, &args->ragged, orders.sequence_splits, NULL, report);
 }
 
 /* ---- New keys -------------------------------------------------------------------------------- */
@@ -1311,7 +1320,7 @@ static int launch_runs(const companions *others, call *c, const attnpress_fwd_ra
   if (blocks == 0 || status != 0)
     return status;
   if (!adds)
-    return launch_combine(&others->combine, c, fwd, &batch->ragged, NULL, &args, report);
+    return launch_combine(others, c, fwd, &batch->ragged, NULL, &args, report);
   for (int i = 0; i < parts; ++i)
     if (counts[i] >> 12 == ATTNPRESS_RUNS_COUNT >> 12) {
       snprintf(report, EMULATED_REPORT_BYTES, "count %d is left", i);
@@ -1337,7 +1346,7 @@ static int launch_all(const companions *others, call *c, const batch_row *row, c
     return blocks == 0 ? 0 : -1;
   if (c->splits == 0)
     return 0;
-  return launch_combine(&others->combine, c, fwd, &args.batch.ragged, NULL, NULL, report);
+  return launch_combine(others, c, fwd, &args.batch.ragged, NULL, NULL, report);
 }
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */
@@ -1818,7 +1827,8 @@ int run_many_splits(const kernel *k, const companions *others, const score_shape
                     int *shapes) {
   static verdict v;
   const int paged = k->variant.axis[AP_ATTENTION_SEQUENCES] == AP_ATTENTION_SEQUENCES_PAGED;
-  const int query = 2, keys = 33 * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + 5;
+  const int splits = others->combine.module == NULL ? 32 : 34; /* few rows' kernel: its most */
+  const int query = 2, keys = (splits - 1) * k->tile.field[AP_ATTENTION_TILE_BLOCK_N] + 5;
   const batch_row row = {.count = 1,
                          .queries_packed = -1,
                          .keys = paged ? KEYS_PAGED_USED : KEYS_CACHED,

@@ -11,7 +11,8 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
                       FILE *out, int *shapes);
 
 /** The same of a sequence of more splits at fixed places than a warp has lanes, which the combine kernel
- * adds up: of some row the first of those behind has the greatest lse so far. */
+ * adds up: of some row the first of those behind has the greatest lse so far. The one for few rows has
+ * as many as it can. */
 int run_many_splits(const kernel *k, const companions *others, const score_shape *scores, FILE *out,
                     int *shapes);
 

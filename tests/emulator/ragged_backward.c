@@ -20,6 +20,7 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_FLOATS = 128, PADDED_ROWS = 128 };
+enum { SUM_ROWS = 32 }; /* keys of a thread block of bwd_convert that adds up parts */
 enum {
   EXTENTS = 10,
   LENGTHS_MAX = RAGGED_SEQUENCES_MAX,
@@ -141,6 +142,8 @@ enum {
   LSE_LOG2,
   DELTA,
   DQ_SUM,
+  DK_SUM,
+  DV_SUM,
   TAKEN,
   ZEROED,
   DSINKS,
@@ -171,6 +174,8 @@ typedef struct call {
   int is_later[LENGTHS_MAX]; /* of sequences: they prepare it */
   int64_t sum_blocks;        /* then: thread blocks that compute anything */
   int in_turn;               /* these take their key blocks by turns */
+  int group_parts;           /* as in attnpress_bwd_args; of bwd_convert more than 1: it makes dk */
+  int part_keys;             /* of a key block that has parts */
   float scale;
   emulated_tensor given[GIVEN_MAX];
   int given_count;
@@ -377,9 +382,8 @@ static int64_t tiles_at(const call *c, const sequence_rows *rows, int b, int64_t
 }
 
 /* Before compute capability 9.0: element i of all lanes' accumulators together. */
-static int64_t sum_index(const call *c, int64_t first_tile, int64_t row, int64_t column) {
-  const int64_t hdim = c->args.q.shape[3];
-  const int64_t tile = (first_tile + row / TILE_ROWS) * (hdim / TILE_COLUMNS) + column / 8;
+static int64_t sum_index(int64_t columns, int64_t first_tile, int64_t row, int64_t column) {
+  const int64_t tile = (first_tile + row / TILE_ROWS) * (columns / TILE_COLUMNS) + column / 8;
   const int64_t lane = row % 8 * 4 + column % 8 / 2, i = row % 16 / 8 * 2 + column % 2;
   return tile * TILE_FLOATS + i * 32 + lane;
 }
@@ -454,7 +458,7 @@ static void for_all_sums(call *c, visit_sum *visit) {
         for (int64_t column = 0; column < c->args.q.shape[3]; ++column)
           visit(c, b, &rows, h, i, column,
                 (float *)(void *)c->data[DQ_SUM] +
-                    sum_index(c, tiles_at(c, &rows, b, h), i, column));
+                    sum_index(c->args.q.shape[3], tiles_at(c, &rows, b, h), i, column));
   }
 }
 
@@ -483,6 +487,51 @@ static void convert_sum(call *c, int b, const sequence_rows *rows, int64_t head,
   const float there =
       c->args.accumulate ? reference_load(dq, rows->q_batch, at, head, column) : 0.0f;
   reference_store(dq, rows->q_batch, at, head, column, *sum * c->scale + there);
+}
+
+/* The most blocks of a head that sequences have, as choose_backward.c finds them. */
+static int64_t most_blocks(const call *c, const attnpress_tensor *t, int longest, int positions) {
+  const int64_t each = (longest + positions - 1) / positions;
+  const int64_t by_rows =
+      (t->shape[0] * t->shape[1] + (int64_t)c->count * (positions - 1)) / positions;
+  return by_rows < each * c->count ? by_rows : each * c->count;
+}
+
+static int64_t key_tiles(const call *c) {
+  return most_blocks(c, &c->args.k, (int)c->ragged.max_seqlen_k, c->part_keys) * c->part_keys /
+         TILE_ROWS;
+}
+
+static void add_part_sums(call *c) {
+  const int64_t rows = c->group_parts * c->args.k.shape[2] * key_tiles(c) * TILE_ROWS;
+  add_memory(c, DK_SUM, (size_t)(rows * c->args.k.shape[3]) * sizeof(float));
+  add_memory(c, DV_SUM, (size_t)(rows * c->args.v.shape[3]) * sizeof(float));
+}
+
+/* A gradient of keys as bwd_convert makes it of parts. */
+static void convert_parts(call *c, const attnpress_tensor *to, int sum_memory, float scale) {
+  const int32_t *first_unit = (const int32_t *)(const void *)c->data[FIRST_UNIT];
+  const attnpress_sequence_units *units =
+      (const attnpress_sequence_units *)(const void *)c->data[ORDER];
+  const float *sum = (const float *)(const void *)c->data[sum_memory];
+  const int64_t heads = to->shape[2], columns = to->shape[3], tiles = key_tiles(c);
+  for (int i = 0; i < c->count; ++i) {
+    const sequence_rows rows = backward_sequence_rows_of(&c->args, units[i].sequence);
+    const int64_t before = first_unit[i] / (heads * c->group_parts) * c->part_keys / TILE_ROWS;
+    for (int64_t at = 0; at < heads * rows.keys * columns; ++at) {
+      const int64_t head = at / columns / rows.keys, row = at / columns % rows.keys;
+      const int64_t column = at % columns, key = rows.k_begin + row;
+      float value = 0.0f;
+      for (int64_t part = 0; part < c->group_parts; ++part) {
+        const int64_t tile = (part * heads + head) * tiles + before;
+        const float next = sum[sum_index(columns, tile, row, column)];
+        value = part == 0 ? next : value + next;
+      }
+      const float there =
+          c->args.accumulate ? reference_load(to, rows.k_batch, key, head, column) : 0.0f;
+      reference_store(to, rows.k_batch, key, head, column, value * scale + there);
+    }
+  }
 }
 
 /* dQ as bwd_delta makes it where a sequence has no keys. */
@@ -630,6 +679,9 @@ static void give_all(call *c) {
     give_floats(c, "taken", TAKEN, 0, 2, !is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT));
   if (c->zero_ahead > 0)
     give_floats(c, "dq_zeroed", ZEROED, 0, c->count * c->args.k.shape[2] + 1, 1);
+  for (int i = DK_SUM; i <= DV_SUM && c->group_parts > 1; ++i)
+    give_floats(c, i == DK_SUM ? "dk_sum" : "dv_sum", i, 0, (int64_t)c->bytes[i] / 4,
+                pass == AP_ATTENTION_PASS_BWD);
   if (c->own_sums)
     give_floats(c, "thread blocks' own sums", DQ_SUM, 0,
                 c->sum_blocks * (c->args.q.shape[2] / c->args.k.shape[2]) * c->sum_tiles *
@@ -667,12 +719,13 @@ static void give_all(call *c) {
       give_rows(c, "k of a sequence", K, &rows, 0);
       give_rows(c, "v of a sequence", V, &rows, 0);
     }
-    if (owns_keys(c->kernel)) {
+    const int of_parts = c->group_parts > 1;
+    if (owns_keys(c->kernel) ? !of_parts : of_parts)
       give_rows(c, "dk of a sequence", DK, &rows, 1);
+    if (owns_keys(c->kernel) && !of_parts)
       give_rows(c, "dv of a sequence", DV, &rows, 1);
-    }
     if (pass == AP_ATTENTION_PASS_BWD_DQ ||
-        (pass == AP_ATTENTION_PASS_BWD_CONVERT && !is_direct(c, &rows)) ||
+        (pass == AP_ATTENTION_PASS_BWD_CONVERT && !of_parts && !is_direct(c, &rows)) ||
         (pass == AP_ATTENTION_PASS_BWD && is_direct(c, &rows) && rows.keys > 0) ||
         (is_delta && is_direct(c, &rows) && rows.keys == 0))
       give_rows(c, "dq of a sequence", DQ, &rows, 1);
@@ -770,7 +823,11 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
       .row_tiles = c->row_tiles,
       .sum_tiles = c->sum_tiles,
       .accumulate = a->accumulate,
-      .group_parts = 1,
+      .dk_sum = (float *)(void *)c->data[DK_SUM],
+      .dv_sum = (float *)(void *)c->data[DV_SUM],
+      .group_parts = c->group_parts,
+      .sum_parts = 1,
+      .key_tiles = c->group_parts > 1 ? (int32_t)key_tiles(c) : 0,
       .own_sums = c->own_sums,
       .dq_sum_quads = (int32_t)(4 * a->q.shape[3]),
       .scale = c->scale,
@@ -778,10 +835,20 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
       .dsinks = a->dsinks,
   };
   ap_fill_score_args(&forward, &args.bwd.score);
+  if (c->group_parts > 1 && is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT)) {
+    args.bwd.dq_sum = args.bwd.dk_sum;
+    args.bwd.dq = a->dk.data;
+    args.bwd.heads_q = args.bwd.heads_kv;
+    args.bwd.sum_parts = c->group_parts;
+    args.bwd.taken = NULL;
+    args.bwd.blocks = c->part_keys;
+  }
   const attnpress_tensor *tensors[] = {&a->q,    &a->k,  &a->v,  &a->out,
                                        &a->dout, &a->dq, &a->dk, &a->dv};
   for (int i = 0; i < 8; ++i)
     memcpy(&args.bwd.q_batch_stride + 3 * i, tensors[i]->stride, 3 * sizeof(int64_t));
+  if (args.bwd.dq == a->dk.data)
+    memcpy(&args.bwd.dq_batch_stride, a->dk.stride, 3 * sizeof(int64_t));
   return args;
 }
 
@@ -809,15 +876,13 @@ static int launch_kernel(const call *c, const kernel *k, int64_t blocks, const v
 static int run_schedule(call *c, attnpress_bwd_ragged_args *args, int64_t *blocks, char *report) {
   const kernel *k = c->kernel;
   const int is_delta = is_pass(c, AP_ATTENTION_PASS_BWD_DELTA);
-  const int keys = owns_keys(k) || (is_delta && c->zero_ahead > 0);
-  const int positions =
-      k->tile.field[keys && !is_delta ? AP_ATTENTION_TILE_BLOCK_N : AP_ATTENTION_TILE_BLOCK_M];
+  const int of_parts = c->group_parts > 1;
+  const int keys = owns_keys(k) || (is_delta && c->zero_ahead > 0) || of_parts;
+  const int positions = of_parts ? c->part_keys
+                                 : k->tile.field[keys && !is_delta ? AP_ATTENTION_TILE_BLOCK_N
+                                                                   : AP_ATTENTION_TILE_BLOCK_M];
   const attnpress_tensor *t = keys ? &c->args.k : &c->args.q;
-  const int64_t each =
-      ((keys ? args->bwd.seqlen_k : args->bwd.seqlen_q) + positions - 1) / positions;
-  const int64_t by_rows =
-      (t->shape[0] * t->shape[1] + (int64_t)c->count * (positions - 1)) / positions;
-  const int heads = (int)t->shape[2];
+  const int heads = (int)t->shape[2] * c->group_parts;
   attnpress_fwd_schedule_args order = {
       .ragged = args->ragged,
       .batch = c->count,
@@ -838,7 +903,9 @@ static int run_schedule(call *c, attnpress_bwd_ragged_args *args, int64_t *block
   c->given_count = 0;
   give_lengths(c);
   give_order(c, 1);
-  *blocks = heads * (by_rows < each * c->count ? by_rows : each * c->count);
+  *blocks = heads * most_blocks(c, t, keys ? args->bwd.seqlen_k : args->bwd.seqlen_q, positions);
+  if (of_parts && is_pass(c, AP_ATTENTION_PASS_BWD_CONVERT))
+    *blocks = *blocks / c->group_parts * ((positions + SUM_ROWS - 1) / SUM_ROWS);
   args->first_unit = order.order[0].first_unit;
   args->sequences = order.order[0].sequences;
   return launch_kernel(c, c->schedule, ap_schedule_parts(c->count), &order, call_schedule, report);
@@ -1056,6 +1123,13 @@ static int run_main(call *c, char *report) {
   int status = launch(c, report);
   if (status == 0 && fused)
     for_all_sums(c, convert_sum);
+  if (status == 0 && c->group_parts > 1) {
+    attnpress_score_args score;
+    const attnpress_forward_args forward = ap_forward_of(&c->args);
+    ap_fill_score_args(&forward, &score);
+    convert_parts(c, &c->args.dk, DK_SUM, c->scale);
+    convert_parts(c, &c->args.dv, DV_SUM, score.dropout_scale);
+  }
   if (status == 0 && c->args.dbuffers != NULL)
     status = check_dbuffers(c, report);
   if (status == 0)
@@ -1068,20 +1142,27 @@ static int run_main(call *c, char *report) {
 
 /* Random sums, converted here and by the kernel: equal bits. */
 static int run_convert(call *c, char *report) {
-  const attnpress_tensor *dq = &c->args.dq;
-  unsigned char *start = malloc(c->bytes[DQ]), *found = malloc(c->bytes[DQ]);
+  const int of_parts = c->group_parts > 1, which = of_parts ? DK : DQ;
+  const attnpress_tensor *t = tensor_of(c, which);
+  const size_t bytes = c->bytes[which];
+  unsigned char *start = malloc(bytes), *found = malloc(bytes);
   if (start == NULL || found == NULL)
     abort();
   for_all_sums(c, draw_sum);
-  memcpy(start, dq->data, c->bytes[DQ]);
+  for (size_t i = 0; i < c->bytes[DK_SUM] / sizeof(float); ++i)
+    draw_sum(c, 0, NULL, 0, (int64_t)i, 0, (float *)(void *)c->data[DK_SUM] + i);
+  memcpy(start, t->data, bytes);
   int status = launch(c, report);
-  memcpy(found, dq->data, c->bytes[DQ]);
-  memcpy(dq->data, start, c->bytes[DQ]);
-  for_all_sums(c, convert_sum);
-  for (size_t i = 0; i < c->bytes[DQ] && status == 0; ++i)
-    if (found[i] != c->data[DQ][i]) {
-      snprintf(report, EMULATED_REPORT_BYTES, "byte %zu of dq is %02x, expected %02x", i, found[i],
-               c->data[DQ][i]);
+  memcpy(found, t->data, bytes);
+  memcpy(t->data, start, bytes);
+  if (of_parts)
+    convert_parts(c, t, DK_SUM, c->scale);
+  else
+    for_all_sums(c, convert_sum);
+  for (size_t i = 0; i < bytes && status == 0; ++i)
+    if (found[i] != c->data[which][i]) {
+      snprintf(report, EMULATED_REPORT_BYTES, "byte %zu of %s is %02x, expected %02x", i,
+               of_parts ? "dk" : "dq", found[i], c->data[which][i]);
       status = -1;
     }
   free(start);
@@ -1272,6 +1353,18 @@ static void call_open(call *c, const kernel *k, const kernel *schedule, const ba
     c->zero_ahead = is_delta ? 1 << 20 : row->count < 4 ? 2 : 4;
     add_memory(c, ZEROED, ((size_t)c->count * (size_t)a->k.shape[2] + 1) * sizeof(uint32_t));
   }
+  /* Thread blocks share groups, or bwd_convert adds up what such have left. */
+  c->group_parts = 1;
+  c->part_keys = k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD && is_sm90(k) && !ap_can_chain(&k->variant) &&
+      c->zero_ahead == 0)
+    c->group_parts += (int)((hash_of_name(k->stem) + turn) % (unsigned)row->group);
+  if (pass_of(k) == AP_ATTENTION_PASS_BWD_CONVERT && number % 2 == 1) {
+    c->group_parts = 2 + number / 2 % 3;
+    c->part_keys = (const int[]){64, 80, 128}[number % 3];
+  }
+  if (c->group_parts > 1)
+    add_part_sums(c);
   open_scores(c, scores, seed + 7);
   if (pass_of(k) == AP_ATTENTION_PASS_BWD_DBIAS)
     add_dbias(c, hash_of_name(k->stem) + (unsigned)(seed / 1000));

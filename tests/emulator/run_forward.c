@@ -52,8 +52,8 @@ static int open_kernels(const run_options *o, kernel *k, companions *others, sha
     status = run_open_stem(o, schedule_stem(&k->variant), &others->schedule, report);
   if (status != 0 || !k->variant.axis[AP_ATTENTION_SPLIT])
     return status;
-  return combine_stem(&k->variant, stem) == 0 ? run_open_stem(o, stem, &others->combine, report)
-                                              : -1;
+  return combine_stem(&k->variant, 0, stem) == 0 ? run_open_stem(o, stem, &others->combine, report)
+                                                 : -1;
 }
 
 static void print_verdict(const kernel *k, const shape *s, const ragged_run *ragged,

@@ -453,6 +453,7 @@ static void add_sequences(names *n, const table_options *o) {
       "flash_fwd_split_hdim192v128_bf16_causal_paged_sm80",
       "flash_fwd_hdim264_fp16_causal_paged_decode_sm86",
       "flash_fwd_combine_hdim72_bf16_ragged_sm80",
+      "flash_fwd_combine_hdim72_bf16_ragged_few_sm80",
       "flash_bwd_hdim40_bf16_causal_ragged_sm80",
       "flash_bwd_hdim72_fp16_window_ragged_sm86",
       "flash_bwd_hdim136_bf16_dropout_ragged_sm80",

@@ -190,7 +190,8 @@ typedef struct attnpress_bwd_args {
   int32_t key_tiles;   /* ceil(seqlen_k / 16), rounded up to a multiple of 8 */
   int32_t group_parts; /* of a group of query heads, each a block's of bwd on 9.0; 1: all of it */
   union {
-    int32_t sum_parts; /* of bwd_convert: tensors behind one another at dq_sum, which it sums */
+    int32_t sum_parts; /* of bwd_convert: tensors behind one another at dq_sum, which it sums; where
+                          sequences have lengths of their own 1 for dq, and for dk and dv the parts */
     int32_t abreast;   /* of causal bwd, bwd_dkv and bwd_dq, where sequences are dense: heads, or
                           parts of groups, the last ones of the grid, whose blocks take turns
                           (gradient_order.cuh); at least 1. Of bwd on 9.0, whatever the mask is, 0 or less:

@@ -175,6 +175,12 @@ ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_fwd_schedule_args) == 472,
  * (gradient_chain.cuh), `whole` of the order is the same; what a key block leaves to the next lies in
  * dq_sum, where the sequence's sum would, or in the thread block's own (own_sums of bwd).
  *
+ * Where blocks of bwd share groups, parts have query heads each, and the order has heads_kv *
+ * group_parts heads. dk_sum is (group_parts, heads_kv, key_tiles, HEAD_DIM / 8, 128), key blocks behind
+ * one another as in the order, and dv_sum alike; of a sequence's last one tiles past its end are there.
+ * Then bwd_convert makes dk, and dv, as dq of such a call's keys, of which bwd.blocks are those of a key
+ * block, in the order of bwd: a thread block has 32 keys of one, at most.
+ *
  * Where bwd.zero_ahead is not 0, bwd_delta has the order of bwd, and a thread block for each query head
  * of the first zero_ahead units' key heads: it does the shares of the first units, up to the end of a
  * sequence, and warps of bwd those of units that come zero_ahead later (gradient_share.cuh).

@@ -20,6 +20,9 @@ struct SequencePlace {
   int k_batch, k_row, seqlen_k; // of k, v, dk and dv
   int values_row;               // of lse_log2 and delta
   int sum_tile;                 // of dq_sum
+  // Of bwd alone, a unit's:
+  int group;        // query heads
+  int key_sum_tile; // the first of dk_sum and dv_sum; -1: it stores dk and dv
 };
 
 // The place of a sequence whose workspace is not known yet.
