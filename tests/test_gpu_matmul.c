@@ -1,7 +1,7 @@
 /* The matrix product in place on the present GPU, against float64: columns of every class, each
- * dtype, both products, room between rows; results that are read at once, on a side stream, again
- * and again; device memory; more than 2^31 elements. Ends with status 77 where there is no CUDA
- * device. */
+ * dtype, both products, room between rows; each way in which thread blocks share rows; results that
+ * are read at once, on a side stream, on two streams, again and again; device memory; more than
+ * 2^31 elements. Ends with status 77 where there is no CUDA device. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -59,16 +59,21 @@ static void close_call(call *k) {
   gpu.mem_free(k->device_w);
 }
 
-/* x as it was, and the product. Nothing waits in between. */
-static void run(const call *k, CUstream stream) {
+/* The product of what x is. */
+static void multiply(const call *k, CUstream stream) {
   const matmul_case *c = &k->c;
   attnpress_matmul_args args = ATTNPRESS_MATMUL_ARGS_INIT;
   args.x = (void *)(uintptr_t)k->device_x, args.w = (void *)(uintptr_t)k->device_w;
   args.rows = c->rows, args.n = c->n;
   args.x_stride = c->x_stride, args.w_stride = c->w_stride;
   args.dtype = c->dtype, args.w_dtype = c->w_dtype, args.transposed = c->transposed;
-  CHECK_CUDA(gpu.memcpy_dtod_async(k->device_x, k->device_before, k->x_bytes, stream));
   CHECK_OK(attnpress_matmul(handle, &args, stream));
+}
+
+/* x as it was, and the product. Nothing waits in between. */
+static void run(const call *k, CUstream stream) {
+  CHECK_CUDA(gpu.memcpy_dtod_async(k->device_x, k->device_before, k->x_bytes, stream));
+  multiply(k, stream);
 }
 
 static void report(const call *k, const char *what, const matmul_error *e) {
@@ -116,6 +121,30 @@ static void test_table(void) {
     }
 }
 
+/* Each tile of Hopper's kernels, by each way in which their thread blocks share rows. */
+static void test_shares(void) {
+  static const struct {
+    int64_t rows, n;
+    int transposed;
+  } shapes[] = {
+      {1, 8, 0},      {9969, 32, 1},   {74, 320, 0},    {700, 512, 1},   {300, 1024, 0},
+      {3000, 768, 1}, {3000, 768, 0},  {20000, 512, 1}, {1, 4096, 0},    {16, 4096, 0},
+      {200, 2048, 1}, {1000, 1536, 0}, {2000, 2600, 1}, {4097, 1024, 0}, {5000, 2048, 1},
+      {64, 2048, 1},  {61, 2056, 1},   {256, 3000, 1},  {132, 4096, 0},  {132, 4096, 1},
+      {500, 4096, 0}, {500, 4096, 1},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+    for (int gaps = 0; gaps < 2; ++gaps) {
+      const int dtype = i % 2 ? ATTNPRESS_FP16 : ATTNPRESS_BF16;
+      call k;
+      open_call(&k, shapes[i].rows, shapes[i].n, dtype, dtype, shapes[i].transposed, gaps);
+      run(&k, NULL);
+      CHECK_CUDA(gpu.memcpy_dtoh(k.x, k.device_x, k.x_bytes));
+      check_result(&k, "shared");
+      close_call(&k);
+    }
+}
+
 /* All row blocks, in flight at once, of kernels whose thread blocks share rows. */
 static void test_many_rows(int64_t rows, int64_t n) {
   call k;
@@ -141,10 +170,51 @@ static void test_side_stream(void) {
   gpu.stream_destroy(stream);
 }
 
+/* x W W W W, one behind the other. */
+static void run_powers(const call *k, CUstream stream) {
+  run(k, stream);
+  for (int i = 0; i < 3; ++i)
+    multiply(k, stream);
+}
+
+/* Launches that each wait for all of their own thread blocks, more than the device has room for at
+ * the same time, and each of which may begin before the one before it has ended. */
+static void test_two_streams(void) {
+  CUstream streams[2];
+  call calls[2];
+  char *first[2];
+  for (int i = 0; i < 2; ++i) {
+    CHECK_CUDA(gpu.stream_create(&streams[i], CU_STREAM_NON_BLOCKING));
+    open_call(&calls[i], i ? 1000 : 64, i ? 1536 : 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, !i, 0);
+    run(&calls[i], streams[i]);
+    CHECK_CUDA(gpu.stream_synchronize(streams[i]));
+    CHECK_CUDA(gpu.memcpy_dtoh(calls[i].x, calls[i].device_x, calls[i].x_bytes));
+    check_result(&calls[i], "before two streams");
+    run_powers(&calls[i], streams[i]);
+    CHECK_CUDA(gpu.stream_synchronize(streams[i]));
+    first[i] = malloc(calls[i].x_bytes);
+    CHECK_CUDA(gpu.memcpy_dtoh(first[i], calls[i].device_x, calls[i].x_bytes));
+  }
+  for (int often = 0; often < 50; ++often) {
+    for (int i = 0; i < 40; ++i)
+      run_powers(&calls[i % 2], streams[i % 2]);
+    for (int i = 0; i < 2; ++i) {
+      CHECK_CUDA(gpu.stream_synchronize(streams[i]));
+      CHECK_CUDA(gpu.memcpy_dtoh(calls[i].x, calls[i].device_x, calls[i].x_bytes));
+      CHECK(memcmp(calls[i].x, first[i], calls[i].x_bytes) == 0);
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    free(first[i]);
+    close_call(&calls[i]);
+    gpu.stream_destroy(streams[i]);
+  }
+}
+
 /* The same bits a thousand times, and no device memory taken. */
-static void test_repeats(int64_t n, int w_dtype) {
+static void test_repeats(int64_t rows, int64_t n, int w_dtype) {
   call k;
-  open_call(&k, 2000, n, ATTNPRESS_BF16, w_dtype, 0, 0);
+  open_call(&k, rows, n, ATTNPRESS_BF16, w_dtype, 0, 0);
   char *first = malloc(k.x_bytes);
   size_t free_before = 0, free_after = 1, total;
   run(&k, NULL);
@@ -165,8 +235,8 @@ static void test_repeats(int64_t n, int w_dtype) {
   close_call(&k);
 }
 
-/* Blocks of rows that are copies of one: each must come out as the first. The last row is left
- * alone. */
+/* Blocks of rows that are copies of one: each must come out as the first, which is checked. The
+ * last row is left alone. */
 static void test_large(int64_t n, int w_dtype) {
   enum { BLOCK_ROWS = 1000 };
   const int64_t blocks = ((INT64_C(1) << 31) / n + 1) / BLOCK_ROWS + 2;
@@ -180,9 +250,6 @@ static void test_large(int64_t n, int w_dtype) {
     close_call(&k);
     return;
   }
-  run(&k, NULL);
-  CHECK_CUDA(gpu.memcpy_dtoh(k.x, k.device_x, k.x_bytes));
-  check_result(&k, "a block of rows");
   CHECK_CUDA(gpu.mem_alloc(&whole, k.x_bytes * (size_t)blocks));
   for (int64_t b = 0; b < blocks; ++b)
     CHECK_CUDA(gpu.memcpy_dtod_async(whole + (CUdeviceptr)b * k.x_bytes, k.device_before, k.x_bytes,
@@ -192,6 +259,8 @@ static void test_large(int64_t n, int w_dtype) {
   args.rows = BLOCK_ROWS * blocks - 1, args.n = n;
   args.dtype = k.c.dtype, args.w_dtype = w_dtype;
   CHECK_OK(attnpress_matmul(handle, &args, NULL));
+  CHECK_CUDA(gpu.memcpy_dtoh(k.x, whole, k.x_bytes));
+  check_result(&k, "a block of rows");
   char *got = malloc(k.x_bytes);
   const size_t row_bytes = (size_t)n * 2;
   for (int64_t b = 0; b < blocks; b += b + 100 < blocks ? 97 : 1) {
@@ -213,20 +282,25 @@ static void test_rows(void) {
 }
 
 static void test_all_repeats(void) {
-  test_repeats(512, ATTNPRESS_BF16);
-  test_repeats(1024, ATTNPRESS_BF16);
-  test_repeats(264, ATTNPRESS_FP32);
+  test_repeats(2000, 512, ATTNPRESS_BF16);
+  test_repeats(2000, 1024, ATTNPRESS_BF16);
+  test_repeats(2000, 264, ATTNPRESS_FP32);
+  test_repeats(2000, 2600, ATTNPRESS_BF16);
+  test_repeats(132, 4096, ATTNPRESS_BF16);
 }
 
 static void test_all_large(void) {
   test_large(1000, ATTNPRESS_FP16);
+  test_large(2048, ATTNPRESS_FP16);
   test_large(264, ATTNPRESS_FP32);
 }
 
 static void tests(void) {
   run_part("table", test_table);
+  run_part("shares", test_shares);
   run_part("rows", test_rows);
   run_part("side_stream", test_side_stream);
+  run_part("two_streams", test_two_streams);
   run_part("repeats", test_all_repeats);
   run_part("large", test_all_large);
 }

@@ -408,8 +408,10 @@ static void test_launch_flat(void **state) {
       {10, 100, 1001, 1002, 0x10000, ATTNPRESS_BF16, 0}, /* gaps */
       {10, 100, 1004, 0, 0x10000, ATTNPRESS_FP32, 0},
       {10, 100, 1003, 0, 0x10000, ATTNPRESS_FP32, 1},
-      {10, 100, 7, 0, 0x10000, ATTNPRESS_FP16, 0}, /* a vector would be of more than two rows */
-      {10, 100, 9, 0, 0x10000, ATTNPRESS_FP16, 1},
+      {1000, 100, 7, 0, 0x10000, ATTNPRESS_FP16, 0}, /* a vector would be of more than two rows */
+      {1000, 100, 9, 0, 0x10000, ATTNPRESS_FP16, 1},
+      {582, 100, 9, 0, 0x10000, ATTNPRESS_FP16, 0}, /* few elements */
+      {583, 100, 9, 0, 0x10000, ATTNPRESS_FP16, 1},
       {10, 100, 40001, 0, 0x10000, ATTNPRESS_FP16, 0}, /* no room for two y */
   };
   attnpress_handle *handle = make_handle();

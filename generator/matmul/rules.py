@@ -16,7 +16,7 @@ HELD = {80: 65536, 86: 32768}
 BLOCK_M_MAX = 128
 SM90_ROW_BYTES = 128  # of the swizzle, which is the depth of a stage
 BARRIERS_BYTES = 16  # of a stage: one that it is full, one that it is empty
-SM90_TILE = {"block_m": 128, "block_n": 256, "warps": 12, "row_warps": 8, "stages": 4}
+SM90_STAGES = {"m128n256": 4, "m64n64": 8, "m128n128": 6, "m192n128": 5}
 
 
 def family() -> Family:
@@ -31,6 +31,22 @@ def threads(tile: Tile) -> int:
 def row_bytes(columns: int) -> int:
     """Of a padded tile: tile_row_bytes() of tile.cuh."""
     return 16 * (columns // 8 | 1)
+
+
+def sm90_tile(variant: Variant, stages: int) -> Tile:
+    """A producer's warpgroup, and one for each 64 rows."""
+    rows, columns = map(int, variant.block[1:].split("n"))
+    return sized(
+        variant,
+        make_tile(
+            family(),
+            block_m=rows,
+            block_n=columns,
+            warps=4 + rows // 16,
+            row_warps=rows // 16,
+            stages=stages,
+        ),
+    )
 
 
 def smem_bytes(variant: Variant, tile: Tile) -> int:
@@ -48,8 +64,9 @@ def smem_bytes(variant: Variant, tile: Tile) -> int:
 def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[str]:
     """What is wrong with a tile for a variant, one sentence each; empty: legal."""
     if variant.arch == 90:
-        legal = tile == sized(variant, make_tile(family(), **SM90_TILE | {"stages": tile.stages}))
-        return [] if legal else ["sm90 needs a tile such as m128n256w12x8s4"]
+        legal = tile == sm90_tile(variant, tile.stages)
+        example = sm90_tile(variant, SM90_STAGES[variant.block]).name
+        return [] if legal else [f"sm90 needs a tile such as {example}"]
     needed = smem_bytes(variant, tile)
     most = load_targets().archs[variant.arch].block_smem_bytes
     rows = max(tile.block_m, 16)
@@ -72,7 +89,7 @@ def fill(variant: Variant) -> Tile:
     """The rule's tile: as many rows as shared memory holds, at most 128, for W is read once for all
     of them; up to four warps below each other, so that a warp has 32 rows or fewer."""
     if variant.arch == 90:
-        return sized(variant, make_tile(family(), **SM90_TILE))
+        return sm90_tile(variant, SM90_STAGES[variant.block])
     block_m = min(HELD[variant.arch] // variant.cols, BLOCK_M_MAX)
     row_warps = {128: 4, 64: 2, 32: 2}.get(block_m, 1)
     return sized(

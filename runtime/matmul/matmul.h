@@ -6,6 +6,8 @@
 #include "call.h"
 #include "../generated/families.h"
 
+enum { AP_MATMUL_SM90 = 90 /* the arch of the kernels with wgmma */ };
+
 /** A call, checked. In a range rows and n are maxima, and 0 stands for any. */
 typedef struct ap_matmul_problem {
   void *x;
@@ -29,7 +31,9 @@ attnpress_status ap_matmul_validate(ap_matmul_problem *problem, ap_check how);
 /* ---- plan.c ---------------------------------------------------------------------------------- */
 
 typedef struct ap_matmul_plan {
-  int32_t cluster_share; /* sm90: row blocks of a cluster, one after the other */
+  /* sm90: row blocks of a thread block, one after the other; those that share rows; 2^split_shift
+   * share the depth of a tile. */
+  int32_t share, column_blocks, split_shift;
   ap_launches base;
 } ap_matmul_plan;
 

@@ -73,9 +73,11 @@ static attnpress_status fill_sm90(ap_maps *maps, const ap_matmul_problem *p,
       .x_stride = p->x_stride,
       .rows = (int32_t)p->rows,
       .n = (int32_t)p->n,
-      .cluster = (int32_t)launch->cluster,
+      .column_blocks = plan->column_blocks,
       .row_blocks = (int32_t)ceil_div(p->rows, block_m),
-      .cluster_share = plan->cluster_share,
+      .share = plan->share,
+      .together = launch->together,
+      .split_shift = plan->split_shift,
   };
   return ap_matmul_maps_encode(maps, p, &launch->tile, block);
 }
@@ -85,7 +87,7 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
   matmul_run *run = (matmul_run *)base;
   const ap_matmul_problem *p = &run->call.problem;
   *block = AP_BLOCK(run->block);
-  if (launches->launch[index].cluster > 0)
+  if (launches->launch[index].variant.axis[AP_MATMUL_ARCH] == AP_MATMUL_SM90)
     return fill_sm90(maps, p, AP_CONST_PLAN_OF(ap_matmul_plan, launches), &run->block.sm90);
   run->block.sm80 = (attnpress_matmul_args_sm80){.x = p->x,
                                                  .w = p->w,

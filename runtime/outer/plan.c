@@ -87,9 +87,12 @@ static int is_flat(const ap_outer_problem *p) {
 }
 
 /** Of a kernel whose thread blocks have a chunk each; what they need of x and y has to fit in shared
- * memory, else *fits is 0. */
+ * memory, and c has to be worth it, else *fits is 0. */
 static attnpress_status plan_flat(const ap_outer_problem *p, ap_outer_plan *plan, int *fits) {
   enum { SMEM_BYTES_MAX = 64 << 10, ROW_BYTES = 8, WINDOW_BYTES = 24, PITCH_BYTES = 8 };
+  enum {
+    ELEMENTS_MIN = 1 << 19 /* bench/notes/families.md; of fewer, few thread blocks fill theirs */
+  };
   ap_launch *launch = &plan->base.launch[0];
   const int64_t size = ap_outer_bytes(p), elements = VECTOR_BYTES / size;
   const int64_t chunk = elements * launch->tile.threads * launch->tile.field[AP_OUTER_TILE_ROWS];
@@ -101,7 +104,7 @@ static attnpress_status plan_flat(const ap_outer_problem *p, ap_outer_plan *plan
   const int64_t pitch = ceil_div((p->columns - 1) * size + WINDOW_BYTES, PITCH_BYTES) * PITCH_BYTES;
   const int64_t smem_bytes = rows * ROW_BYTES + entries * pitch;
   *fits = smem_bytes <= SMEM_BYTES_MAX &&
-          !__builtin_mul_overflow(p->batch, p->rows * p->columns, &total);
+          !__builtin_mul_overflow(p->batch, p->rows * p->columns, &total) && total >= ELEMENTS_MIN;
   if (!*fits)
     return ATTNPRESS_OK;
   plan->column_shift = shift_of(pitch / size, launch->tile.threads);

@@ -1,21 +1,20 @@
 /* Clusters: thread blocks that run at the same time and have a barrier (PTX ISA, Parallel
  * Synchronization and Communication Instructions: barrier.cluster), and store into each other's
- * shared memory (Data Movement and Conversion Instructions: mapa, st.shared::cluster).
- *
- * The machine is one block's, so each block of a cluster is a process, forked from the one that
- * runs the launch. One of them runs at a time, until none of its threads can go on; then it is the
- * next block's turn. The copy engine does its work only where no block can go on without it. So
- * whatever a block may do before it has to wait is done before another one begins, and what it must
- * not do yet is seen: a write to global memory that another block, or its copies, read later is a
- * race, unless the barrier lies between. Global memory, and who has written it, is shared by the
- * processes.
- *
- * A store into a block's shared memory arrives as late as may be: when the first thread there goes on
- * from the barrier that the storing thread arrives at next. One that counts at an mbarrier there
- * (st.async) arrives when no thread of the cluster can go on without it; it is a write by somebody
- * who knows what the latest phases of that block's mbarriers have handed over, so that a read which
- * none of them has behind it is seen. A block that is not known to have begun, has ended, or ends
- * before that, cannot be stored to. */
+ * shared memory (Data Movement and Conversion Instructions: mapa, st.shared::cluster).  The machine
+ * is one block's, so each block of a cluster is a process, forked from the one that runs the
+ * launch. One of them runs at a time, until none of its threads can go on; then it is the next
+ * block's turn. The copy engine does its work only where no block can go on without it. So whatever
+ * a block may do before it has to wait is done before another one begins, and what it must not do
+ * yet is seen: a write to global memory that another block, or its copies, read later is a race,
+ * unless the barrier lies between. Global memory, and who has written it, is shared by the
+ * processes.  Where all blocks of a launch run at the same time, they take turns as those of a
+ * cluster do, and each cluster among them has a barrier of its own.  A store into a block's shared
+ * memory arrives as late as may be: when the first thread there goes on from the barrier that the
+ * storing thread arrives at next. One that counts at an mbarrier there (st.async) arrives when no
+ * thread of the cluster can go on without it; it is a write by somebody who knows what the latest
+ * phases of that block's mbarriers have handed over, so that a read which none of them has behind
+ * it is seen. A block that is not known to have begun, has ended, or ends before that, cannot be
+ * stored to. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "machine.h"
 
@@ -28,7 +27,7 @@
 
 static machine *const m = &the_machine;
 
-enum { ADDRESS_BITS = 24, STORES_MAX = 65536, PAIR_BYTES = 8 };
+enum { ADDRESS_BITS = 24, STORES_MAX = 131072, PAIR_BYTES = 8 };
 
 /* A store into a block's shared memory. */
 typedef struct remote_store {
@@ -44,10 +43,12 @@ typedef struct remote_store {
 typedef struct cluster_state {
   sem_t turn[CLUSTER_MAX];
   int ended[CLUSTER_MAX];
-  int live, arrived;           /* threads of the cluster */
-  uint32_t phase;              /* of the barrier */
-  int turns;                   /* that went by since anything happened */
-  int came[CLUSTER_MAX], come; /* blocks, to the grid's barrier */
+  struct {
+    int live, arrived; /* threads of the cluster */
+    uint32_t phase;    /* of its barrier */
+  } clusters[CLUSTER_MAX];
+  int turns;             /* that went by since anything happened */
+  int came[CLUSTER_MAX]; /* how often each block, to the grid's barrier */
   int failed;
   char report[EMULATED_REPORT_BYTES];
   int store_count;
@@ -55,8 +56,9 @@ typedef struct cluster_state {
 } cluster_state;
 
 static cluster_state *state; /* shared by the processes; NULL: there was no cluster yet */
-static int grid_met;         /* this process's block has waited at the grid's barrier */
-static int blocks, rank; /* of the cluster at hand; rank: this process's block; blocks 0: none */
+static int grid_met;         /* how often this process's block has waited at the grid's barrier */
+/* That run at the same time, 0: none does; of a cluster among them; rank: this process's block. */
+static int blocks, cluster_blocks, rank;
 static struct {
   uint8_t arrived;          /* and has not waited yet */
   uint8_t met;              /* it has waited: all of the cluster's blocks have begun */
@@ -64,6 +66,10 @@ static struct {
   uint32_t arrivals, waits; /* so far */
 } self[THREADS_MAX];
 static uint32_t clock_phase[2]; /* 1 + the phase that a clock holds the arrivals of, by parity */
+
+static uint32_t *own_phase(void) {
+  return &state->clusters[rank / cluster_blocks].phase;
+}
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
@@ -84,14 +90,14 @@ static void wait_for_turn(void) {
 
 int cluster_let_others_run(int rounds) {
   const int next = blocks > 1 ? next_rank() : -1;
-  const uint32_t before = state ? state->phase : 0;
+  const uint32_t before = next >= 0 ? *own_phase() : 0;
   if (next < 0 || state->turns >= rounds * blocks)
     return 0;
   ++state->turns;
   sem_post(&state->turn[next]);
   wait_for_turn();
-  if (state->phase != before)
-    threads_wake(&state->phase);
+  if (*own_phase() != before)
+    threads_wake(own_phase());
   told_wake();
   return 1;
 }
@@ -99,11 +105,12 @@ int cluster_let_others_run(int rounds) {
 /* mapa.shared::cluster: the rank stands above the address. */
 uint32_t emulated_cluster_address(uint32_t shared, int of) {
   const void *site = CALL_SITE();
-  const int size = blocks > 0 ? blocks : 1;
+  const int size = blocks > 0 ? cluster_blocks : 1;
   if (of < 0 || of >= size || shared >> ADDRESS_BITS != 0)
     machine_fail("takes an address of block %d of a cluster of %d, at %s", of, size,
                  site_text(site));
-  return shared | (uint32_t)(of + 1) << ADDRESS_BITS;
+  const int first = blocks > 0 ? rank - rank % cluster_blocks : 0;
+  return shared | (uint32_t)(first + of + 1) << ADDRESS_BITS;
 }
 
 void cluster_goes_on(void) {
@@ -126,7 +133,8 @@ static _Noreturn void run_rank(unsigned first, void (*run_block)(unsigned block)
   _exit(0);
 }
 
-void cluster_run(unsigned first, unsigned count, void (*run_block)(unsigned block)) {
+void cluster_run(unsigned first, unsigned count, unsigned of_cluster,
+                 void (*run_block)(unsigned block)) {
   if (state == NULL)
     state = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (state == MAP_FAILED || count > CLUSTER_MAX)
@@ -135,7 +143,8 @@ void cluster_run(unsigned first, unsigned count, void (*run_block)(unsigned bloc
   memset(self, 0, sizeof self);
   grid_met = 0;
   memset(clock_phase, 0, sizeof clock_phase);
-  state->live = (int)count * m->thread_count;
+  for (unsigned i = 0; i < count; ++i)
+    state->clusters[i / of_cluster].live += m->thread_count;
   pid_t processes[CLUSTER_MAX];
   for (unsigned i = 0; i < count; ++i)
     sem_init(&state->turn[i], 1, i == 0);
@@ -145,6 +154,7 @@ void cluster_run(unsigned first, unsigned count, void (*run_block)(unsigned bloc
       abort();
     if (processes[i] == 0) {
       blocks = (int)count;
+      cluster_blocks = (int)of_cluster;
       rank = (int)i;
       run_rank(first, run_block);
     }
@@ -170,25 +180,27 @@ void cluster_run(unsigned first, unsigned count, void (*run_block)(unsigned bloc
 /* ---- The barrier ----------------------------------------------------------------------------- */
 
 static void complete_phase(void) {
-  if (state->live == 0 || state->arrived < state->live)
+  const int cluster = rank / cluster_blocks;
+  if (state->clusters[cluster].live == 0 ||
+      state->clusters[cluster].arrived < state->clusters[cluster].live)
     return;
-  state->arrived = 0;
+  state->clusters[cluster].arrived = 0;
   state->turns = 0;
-  ++state->phase;
-  threads_wake(&state->phase);
+  ++state->clusters[cluster].phase;
+  threads_wake(own_phase());
 }
 
 void cluster_thread_exits(void) {
   if (blocks == 0)
     return;
-  if (self[m->current].arrived && self[m->current].phase == state->phase)
+  if (self[m->current].arrived && self[m->current].phase == *own_phase())
     machine_fail("ends after barrier.cluster.arrive, without a wait");
   for (int i = 0; m->exited + 1 == m->thread_count && i < state->store_count; ++i)
     if (state->stores[i].rank == rank && state->stores[i].pending)
       machine_fail("the block ends before a store into its shared memory is known to be there; it "
                    "is at %s",
                    site_text(state->stores[i].site));
-  --state->live;
+  --state->clusters[rank / cluster_blocks].live;
   complete_phase();
 }
 
@@ -199,7 +211,7 @@ void emulated_cluster_arrive(void) {
   if (self[m->current].arrived)
     machine_fail("arrives at the cluster's barrier twice, without a wait, at %s",
                  site_text(CALL_SITE()));
-  const uint32_t phase = state->phase;
+  const uint32_t phase = *own_phase();
   const int clock = order_clock_of_cluster(phase % 2);
   if (clock_phase[phase % 2] != phase + 1) {
     clock_phase[phase % 2] = phase + 1;
@@ -209,12 +221,12 @@ void emulated_cluster_arrive(void) {
   self[m->current].arrived = 1;
   self[m->current].phase = phase;
   ++self[m->current].arrivals;
-  ++state->arrived;
+  ++state->clusters[rank / cluster_blocks].arrived;
   complete_phase();
 }
 
-/* The stores into this block that were made before the barrier of a phase, for the current thread. 1:
- * there were some. */
+/* The stores into this block that were made before the barrier of a phase, for the current thread.
+ * 1: there were some. */
 static int bring_stores(uint32_t phase) {
   int brought = 0;
   for (int i = 0; i < state->store_count; ++i) {
@@ -236,8 +248,8 @@ void emulated_cluster_wait(void) {
     return;
   if (!self[m->current].arrived)
     machine_fail("waits at the cluster's barrier without having arrived, at %s", site_text(site));
-  while (self[m->current].phase == state->phase)
-    thread_wait(&state->phase, "barrier.cluster.wait", site);
+  while (self[m->current].phase == *own_phase())
+    thread_wait(own_phase(), "barrier.cluster.wait", site);
   const uint32_t phase = self[m->current].phase;
   const int clock = order_clock_of_cluster(phase % 2);
   self[m->current].arrived = 0;
@@ -253,39 +265,45 @@ uint32_t cluster_arrivals(void) {
 }
 
 int cluster_orders(unsigned block, uint32_t arrivals) {
-  return blocks > 0 && block / m->launch->cluster == m->block / m->launch->cluster &&
+  return blocks > 0 && block / (unsigned)cluster_blocks == m->block / (unsigned)cluster_blocks &&
          arrivals < self[m->current].waits;
 }
 
 /* ---- The grid's barrier ---------------------------------------------------------------------- */
 
-/* Blocks of a grid that all run at the same time are run as a cluster's. Of several such, which never
- * tell each other anything, each has a barrier of its own. */
+/* Blocks of a grid that all run at the same time are run as a cluster's, or together. Of several
+ * such groups, which never tell each other anything, each has a barrier of its own. */
 uint32_t emulated_grid_arrive(void) {
   if (blocks == 0)
     return 0;
-  if (state->came[rank])
-    machine_fail("a block arrives at the grid's barrier twice, at %s", site_text(CALL_SITE()));
-  state->came[rank] = 1;
-  ++state->come;
+  if (state->came[rank] > grid_met)
+    machine_fail("a block arrives at the grid's barrier twice, without a wait, at %s",
+                 site_text(CALL_SITE()));
+  ++state->came[rank];
   cluster_goes_on();
   told_wake();
-  return 0;
+  return (uint32_t)state->came[rank];
+}
+
+static int all_have_come(int often) {
+  int all = 1;
+  for (int i = 0; i < blocks; ++i)
+    all = all && state->came[i] >= often;
+  return all;
 }
 
 int emulated_grid_has_come(uint32_t arrived) {
   const void *site = CALL_SITE();
-  (void)arrived;
-  if (blocks > 0 && !state->came[rank])
+  if (blocks > 0 && (arrived == 0 || state->came[rank] != (int)arrived))
     machine_fail("waits at the grid's barrier without having arrived, at %s", site_text(site));
-  while (blocks > 0 && state->come < blocks)
+  while (blocks > 0 && !all_have_come((int)arrived))
     told_await("the grid's barrier", site);
-  grid_met = 1;
+  grid_met = (int)arrived;
   return 1;
 }
 
 int cluster_has_met(void) {
-  return blocks == 0 || grid_met;
+  return blocks == 0 || grid_met > 0;
 }
 
 /* ---- Stores into other blocks ---------------------------------------------------------------- */
@@ -335,7 +353,7 @@ void emulated_store_8_cluster(uint32_t address, float x, float y) {
   const remote_store store = {
       .rank = to,
       .address = own,
-      .phase = state->phase + (self[m->current].arrived && self[m->current].phase == state->phase),
+      .phase = *own_phase() + (self[m->current].arrived && self[m->current].phase == *own_phase()),
       .pair = {x, y},
       .site = site,
   };

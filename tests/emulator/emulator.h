@@ -36,6 +36,7 @@ typedef struct emulated_launch {
   unsigned blocks, threads; /* one-dimensional; threads a multiple of 32 */
   unsigned cluster;         /* blocks of a cluster, which divides them; 0: each by itself. Of more
                                than one, what writable tensors name is memory that processes share */
+  int together;   /* 1: all blocks run at the same time, at most as many as a cluster has */
   int in_turn;    /* blocks take tickets by turns, rather than the first all of them; where
                                none waits for another */
   int told_zeros; /* where blocks tell each other there are zeros before they run */

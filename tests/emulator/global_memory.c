@@ -184,9 +184,10 @@ void global_reset(void) {
       continue;
     const int64_t bytes = last_byte(t);
     writers_bytes[i] = ((size_t)(bytes > 0 ? bytes : 0) / granule_bytes(t) + 1) * sizeof(writer);
-    writers[i] = mmap(
-        NULL, writers_bytes[i], PROT_READ | PROT_WRITE,
-        (m->launch->cluster > 1 ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    writers[i] = mmap(NULL, writers_bytes[i], PROT_READ | PROT_WRITE,
+                      (m->launch->cluster > 1 || m->launch->together ? MAP_SHARED : MAP_PRIVATE) |
+                          MAP_ANONYMOUS | MAP_NORESERVE,
+                      -1, 0);
     if (writers[i] == MAP_FAILED)
       abort();
   }

@@ -288,7 +288,8 @@ void told_await(const char *what, const void *site);
 
 /** Runs the blocks of a cluster, from `first` on, each in a process of its own: one at a time, until
  * it waits for the others. `run_block` runs one. */
-void cluster_run(unsigned first, unsigned blocks, void (*run_block)(unsigned block));
+void cluster_run(unsigned first, unsigned blocks, unsigned of_cluster,
+                 void (*run_block)(unsigned block));
 /** No thread of this block can go on: lets the cluster's other blocks run, and comes back when it is
  * this one's turn. 0: there is nobody, or for `rounds` rounds nothing has happened. */
 int cluster_let_others_run(int rounds);

@@ -16,6 +16,9 @@ typedef struct matmul_shape {
   int64_t rows, n;
   int gaps; /* between rows of x and W */
   int far;  /* rows of x are more than 2^31 elements apart */
+  /* Of sm90: thread blocks that all run at the same time, the row blocks of each; 0: clusters, of two
+   * row blocks. And of which 2^split share a tile. */
+  int share, split;
 } matmul_shape;
 
 static int32_t w_dtype_of(const kernel *k) {
@@ -89,8 +92,8 @@ static CUresult no_words(CUresult result, const char **words) {
 }
 
 /* Clusters have two row blocks each, so that the next one's x is loaded while one is stored. */
-static int fill_sm90(const kernel *k, const matmul_case *m, int64_t row_blocks,
-                     attnpress_matmul_args_sm90 *args, char *report) {
+static int fill_sm90(const kernel *k, const matmul_case *m, const matmul_shape *s,
+                     int64_t row_blocks, attnpress_matmul_args_sm90 *args, char *report) {
   const ap_driver driver = {.tensor_map_encode_tiled = emulated_encode_tiled,
                             .get_error_name = no_words,
                             .get_error_string = no_words};
@@ -109,21 +112,23 @@ static int fill_sm90(const kernel *k, const matmul_case *m, int64_t row_blocks,
                                        .x_stride = m->x_stride,
                                        .rows = (int32_t)m->rows,
                                        .n = (int32_t)m->n,
-                                       .cluster = (int32_t)((m->n + block_n - 1) / block_n),
+                                       .column_blocks = (int32_t)((m->n + block_n - 1) / block_n),
                                        .row_blocks = (int32_t)row_blocks,
-                                       .cluster_share = 2};
+                                       .share = s->share > 0 ? s->share : 2,
+                                       .together = s->share > 0,
+                                       .split_shift = s->split};
   if (ap_matmul_maps_encode(&maps, &problem, &k->tile, args) == ATTNPRESS_OK)
     return 0;
   snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
   return -1;
 }
 
-static int launch(const kernel *k, const call *c, char *report) {
+static int launch(const kernel *k, const matmul_shape *s, const call *c, char *report) {
   const matmul_case *m = &c->c;
   const int64_t block_m = k->tile.field[AP_MATMUL_TILE_BLOCK_M];
   const int64_t row_blocks = (m->rows + block_m - 1) / block_m;
   _Alignas(64) attnpress_matmul_args_sm90 sm90;
-  if (is_sm90(k) && fill_sm90(k, m, row_blocks, &sm90, report) != 0)
+  if (is_sm90(k) && fill_sm90(k, m, s, row_blocks, &sm90, report) != 0)
     return -1;
   const attnpress_matmul_args_sm80 args = {.x = ATTNPRESS_DATA(m->x),
                                            .w = m->w,
@@ -142,10 +147,16 @@ static int launch(const kernel *k, const call *c, char *report) {
                                       .element_bytes = m->w_dtype == ATTNPRESS_FP32 ? 4 : 2,
                                       .shape = {1, 1, m->n, m->n},
                                       .stride = {0, 0, m->w_stride, 1}}};
+  const int64_t blocks = is_sm90(k)
+                             ? ((row_blocks - 1) / sm90.share + 1) * sm90.column_blocks << s->split
+                             : row_blocks;
   const emulated_launch l = {.module = k->module,
-                             .blocks = is_sm90(k) ? (unsigned)((row_blocks + 1) / 2 * sm90.cluster)
-                                                  : (unsigned)row_blocks,
-                             .cluster = is_sm90(k) ? (unsigned)sm90.cluster : 0,
+                             .blocks = (unsigned)blocks,
+                             .cluster = !is_sm90(k)    ? 0
+                                        : s->share > 0 ? 1u << s->split
+                                                       : (unsigned)sm90.column_blocks,
+                             .together = is_sm90(k) && s->share > 0,
+                             .overlaps = is_sm90(k),
                              .threads = (unsigned)k->tile.threads,
                              .shared_bytes = (size_t)k->tile.smem_bytes,
                              .args = is_sm90(k) ? (const void *)&sm90 : &args,
@@ -159,7 +170,7 @@ static int run_shape(const kernel *k, const matmul_shape *s, uint64_t seed, matm
                      char *report) {
   call c;
   call_open(&c, k, s, seed);
-  int status = launch(k, &c, report);
+  int status = launch(k, s, &c, report);
   if (status == 0) {
     matmul_check(&c.c, error);
     if (!(error->ratio <= 1.0)) {
@@ -183,36 +194,58 @@ static int shapes_of(const kernel *k, matmul_shape *shapes) {
   const int64_t widest = most > 512 ? 520 : most; /* of many rows: wider ones take a while here */
   /* Three, four and five row blocks of clusters of two, three and 16 thread blocks, which work
    * through two each; one alone. */
+  const int64_t block_n = k->tile.field[AP_MATMUL_TILE_BLOCK_N];
+  const int most_split = block_n == 64 ? 1 : 2;
+  const matmul_shape together[] = {
+      {1, 8, 0, 0, 1, 0},
+      {2 * block_m + 1, block_n + 8, 1, 0, 1, 0},
+      {3 * block_m - 9, block_n + 40, 0, 0, 2, 0},
+      {5 * block_m, block_n - 56, 1, 0, 2, 0},
+      {3, 2 * block_n + 136, 0, 1, 1, 1},
+      {block_m + 1, block_n + 8, 1, 0, 1, 1},
+      {block_m - 1, 520, 0, 0, 1, most_split - 1},
+      {block_m - 9, block_n + 128, 0, 0, 1, most_split},
+  };
   const matmul_shape sm90[] = {
-      {1, 8, 0, 0},     {129, 40, 0, 0},  {300, 256, 1, 0},  {3, 136, 0, 1}, {500, 264, 1, 0},
-      {257, 512, 0, 0}, {650, 520, 0, 0}, {127, 1000, 1, 0}, {3, 776, 0, 1}, {3, 3856, 0, 0},
+      {1, 8, 0, 0, 0, 0},     {129, 40, 0, 0, 0, 0},   {300, 256, 1, 0, 0, 0},
+      {3, 136, 0, 1, 0, 0},   {500, 264, 1, 0, 0, 0},  {257, 512, 0, 0, 0, 0},
+      {650, 520, 0, 0, 0, 0}, {127, 1000, 1, 0, 0, 0}, {3, 776, 0, 1, 0, 0},
+      {3, 3856, 0, 0, 0, 0},
   };
   if (is_sm90(k)) {
-    memcpy(shapes, sm90, sizeof sm90);
-    return (int)(sizeof sm90 / sizeof *sm90);
+    int count = sizeof together / sizeof *together;
+    memcpy(shapes, together, sizeof together);
+    for (size_t i = 0; i < sizeof sm90 / sizeof *sm90; ++i)
+      if (sm90[i].n <= 16 * block_n) /* else there are more blocks than a cluster has */
+        shapes[count++] = sm90[i];
+    return count;
   }
   const matmul_shape table[] = {
-      {1, 8, 0, 0},
-      {block_m + 1, 40, 0, 0},
-      {2 * block_m, 128, 1, 0},
-      {3, 136, 0, 1},
-      {block_m + 9, widest - 8, 1, 0},
-      {block_m - 1, widest, 0, 0},
-      {block_m, 72, 1, 0},
-      {1, most, 0, 0},
+      {1, 8, 0, 0, 0, 0},
+      {block_m + 1, 40, 0, 0, 0, 0},
+      {2 * block_m, 128, 1, 0, 0, 0},
+      {3, 136, 0, 1, 0, 0},
+      {block_m + 9, widest - 8, 1, 0, 0, 0},
+      {block_m - 1, widest, 0, 0, 0, 0},
+      {block_m, 72, 1, 0, 0, 0},
+      {1, most, 0, 0, 0, 0},
   };
   memcpy(shapes, table, sizeof table);
   return (int)(sizeof table / sizeof *table);
 }
 
 static void print_matmul_shape(const matmul_shape *s, char *text, size_t bytes) {
-  snprintf(text, bytes, "%lld rows, n %lld%s%s", (long long)s->rows, (long long)s->n,
-           s->gaps ? ", room between rows" : "", s->far ? ", far rows" : "");
+  char together[64] = "";
+  if (s->share > 0)
+    snprintf(together, sizeof together, ", together, %d row blocks each, split in %d", s->share,
+             1 << s->split);
+  snprintf(text, bytes, "%lld rows, n %lld%s%s%s", (long long)s->rows, (long long)s->n,
+           s->gaps ? ", room between rows" : "", s->far ? ", far rows" : "", together);
 }
 
 static int run_shapes(const kernel *k, FILE *out, int *shapes) {
   static char report[EMULATED_REPORT_BYTES];
-  matmul_shape table[16];
+  matmul_shape table[24];
   const int count = shapes_of(k, table);
   for (int i = 0; i < count; ++i, ++*shapes) {
     matmul_error error = {0};

@@ -17,6 +17,8 @@ KERNELS = [
     ("matmul_nn_cols4096_bf16_sm86", ""),
     ("matmul_nt_cols4096_bf16_sm90", ""),
     ("matmul_nn_cols4096_fp16_sm90", ""),
+    ("matmul_nt_cols4096_fp16_m64n64_sm90", ""),
+    ("matmul_nn_cols4096_bf16_m192n128_sm90", ""),
 ]
 
 MUTATIONS = [
@@ -138,14 +140,41 @@ MUTATIONS = [
     Mutation(
         "matmul: nobody waits for the cluster",
         SM90,
-        "      cluster_wait();\n    const",
-        "      ;\n    const",
+        "    if (args->column_blocks > 1)\n      cluster_wait();\n    return;",
+        "    return;",
     ),
     Mutation(
         "matmul: the cluster's barrier before the last piece of x",
         SM90,
-        "depth + BLOCK_K >= n && args",
-        "depth == 0 && args",
+        "        if (meets)\n          cluster_arrive();\n",
+        "      }\n      if (depth == work.depth_begin && meets)\n        cluster_arrive();\n"
+        "      if (depth + BLOCK_K >= work.depth_end) {\n",
+    ),
+    Mutation(
+        "matmul: the grid's barrier before the last piece of x",
+        SM90,
+        "        if (args->together && threadIdx.x == 128)\n"
+        "          arrived = grid_arrive();\n      }",
+        "      }\n      if (depth == work.depth_begin && args->together && threadIdx.x == 128)\n"
+        "        arrived = grid_arrive();\n",
+    ),
+    Mutation(
+        "matmul: nobody waits for the grid",
+        SM90,
+        "    while (!grid_has_come(arrived))\n      ;\n",
+        "    ;\n",
+    ),
+    Mutation(
+        "matmul: one thread waits for the grid",
+        SM90,
+        "  named_barrier_sync(1, CONSUMER_THREADS);\n",
+        "",
+    ),
+    Mutation(
+        "matmul: a block without rows does not come to the grid's barrier",
+        SM90,
+        "      if (args->together && threadIdx.x == 128)\n        grid_arrive();\n      break;",
+        "      break;",
     ),
     Mutation(
         "matmul: the producer does not meet the cluster",
@@ -159,21 +188,48 @@ MUTATIONS = [
         "      cluster_arrive();\n      cluster_wait();\n",
         "      cluster_arrive();\n",
     ),
+    Mutation("matmul: the first columns", SM90, "tile % args->column_blocks * BLOCK_N", "0"),
     Mutation(
-        "matmul: the first columns", SM90, "% args->cluster) * BLOCK_N", "% args->cluster) * 0"
+        "matmul: the row blocks of another cluster", SM90, "row * args->share", "tile * args->share"
     ),
+    Mutation("matmul: a row block too few", SM90, "{0, 1, args->share,", "{0, 1, args->share - 1,"),
+    Mutation("matmul: turns side by side", SM90, "tiles / args->column_blocks;", "1;"),
     Mutation(
-        "matmul: the row blocks of another cluster",
+        "matmul: a part from the begin of the depth",
         SM90,
-        "blockIdx.x / args->cluster *",
-        "blockIdx.x *",
+        "(steps * work.part >> shift) * BLOCK_K",
+        "0",
     ),
     Mutation(
-        "matmul: a row block too few",
+        "matmul: a part to the end of the depth",
         SM90,
-        "cluster_share, args->row_blocks)",
-        "cluster_share, args->row_blocks - 1)",
+        "min((steps * (work.part + 1) >> shift) * BLOCK_K, args->n)",
+        "args->n",
     ),
+    Mutation(
+        "matmul: sums before the ring is free",
+        SM90,
+        "nobody reads the rings any more.\n  cluster_arrive();\n  cluster_wait();\n",
+        "\n",
+    ),
+    Mutation(
+        "matmul: sums are not handed over",
+        SM90,
+        "hands over the sums.\n  cluster_arrive();\n  cluster_wait();\n",
+        "\n",
+    ),
+    Mutation("matmul: sums of one part", SM90, "from < 1 << args->split_shift", "from < 1"),
+    Mutation("matmul: sums go to the other one", SM90, "tile >> shift);", "(tile >> shift) ^ 1);"),
+    Mutation(
+        "matmul: a part's columns are the first", SM90, "(work.part * own + tile) * 8", "tile * 8"
+    ),
+    Mutation(
+        "matmul: a pair does not wait for the grid",
+        SM90,
+        "      wait_for_readers(args, arrived);\n#pragma",
+        "#pragma",
+    ),
+    Mutation("matmul: what ran before is not waited for", SM90, "  griddepcontrol_wait();\n", ""),
     Mutation(
         "matmul: the stage is not empty yet",
         SM90,
@@ -202,7 +258,7 @@ MUTATIONS = [
     Mutation(
         "matmul: sums of the row block before",
         SM90,
-        "stage.index, depth == 0)",
+        "stage.index, depth == work.depth_begin)",
         "stage.index, false)",
     ),
     Mutation("matmul: steps of x in one place", SM90, "x + step * 32 / 16", "x"),

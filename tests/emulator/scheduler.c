@@ -145,9 +145,10 @@ int emulated_run(const emulated_launch *launch, char *report) {
   global_reset();
   tickets_reset();
   const unsigned cluster = launch->cluster > 1 ? launch->cluster : 1;
-  for (unsigned block = 0; block < launch->blocks && !m->failed; block += cluster)
-    if (cluster > 1)
-      cluster_run(block, cluster, run_block);
+  const unsigned at_once = launch->together ? launch->blocks : cluster;
+  for (unsigned block = 0; block < launch->blocks && !m->failed; block += at_once)
+    if (at_once > 1)
+      cluster_run(block, at_once, cluster, run_block);
     else
       run_block(block);
   return m->failed || earlier_unawaited() ? -1 : 0;

@@ -22,10 +22,12 @@ typedef struct attnpress_matmul_args_sm90 {
   void *out;              /* x: written */
   int64_t x_stride;
   int32_t rows, n;
-  int32_t cluster;       /* thread blocks that share rows: each has BLOCK_N columns of the result */
+  int32_t column_blocks; /* thread blocks that share rows: each has BLOCK_N columns of the result */
   int32_t row_blocks;    /* of BLOCK_M rows */
-  int32_t cluster_share; /* row blocks of a cluster, one after the other */
-  int32_t reserved[7];   /* the struct's size is a multiple of its alignment */
+  int32_t share;         /* row blocks of a thread block, one after the other */
+  int32_t together;      /* 0: those that share rows are a cluster; 1: all run at the same time */
+  int32_t split_shift;   /* together: 2^split_shift blocks, a cluster, share the depth of a tile */
+  int32_t reserved[5];   /* the struct's size is a multiple of its alignment */
 } attnpress_matmul_args_sm90;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_matmul_args_sm90, out, 256)

@@ -15,8 +15,9 @@ __device__ __forceinline__ uint32_t *grid_counter() {
   return (uint32_t *)workspace + 1;
 }
 
-// atom.add.release.gpu: a block arrives, by one thread, once in a launch. What that thread has
-// done, or knows of, is seen by those who have waited. Returns what grid_has_come() asks for.
+// atom.add.release.gpu: a block arrives, by one thread; again only after it has waited. What that
+// thread has done, or knows of, is seen by those who have waited. Returns what grid_has_come() asks
+// for. Blocks of a launch arrive equally often, also those that do not wait for the last time.
 __device__ __forceinline__ uint32_t grid_arrive() {
   const uint32_t own = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1;
   uint32_t before;
