@@ -348,12 +348,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
     for (int i = 0; i < M_TILES * SUMS; ++i)
       sum[i] = 0.0f;
-    // Where all slabs are whole, a loop that does not count those of a tap.
-    if (args.tail_steps == SLAB / 16)
-      stage = multiply_slabs(sum, ring, warp / 4, stage, tile.begin, tile.end, 1, SLAB / 16);
-    else
-      stage = multiply_slabs(sum, ring, warp / 4, stage, tile.begin, tile.end, args.tap_slabs,
-                             args.tail_steps);
+    // A second loop, for whole slabs, that does not count them has been slower: ptxas then sets the
+    // sums to zero by way of uniform registers.
+    stage = multiply_slabs(sum, ring, warp / 4, stage, tile.begin, tile.end, args.tap_slabs,
+                           args.tail_steps);
     if (IS_SHARED && args.splits > 1) {
       share_tile(&args, tile, sum, smem, warp);
       continue;

@@ -638,10 +638,12 @@ const ap_device_header ap_device_headers[] = {
      "  void *out;              /* x: written */\n"
      "  int64_t x_stride;\n"
      "  int32_t rows, n;\n"
-     "  int32_t cluster;       /* thread blocks that share rows: each has BLOCK_N columns of the result */\n"
+     "  int32_t column_blocks; /* thread blocks that share rows: each has BLOCK_N columns of the result */\n"
      "  int32_t row_blocks;    /* of BLOCK_M rows */\n"
-     "  int32_t cluster_share; /* row blocks of a cluster, one after the other */\n"
-     "  int32_t reserved[7];   /* the struct's size is a multiple of its alignment */\n"
+     "  int32_t share;         /* row blocks of a thread block, one after the other */\n"
+     "  int32_t together;      /* 0: those that share rows are a cluster; 1: all run at the same time */\n"
+     "  int32_t split_shift;   /* together: 2^split_shift blocks, a cluster, share the depth of a tile */\n"
+     "  int32_t reserved[5];   /* the struct's size is a multiple of its alignment */\n"
      "} attnpress_matmul_args_sm90;\n"
      "\n"
      "ATTNPRESS_ASSERT_OFFSET(attnpress_matmul_args_sm90, out, 256)\n"
@@ -4478,8 +4480,9 @@ const ap_device_header ap_device_headers[] = {
      "  return (uint32_t *)workspace + 1;\n"
      "}\n"
      "\n"
-     "// atom.add.release.gpu: a block arrives, by one thread, once in a launch. What that thread has\n"
-     "// done, or knows of, is seen by those who have waited. Returns what grid_has_come() asks for.\n"
+     "// atom.add.release.gpu: a block arrives, by one thread; again only after it has waited. What that\n"
+     "// thread has done, or knows of, is seen by those who have waited. Returns what grid_has_come() asks\n"
+     "// for. Blocks of a launch arrive equally often, also those that do not wait for the last time.\n"
      "__device__ __forceinline__ uint32_t grid_arrive() {\n"
      "  const uint32_t own = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1;\n"
      "  uint32_t before;\n"
@@ -5990,7 +5993,7 @@ const ap_device_header ap_device_headers[] = {
      "    prefetch_l2(end - size);\n"
      "}\n"
      "\n"
-     "// The same by the first two threads of the row, an end each.\n"
+     "// prefetch_ends() by the first two threads of the row, an end each.\n"
      "__device__ __forceinline__ void prefetch_ends_by_two(const void *row, int size, int columns,\n"
      "                                                     int thread) {\n"
      "  const unsigned char *const end = (const unsigned char *)row + (int64_t)thread * columns * size;\n"
@@ -17456,4 +17459,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "ecb13ca542575bd65aea3176451c1def8717d082dbbcb91b69f65f7ee2c36139";
+    "72654dd96352abae7dab197ed9fde19d8f3ac80161fce0cb91e318a07ef07806";

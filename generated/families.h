@@ -173,7 +173,7 @@ enum { /* limits */
 
 /* ---- layernorm ---- */
 
-/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_added|_edged|_sorted|_short|_gangsum|_splitsum|_summed|_ringed]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|25088|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_added|_edged|_sorted|_short|_gangsum|_splitsum|_summed|_ringed|_gathered|_shifted]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|25088|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
 enum { /* axes */
   AP_LAYERNORM_PASS = 0,
   AP_LAYERNORM_NORM = 1,
@@ -217,6 +217,8 @@ enum { /* rows */
   AP_LAYERNORM_ROWS_SPLITSUM = 18,
   AP_LAYERNORM_ROWS_SUMMED = 19,
   AP_LAYERNORM_ROWS_RINGED = 20,
+  AP_LAYERNORM_ROWS_GATHERED = 21,
+  AP_LAYERNORM_ROWS_SHIFTED = 22,
 };
 enum { /* cols */
   AP_LAYERNORM_COLS_MIN = 8,
@@ -374,14 +376,15 @@ enum { /* fields of a tile */
 
 /* ---- matmul ---- */
 
-/* matmul_<nn|nt>_cols<256|512|1024|2048|4096>_<fp16|bf16>[_wfp32]_sm<80|86|90> */
+/* matmul_<nn|nt>_cols<256|512|1024|2048|4096>_<fp16|bf16>[_wfp32][_m64n64|_m128n128|_m192n128]_sm<80|86|90> */
 enum { /* axes */
   AP_MATMUL_PASS = 0,
   AP_MATMUL_COLS = 1,
   AP_MATMUL_DTYPE = 2,
   AP_MATMUL_WEIGHT = 3,
-  AP_MATMUL_ARCH = 4,
-  AP_MATMUL_AXIS_COUNT = 5,
+  AP_MATMUL_BLOCK = 4,
+  AP_MATMUL_ARCH = 5,
+  AP_MATMUL_AXIS_COUNT = 6,
 };
 enum { /* pass */
   AP_MATMUL_PASS_NN = 0,
@@ -398,6 +401,12 @@ enum { /* dtype */
 enum { /* weight */
   AP_MATMUL_WEIGHT_SAME = 0,
   AP_MATMUL_WEIGHT_FP32 = 1,
+};
+enum { /* block */
+  AP_MATMUL_BLOCK_M128N256 = 0,
+  AP_MATMUL_BLOCK_M64N64 = 1,
+  AP_MATMUL_BLOCK_M128N128 = 2,
+  AP_MATMUL_BLOCK_M192N128 = 3,
 };
 enum { /* arch */
   AP_MATMUL_ARCH_MIN = 80,

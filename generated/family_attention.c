@@ -12,6 +12,7 @@ void ap_render_flash_bwd_sinks(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_bwd_sm90(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in);
+void ap_render_flash_fwd_combine_few(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_map(ap_text *out, const ap_render_input *in);
 void ap_render_flash_fwd_runs_sm80(ap_text *out, const ap_render_input *in);
@@ -73,12 +74,12 @@ static const ap_set where_45[] = {{16, 0, 0, 1, values_4, 2}};
 static const int32_t values_46[] = {64, 128};
 static const int32_t values_47[] = {64};
 static const ap_set where_48[] = {{16, 0, 0, 1, values_18, 1}};
-static const int32_t values_49[] = {0, 2};
-static const ap_set where_50[] = {{17, 0, 0, 1, values_13, 1}};
-static const ap_set where_51[] = {{0, 0, 0, 1, values_12, 1}, {17, 0, 0, 1, values_13, 1}};
-static const ap_set where_52[] = {{0, 0, 0, 1, values_18, 1}, {17, 0, 0, 1, values_13, 1}};
-static const int32_t values_53[] = {86};
-static const ap_set where_54[] = {{17, 0, 0, 1, values_13, 1}, {21, 0, 0, 1, values_53, 1}};
+static const ap_set where_49[] = {{17, 0, 0, 1, values_13, 1}};
+static const ap_set where_50[] = {{0, 0, 0, 1, values_12, 1}, {17, 0, 0, 1, values_13, 1}};
+static const ap_set where_51[] = {{0, 0, 0, 1, values_18, 1}, {17, 0, 0, 1, values_13, 1}};
+static const int32_t values_52[] = {86};
+static const ap_set where_53[] = {{17, 0, 0, 1, values_13, 1}, {21, 0, 0, 1, values_52, 1}};
+static const int32_t values_54[] = {0, 2};
 static const ap_set where_55[] = {{18, 0, 0, 1, values_13, 1}};
 static const ap_set where_56[] = {{0, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_13, 1}};
 static const int32_t values_57[] = {80, 90};
@@ -116,37 +117,39 @@ static const ap_set where_88[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, valu
 static const ap_set where_89[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_23, 1}, {17, 0, 0, 1, values_13, 1}};
 static const ap_set where_90[] = {{0, 0, 0, 1, values_34, 3}, {21, 0, 0, 1, values_29, 2}};
 static const ap_set where_91[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, values_23, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_92[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_13, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_93[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_15, 1}, {18, 0, 0, 1, values_13, 1}};
-static const ap_set where_94[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {18, 0, 0, 1, values_13, 1}};
-static const ap_set where_95[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {16, 0, 0, 1, values_4, 2}};
-static const ap_set where_96[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_97[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_98[] = {{0, 0, 0, 1, values_12, 1}};
-static const int32_t values_99[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_100[] = {{0, 0, 0, 1, values_99, 7}};
-static const int32_t values_101[] = {1, 2, 3};
-static const ap_set where_102[] = {{8, 0, 0, 1, values_101, 3}, {13, 0, 0, 1, values_4, 2}};
-static const int32_t values_103[] = {3};
-static const ap_set where_104[] = {{8, 0, 0, 1, values_103, 1}};
-static const ap_set where_105[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_13, 1}};
-static const ap_set where_106[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_107[] = {{9, 0, 0, 1, values_13, 1}};
-static const ap_set where_108[] = {{7, 0, 0, 1, values_13, 1}};
-static const ap_set where_109[] = {{6, 0, 0, 1, values_13, 1}};
-static const ap_set where_110[] = {{13, 0, 0, 1, values_18, 1}};
-static const int32_t values_111[] = {128};
-static const ap_set where_112[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_111, 1}, {3, 72, 120, 8, 0, 0}};
-static const ap_set where_113[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_111, 1}, {8, 0, 0, 1, values_12, 1}, {9, 0, 0, 1, values_12, 1}, {10, 0, 0, 1, values_12, 1}, {11, 0, 0, 1, values_12, 1}};
-static const ap_set where_114[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
-static const ap_set where_115[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
-static const ap_set where_116[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}};
-static const ap_set where_117[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {15, 0, 0, 1, values_13, 1}};
-static const ap_set where_118[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_111, 1}, {3, 8, 120, 8, 0, 0}};
-static const ap_set where_119[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_111, 1}};
-static const ap_set where_120[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_121[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_15, 1}, {2, 224, 512, 8, 0, 0}};
-static const ap_set where_122[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_15, 1}, {3, 224, 512, 8, 0, 0}};
+static const ap_set where_92[] = {{0, 0, 0, 1, values_13, 1}, {17, 0, 0, 1, values_12, 1}};
+static const ap_set where_93[] = {{0, 0, 0, 1, values_13, 1}, {17, 0, 0, 1, values_13, 1}};
+static const ap_set where_94[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_13, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_95[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_15, 1}, {18, 0, 0, 1, values_13, 1}};
+static const ap_set where_96[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {18, 0, 0, 1, values_13, 1}};
+static const ap_set where_97[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {16, 0, 0, 1, values_4, 2}};
+static const ap_set where_98[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_99[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_100[] = {{0, 0, 0, 1, values_12, 1}};
+static const int32_t values_101[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_102[] = {{0, 0, 0, 1, values_101, 7}};
+static const int32_t values_103[] = {1, 2, 3};
+static const ap_set where_104[] = {{8, 0, 0, 1, values_103, 3}, {13, 0, 0, 1, values_4, 2}};
+static const int32_t values_105[] = {3};
+static const ap_set where_106[] = {{8, 0, 0, 1, values_105, 1}};
+static const ap_set where_107[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_13, 1}};
+static const ap_set where_108[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_109[] = {{9, 0, 0, 1, values_13, 1}};
+static const ap_set where_110[] = {{7, 0, 0, 1, values_13, 1}};
+static const ap_set where_111[] = {{6, 0, 0, 1, values_13, 1}};
+static const ap_set where_112[] = {{13, 0, 0, 1, values_18, 1}};
+static const int32_t values_113[] = {128};
+static const ap_set where_114[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_113, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_115[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_113, 1}, {8, 0, 0, 1, values_12, 1}, {9, 0, 0, 1, values_12, 1}, {10, 0, 0, 1, values_12, 1}, {11, 0, 0, 1, values_12, 1}};
+static const ap_set where_116[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_117[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_118[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}};
+static const ap_set where_119[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {15, 0, 0, 1, values_13, 1}};
+static const ap_set where_120[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_113, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_121[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_113, 1}};
+static const ap_set where_122[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_123[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_15, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_124[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_15, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -296,27 +299,27 @@ static const ap_rule rules[] = {
     {where_48, 1, {2, 0, 0, 1, values_47, 1}, -1, 0, 0},
     {where_37, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_37, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_50, 1, {0, 0, 0, 1, values_49, 2}, -1, 0, 0},
-    {where_51, 2, {1, 0, 0, 1, values_13, 1}, -1, 0, 0},
-    {where_51, 2, {21, 0, 0, 1, values_29, 2}, -1, 0, 0},
-    {where_51, 2, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_51, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_51, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_52, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
-    {where_52, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_52, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
-    {where_52, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_52, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_52, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_52, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_52, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_52, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_52, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_52, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_52, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_54, 2, {2, 8, 192, 8, 0, 0}, -1, 0, 0},
-    {where_54, 2, {3, 8, 192, 8, 0, 0}, -1, 0, 0},
-    {where_55, 1, {0, 0, 0, 1, values_49, 2}, -1, 0, 0},
+    {where_49, 1, {0, 0, 0, 1, values_6, 3}, -1, 0, 0},
+    {where_50, 2, {1, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_50, 2, {21, 0, 0, 1, values_29, 2}, -1, 0, 0},
+    {where_50, 2, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_50, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_50, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_51, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
+    {where_51, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_51, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
+    {where_51, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_51, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_53, 2, {2, 8, 192, 8, 0, 0}, -1, 0, 0},
+    {where_53, 2, {3, 8, 192, 8, 0, 0}, -1, 0, 0},
+    {where_55, 1, {0, 0, 0, 1, values_54, 2}, -1, 0, 0},
     {where_56, 2, {1, 0, 0, 1, values_13, 1}, -1, 0, 0},
     {where_56, 2, {15, 0, 0, 1, values_13, 1}, -1, 0, 0},
     {where_56, 2, {21, 0, 0, 1, values_57, 2}, -1, 0, 0},
@@ -353,7 +356,7 @@ static const ap_rule rules[] = {
     {where_62, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
     {where_63, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_64, 3, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_65, 1, {0, 0, 0, 1, values_49, 2}, -1, 0, 0},
+    {where_65, 1, {0, 0, 0, 1, values_54, 2}, -1, 0, 0},
     {where_66, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
     {where_66, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
     {where_66, 2, {4, 0, 0, 1, values_18, 1}, -1, 0, 0},
@@ -431,31 +434,31 @@ static const ap_tile_form forms[] = {
     {-1, 0, parts_81, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_102, 2, 6},
-    {where_104, 1, 5},
+    {where_104, 2, 6},
+    {where_106, 1, 5},
     {where_28, 1, 5},
-    {where_105, 2, 4},
-    {where_106, 1, 3},
-    {where_107, 1, 2},
+    {where_107, 2, 4},
+    {where_108, 1, 3},
+    {where_109, 1, 2},
     {where_25, 1, 2},
     {where_26, 1, 2},
-    {where_108, 1, 1},
-    {where_109, 1, 1},
     {where_110, 1, 1},
+    {where_111, 1, 1},
+    {where_112, 1, 1},
 };
 static const ap_stand_in stand_ins[] = {
-    {where_112, 5, 2, 3, 136, 136},
-    {where_113, 9, 2, 3, 64, 128},
-    {where_114, 5, 2, 3, 168, 168},
-    {where_115, 5, 2, 3, 264, 264},
-    {where_116, 2, 2, 3, 0, 0},
-    {where_117, 3, 2, 3, 0, 0},
-    {where_118, 5, 2, 3, 136, 136},
-    {where_119, 5, 2, 3, 136, 136},
-    {where_120, 4, 2, 3, 0, 0},
+    {where_114, 5, 2, 3, 136, 136},
+    {where_115, 9, 2, 3, 64, 128},
+    {where_116, 5, 2, 3, 168, 168},
+    {where_117, 5, 2, 3, 264, 264},
+    {where_118, 2, 2, 3, 0, 0},
+    {where_119, 3, 2, 3, 0, 0},
+    {where_120, 5, 2, 3, 136, 136},
+    {where_121, 5, 2, 3, 136, 136},
+    {where_122, 4, 2, 3, 0, 0},
     {where_73, 3, 2, 3, 0, 0},
-    {where_121, 3, 2, 3, 240, 240},
-    {where_122, 3, 2, 3, 240, 240},
+    {where_123, 3, 2, 3, 240, 240},
+    {where_124, 3, 2, 3, 240, 240},
     {where_90, 2, 2, 3, 0, 0},
     {where_39, 1, 2, 3, 0, 0},
 };
@@ -476,28 +479,29 @@ static const ap_template templates[] = {
     {"attention/flash_bwd_sinks.cu.j2", where_33, 1, ap_render_flash_bwd_sinks},
     {"attention/flash_bwd_sm80.cu.j2", where_90, 2, ap_render_flash_bwd_sm80},
     {"attention/flash_bwd_sm90.cu.j2", where_91, 3, ap_render_flash_bwd_sm90},
-    {"attention/flash_fwd_combine.cu.j2", where_14, 1, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_92, 4, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_fwd_combine.cu.j2", where_92, 2, ap_render_flash_fwd_combine},
+    {"attention/flash_fwd_combine_few.cu.j2", where_93, 2, ap_render_flash_fwd_combine_few},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_94, 4, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_17, 1, ap_render_flash_fwd_map},
-    {"attention/flash_fwd_runs_sm80.cu.j2", where_93, 3, ap_render_flash_fwd_runs_sm80},
-    {"attention/flash_fwd_runs_sm90.cu.j2", where_94, 3, ap_render_flash_fwd_runs_sm90},
+    {"attention/flash_fwd_runs_sm80.cu.j2", where_95, 3, ap_render_flash_fwd_runs_sm80},
+    {"attention/flash_fwd_runs_sm90.cu.j2", where_96, 3, ap_render_flash_fwd_runs_sm90},
     {"attention/flash_fwd_schedule.cu.j2", where_20, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_shared_sm90.cu.j2", where_95, 3, ap_render_flash_fwd_shared_sm90},
-    {"attention/flash_fwd_sm80.cu.j2", where_96, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_97, 5, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_shared_sm90.cu.j2", where_97, 3, ap_render_flash_fwd_shared_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_98, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_99, 5, ap_render_flash_fwd_sm90},
     {"attention/flash_fwd_wide_sm90.cu.j2", where_73, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_98, 1, 9, 80, 80, 80, "sm_80"},
-    {where_98, 1, 8, 86, 86, 86, "sm_86"},
-    {where_98, 1, 7, 87, 87, 80, "sm_80"},
-    {where_98, 1, 6, 88, 89, 86, "sm_86"},
-    {where_98, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_98, 1, 4, 90, 90, 80, "sm_90"},
-    {where_98, 1, 3, 100, 109, 80, "sm_100"},
-    {where_98, 1, 2, 110, 119, 80, "sm_110"},
-    {where_98, 1, 1, 120, 129, 86, "sm_120"},
+    {where_100, 1, 9, 80, 80, 80, "sm_80"},
+    {where_100, 1, 8, 86, 86, 86, "sm_86"},
+    {where_100, 1, 7, 87, 87, 80, "sm_80"},
+    {where_100, 1, 6, 88, 89, 86, "sm_86"},
+    {where_100, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_100, 1, 4, 90, 90, 80, "sm_90"},
+    {where_100, 1, 3, 100, 109, 80, "sm_100"},
+    {where_100, 1, 2, 110, 119, 80, "sm_110"},
+    {where_100, 1, 1, 120, 129, 86, "sm_120"},
     {where_35, 1, 9, 80, 80, 80, "sm_80"},
     {where_35, 1, 8, 86, 86, 86, "sm_86"},
     {where_35, 1, 7, 87, 87, 80, "sm_80"},
@@ -507,14 +511,14 @@ static const ap_route routes[] = {
     {where_35, 1, 3, 100, 109, 80, "sm_100"},
     {where_35, 1, 2, 110, 119, 80, "sm_110"},
     {where_35, 1, 1, 120, 129, 86, "sm_120"},
-    {where_100, 1, 8, 80, 80, 80, "sm_80"},
-    {where_100, 1, 7, 86, 86, 80, "sm_86"},
-    {where_100, 1, 6, 87, 87, 80, "sm_80"},
-    {where_100, 1, 5, 88, 89, 80, "sm_86"},
-    {where_100, 1, 4, 90, 90, 80, "sm_90"},
-    {where_100, 1, 3, 100, 109, 80, "sm_100"},
-    {where_100, 1, 2, 110, 119, 80, "sm_110"},
-    {where_100, 1, 1, 120, 129, 80, "sm_120"},
+    {where_102, 1, 8, 80, 80, 80, "sm_80"},
+    {where_102, 1, 7, 86, 86, 80, "sm_86"},
+    {where_102, 1, 6, 87, 87, 80, "sm_80"},
+    {where_102, 1, 5, 88, 89, 80, "sm_86"},
+    {where_102, 1, 4, 90, 90, 80, "sm_90"},
+    {where_102, 1, 3, 100, 109, 80, "sm_100"},
+    {where_102, 1, 2, 110, 119, 80, "sm_110"},
+    {where_102, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
@@ -528,6 +532,6 @@ const ap_family ap_family_attention = {
     rules, 207,
     18, fields, forms, 3,
     tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
-    templates, 19, routes, 26,
+    templates, 20, routes, 26,
     snippets, 4,
 };

@@ -7,7 +7,8 @@
 // threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split.
 // Where rows are many and splits few, it computes GROUPS rows, and each group adds up all splits of
 // one (args.block_rows).
-// Splits at fixed places of sm90's kernels a warp adds up, in their order.
+// Splits at fixed places of sm90's kernels a warp adds up, in their order; those of few rows
+// flash_fwd_combine_few does.
 // A split past a sequence's keys has lse = -inf and no output.
 //
 // Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile m1n32w4x1s0k0v0 by

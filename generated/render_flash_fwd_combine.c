@@ -32,7 +32,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "// Where rows are many and splits few, it computes GROUPS rows, and each group adds up all splits of\n"
        "// one (args.block_rows).\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("// Splits at fixed places of sm90's kernels a warp adds up, in their order.\n");
+    TEXT("// Splits at fixed places of sm90's kernels a warp adds up, in their order; those of few rows\n"
+         "// flash_fwd_combine_few does.\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("// No address depends on what was loaded before: a step costs one trip to memory.\n");
@@ -336,12 +337,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "      load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));\n"
        "}\n"
        "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("// Stores 4 columns of a row, and its lse with the first.\n"
-         "__device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args, RowPlace place,\n"
-         "                                          int column, Sum sum) {\n"
-         "  const int head = place.head;\n");
-  } else {
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("// Where a row of a sequence whose queries are `rows` lies in the output.\n"
          "__device__ __forceinline__ uint16_t *out_of_row(const attnpress_fwd_combine_args *args,\n"
          "                                                const attnpress_ragged_args *ragged, Rows rows,\n"
@@ -374,8 +370,15 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  if (args->lse && stores && column == 0)\n"
          "    store_row_lse(args, ragged, rows, place, end.lse);\n"
          "}\n"
-         "\n"
-         "// Stores 4 columns of such a row, and its lse with the first.\n"
+         "\n");
+  }
+  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("// Stores 4 columns of a row, and its lse with the first.\n"
+         "__device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args, RowPlace place,\n"
+         "                                          int column, Sum sum) {\n"
+         "  const int head = place.head;\n");
+  } else {
+    TEXT("// Stores 4 columns of such a row, and its lse with the first.\n"
          "__device__ __forceinline__ void store_row(const attnpress_fwd_combine_args *args,\n"
          "                                          const attnpress_ragged_args *ragged, Rows rows,\n"
          "                                          RowPlace place, int column, Sum sum) {\n"

@@ -3886,6 +3886,36 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "  return {position, head, row_position < args->warpgroup_positions && position < unit->seqlen_q};\n"
          "}\n"
          "\n");
+    if (one_sequence) {
+      TEXT("// The end of a split that is a part, whose O is still to come.\n"
+           "struct PartEnd {\n"
+           "  bool is_part, valid;\n"
+           "  float normalize;\n"
+           "  float *out_row;\n"
+           "};\n"
+           "\n"
+           "// Ends a split whose O is still to come, if it is a part: all that does not depend on O, with its\n"
+           "// lse. `is_there`: whether the unit is one.\n"
+           "__device__ __forceinline__ PartEnd end_part(const float reference[2], const float row_sum[2],\n"
+           "                                            const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
+           "                                            int consumer, bool is_there) {\n"
+           "  const attnpress_fwd_args *fwd = &args->fwd;\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "  const RowEnd end = end_row(reference[0] * fwd->scale_log2, quad_sum(row_sum[0]), &fwd->score,\n"
+           "                             fwd->heads_q, 0, DROPOUT, SPLIT);\n"
+           "  const UnitRow row = unit_row(args, unit, consumer, 0);\n"
+           "  const int64_t partial =\n"
+           "      partial_row(fwd, max(unit->split, 0), unit->sequence, row.head, row.position);\n"
+           "  const bool is_part = is_there && unit->split >= 0;\n"
+           "  if (is_part && row.valid && lane % 4 == 0)\n"
+           "    fwd->lse_partial[partial] = end.lse;\n"
+           "  // Taken from one of the row's four lanes, so that the compiler finds it here, while the product\n"
+           "  // runs, and not where it is needed.\n"
+           "  return {is_part, row.valid, __shfl_sync(0xffffffff, end.normalize, lane & 28),\n"
+           "          fwd->out_partial + partial * HEAD_DIM_V + lane % 4 * 2};\n"
+           "}\n"
+           "\n");
+    }
     if (keeps_here) {
       TEXT("// Ends a split whose O is still to come: all of the end that does not depend on O.\n"
            "__device__ __forceinline__ SplitEnd end_split(const float reference[2], const float row_sum[2],\n"
@@ -4207,6 +4237,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("    SplitEnd split_end; // of the split whose O is to be stored next\n");
   }
   TEXT("    const bool has_keys = walk.unit.blocks.begin < walk.unit.blocks.end;\n");
+  if (one_sequence) {
+    TEXT("    PartEnd part = {};\n");
+  }
   if (!q_in_regs) {
     TEXT("    if (has_keys) // the copy engine hands over Q\n"
          "      wait_for_phase(q_full(shared, ");
@@ -4665,8 +4698,12 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
     TEXT("    start_output(out, p, shared, stage.index");
     STRING(overwrites ? ", begins" : "");
-    TEXT(");\n"
-         "    finish_output(out);\n");
+    TEXT(");\n");
+    if (one_sequence) {
+      TEXT("    part = end_part(reference, row_sum, args, &units[(walk.place.index + UNITS - 1) % UNITS],\n"
+           "                    consumer, last_is_there(&walk));\n");
+    }
+    TEXT("    finish_output(out);\n");
     if (shares_words) {
       TEXT("    // The warp's lanes arrive and wait: they have read the words. Elsewhere the vote on the next\n"
            "    // scores stands between.\n"
@@ -4685,10 +4722,21 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       TEXT("    split_end = end_split(reference, row_sum, args,\n"
            "                          &units[(walk.place.index + UNITS - 1) % UNITS], consumer, &kept);\n"
            "    store_unit(out, &split_end, args, walk.place.index + UNITS - 1, consumer, &kept);\n");
+    } else if (one_sequence) {
+      TEXT("    if (part.is_part) {\n"
+           "      store_partial_row(part.out_row, out, 0, O_TILES, 0, part.normalize, part.valid);\n"
+           "      // All lanes arrive and wait: they have read the unit.\n"
+           "      __syncwarp();\n"
+           "      arrive_once(unit_empty((walk.place.index + UNITS - 1) % UNITS));\n"
+           "    } else {\n"
+           "      store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer");
+      STRING(keeps_split ? ", &kept" : "");
+      TEXT(",\n"
+           "                 last_is_there(&walk));\n"
+           "    }\n");
     } else {
       TEXT("    store_unit(out, reference, row_sum, args, walk.place.index + UNITS - 1, consumer");
       STRING(keeps_split ? ", &kept" : "");
-      STRING(one_sequence ? ",\n               last_is_there(&walk)" : "");
       TEXT(");\n");
     }
   } else {

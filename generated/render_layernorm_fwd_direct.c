@@ -24,7 +24,8 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   int32_t fp32 = (dtype == AP_LAYERNORM_DTYPE_FP32) ? 1 : 0;
   int32_t size = fp32 ? 4 : 2;
   int32_t kept = (params == AP_LAYERNORM_PARAMS_FP32) ? 4 : 2;
-  int32_t edged = (rows == AP_LAYERNORM_ROWS_EDGED) ? 1 : 0;
+  int32_t shifted = (rows == AP_LAYERNORM_ROWS_SHIFTED) ? 1 : 0;
+  int32_t edged = ((rows == AP_LAYERNORM_ROWS_EDGED) || shifted) ? 1 : 0;
   int32_t half = (((params == AP_LAYERNORM_PARAMS_FP32) && !fp32) && (!edged || (cols <= 12288))) ? 1 : 0;
   int32_t wide = (((params == AP_LAYERNORM_PARAMS_FP32) && !fp32) && !half) ? 1 : 0;
   int32_t elements = (fp32 || half) ? 4 : 8;
@@ -47,7 +48,18 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
     TEXT(" columns, rstd =\n"
          "// 1 / sqrt(mean square + eps).\n");
   }
-  if (edged) {
+  if (shifted) {
+    TEXT("// ");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT(", parameters ");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT(", fp32 inside. Rows begin at any element of a vector, elsewhere in y than\n"
+         "// in x. A parameter that is there is so at a multiple of 16 bytes; without the weight there is no\n"
+         "// bias.\n"
+         "// ROW_THREADS threads read a row in whole vectors, and what lies beside these by elements. y goes\n"
+         "// through shared memory, where it lies as in y's own vectors. Blocks\n"
+         "// have rows in the order in which they begin: memory sees neighbouring\n");
+  } else if (edged) {
     TEXT("// ");
     STRING(in->word[AP_LAYERNORM_DTYPE]);
     TEXT(", parameters ");
@@ -380,6 +392,27 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
+  if (shifted) {
+    TEXT("// Puts a vector to shared memory, at any element: as many whole words as it may.\n"
+         "__device__ __forceinline__ void put_vector(unsigned char *to, uint4 vector) {\n"
+         "  const uint32_t at = (uint32_t)(uint64_t)to;\n"
+         "  if (at % 16 == 0) {\n"
+         "    *(uint4 *)to = vector;\n"
+         "  } else if (at % 4 == 0) {\n"
+         "    ((uint32_t *)to)[0] = vector.x;\n"
+         "    ((uint32_t *)to)[1] = vector.y;\n"
+         "    ((uint32_t *)to)[2] = vector.z;\n"
+         "    ((uint32_t *)to)[3] = vector.w;\n"
+         "  } else {\n"
+         "    ((uint16_t *)to)[0] = (uint16_t)vector.x;\n"
+         "    *(uint32_t *)(to + 2) = (uint32_t)(((uint64_t)vector.y << 32 | vector.x) >> 16);\n"
+         "    *(uint32_t *)(to + 6) = (uint32_t)(((uint64_t)vector.z << 32 | vector.y) >> 16);\n"
+         "    *(uint32_t *)(to + 10) = (uint32_t)(((uint64_t)vector.w << 32 | vector.z) >> 16);\n"
+         "    ((uint16_t *)to)[7] = (uint16_t)(vector.w >> 16);\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
   if (wide) {
     TEXT("// Writes y of a row that begins at element `first` of a vector of parameters, or a vector more,\n"
          "// from `to` on, the thread's vectors of it; those that hold elements of others, too, to `ends`.\n"
@@ -395,6 +428,9 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "// it; those that hold elements of others, too, to `ends`. `nothing` is 0, which the compiler does\n"
          "// not know: what was made of a row for its sums is not kept. tails: (2), of weight and bias, ends:\n"
          "// (2), x: (VECTORS)\n");
+  }
+  if (shifted) {
+    TEXT("// All of it goes to shared memory: `ends` is not used.\n");
   }
   if (edged) {
     TEXT("// WEIGHTED, BIASED: that parameter is there.\n"
@@ -484,21 +520,27 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   TEXT(" y = narrow");
   STRING(half ? "" : "_vector_");
   STRING(half ? "" : in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(value);\n"
-       "    if (i == 0 && thread == 0 && cut.odd != 0)\n"
-       "      ends[0] = y;\n"
-       "    else if (i >= SURE - 1 && cut.end != 0 && at == cut.vectors - 1)\n"
-       "      ends[1] = y;\n"
-       "    else\n"
-       "      *(");
-  STRING(half ? "Vector" : "uint4");
-  TEXT(" *)(to + at * ");
-  INTEGER(bytes);
-  TEXT(") = y;\n"
-       "  }\n"
+  TEXT("(value);\n");
+  if (shifted) {
+    TEXT("    put_vector(to + at * ");
+    INTEGER(bytes);
+    TEXT(", y);\n");
+  } else {
+    TEXT("    if (i == 0 && thread == 0 && cut.odd != 0)\n"
+         "      ends[0] = y;\n"
+         "    else if (i >= SURE - 1 && cut.end != 0 && at == cut.vectors - 1)\n"
+         "      ends[1] = y;\n"
+         "    else\n"
+         "      *(");
+    STRING(half ? "Vector" : "uint4");
+    TEXT(" *)(to + at * ");
+    INTEGER(bytes);
+    TEXT(") = y;\n");
+  }
+  TEXT("  }\n"
        "}\n"
        "\n");
-  if (edged) {
+  if (edged && !shifted) {
     TEXT("// x + residual, rounded.\n");
     if (half) {
       TEXT("__device__ __forceinline__ Vector add_vectors(Vector x, Vector residual) {\n"
@@ -534,6 +576,10 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
   STRING(half ? "Vector" : "uint4");
   TEXT(" row_ends[GROUPS][2];\n"
        "  __shared__ uint4 warp_tails[WARPS][2];\n");
+  if (shifted) {
+    TEXT("  // y, and a vector before and two behind, which hold nothing.\n"
+         "  __shared__ __align__(16) unsigned char stages[GROUPS][(ROW_VECTORS + 3) * 16];\n");
+  }
   if ((norm == AP_LAYERNORM_NORM_LAYER) && shared) {
     TEXT("  __shared__ float2 told[2][WARPS]; // of either pass\n");
   } else if (shared) {
@@ -600,7 +646,13 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
     TEXT(" *)(from + at * ");
     INTEGER(bytes);
     TEXT(");\n"
-         "  }\n");
+         "  }\n"
+         "  // What of y will be written in part, unless x, which comes anyway, lies there.\n"
+         "  if (");
+    STRING(several ? "has && " : "");
+    TEXT("args.y != args.x && args.y_row_stride != columns)\n"
+         "    prefetch_ends_by_two((const unsigned char *)args.y + row * args.y_row_stride * SIZE, SIZE,\n"
+         "                         columns, thread);\n");
   } else {
     TEXT("  const int64_t begin = (row * columns - odd) * SIZE; // of its first vector\n"
          "  const unsigned char *const from = (const unsigned char *)args.x + begin;\n"
@@ -680,76 +732,78 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "  const int edge = place < ELEMENTS ? place : (cut.vectors - 1) * ELEMENTS + place - ELEMENTS;\n"
          "  uint32_t own = load_");
     INTEGER(size);
-    TEXT("_if(has_edge, from + edge * SIZE, 0);\n"
-         "  const bool adds = args.residual != NULL;\n"
-         "  const unsigned char *const residual =\n"
-         "      (const unsigned char *)args.residual + (row * args.residual_row_stride - odd) * SIZE;\n"
-         "  unsigned char *const sum = (unsigned char *)args.sum + (row * args.sum_row_stride - odd) * SIZE;\n"
-         "  if (adds) {\n"
-         "    constexpr int MOST = ");
-    INTEGER((half && (cols > 2048)) ? 8 : ((half || several) ? 4 : 2));
-    TEXT(";\n"
-         "    constexpr int BATCH = VECTORS < MOST ? VECTORS : MOST; // of the residual, that come at once\n"
-         "#pragma unroll\n"
-         "    for (int first = 0; first < VECTORS; first += BATCH) {\n"
-         "      ");
-    STRING(half ? "Vector" : "uint4");
-    TEXT(" other[BATCH];\n"
-         "#pragma unroll\n"
-         "      for (int i = 0; i < BATCH; ++i) {\n"
-         "        const int number = first + i, at = thread + number * ROW_THREADS;\n"
-         "        const ");
-    STRING(half ? "Vector" : "uint4");
-    TEXT(" zero = ");
-    STRING(half ? "{0, 0}" : "{0, 0, 0, 0}");
-    TEXT(";\n"
-         "        other[i] = zero;\n");
-    if (several) {
-      TEXT("        if (number == 0         ? at >= least && at < most\n"
-           "            : number < SURE - 1 ? has\n"
-           "                                : number < VECTORS && at < most)\n");
-    } else {
-      TEXT("        if (number == 0 ? at >= least && at < most\n"
-           "                        : number < SURE - 1 || (number < VECTORS && at < most))\n");
+    TEXT("_if(has_edge, from + edge * SIZE, 0);\n");
+    if (!shifted) {
+      TEXT("  const bool adds = args.residual != NULL;\n"
+           "  const unsigned char *const residual =\n"
+           "      (const unsigned char *)args.residual + (row * args.residual_row_stride - odd) * SIZE;\n"
+           "  unsigned char *const sum = (unsigned char *)args.sum + (row * args.sum_row_stride - odd) * SIZE;\n"
+           "  if (adds) {\n"
+           "    constexpr int MOST = ");
+      INTEGER((half && (cols > 2048)) ? 8 : ((half || several) ? 4 : 2));
+      TEXT(";\n"
+           "    constexpr int BATCH = VECTORS < MOST ? VECTORS : MOST; // of the residual, that come at once\n"
+           "#pragma unroll\n"
+           "    for (int first = 0; first < VECTORS; first += BATCH) {\n"
+           "      ");
+      STRING(half ? "Vector" : "uint4");
+      TEXT(" other[BATCH];\n"
+           "#pragma unroll\n"
+           "      for (int i = 0; i < BATCH; ++i) {\n"
+           "        const int number = first + i, at = thread + number * ROW_THREADS;\n"
+           "        const ");
+      STRING(half ? "Vector" : "uint4");
+      TEXT(" zero = ");
+      STRING(half ? "{0, 0}" : "{0, 0, 0, 0}");
+      TEXT(";\n"
+           "        other[i] = zero;\n");
+      if (several) {
+        TEXT("        if (number == 0         ? at >= least && at < most\n"
+             "            : number < SURE - 1 ? has\n"
+             "                                : number < VECTORS && at < most)\n");
+      } else {
+        TEXT("        if (number == 0 ? at >= least && at < most\n"
+             "                        : number < SURE - 1 || (number < VECTORS && at < most))\n");
+      }
+      TEXT("          other[i] = *(const ");
+      STRING(half ? "Vector" : "uint4");
+      TEXT(" *)(residual + at * ");
+      INTEGER(bytes);
+      TEXT(");\n"
+           "      }\n"
+           "#pragma unroll\n"
+           "      for (int i = 0; i < BATCH; ++i) {\n"
+           "        const int number = first + i, at = thread + number * ROW_THREADS;\n"
+           "        if (number >= VECTORS)\n"
+           "          break;\n"
+           "        x[number] = add_vectors(x[number], other[i]);\n"
+           "        if (number == 0 ? at >= least && at < most : number < SURE - 1");
+      STRING(several ? " ? has : " : " || ");
+      TEXT("at < most)\n"
+           "          *(");
+      STRING(half ? "Vector" : "uint4");
+      TEXT(" *)(sum + at * ");
+      INTEGER(bytes);
+      TEXT(") = x[number];\n"
+           "      }\n"
+           "    }\n"
+           "    const uint32_t beside = load_");
+      INTEGER(size);
+      TEXT("_if(has_edge, residual + edge * SIZE, 0);\n"
+           "    own = narrow_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(widen_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(own) + widen_element_");
+      STRING(in->word[AP_LAYERNORM_DTYPE]);
+      TEXT("(beside))");
+      STRING(fp32 ? "" : " & 0xffff");
+      TEXT(";\n"
+           "    if (has_edge)\n"
+           "      store_element(sum, SIZE, edge, own);\n"
+           "  }\n");
     }
-    TEXT("          other[i] = *(const ");
-    STRING(half ? "Vector" : "uint4");
-    TEXT(" *)(residual + at * ");
-    INTEGER(bytes);
-    TEXT(");\n"
-         "      }\n"
-         "#pragma unroll\n"
-         "      for (int i = 0; i < BATCH; ++i) {\n"
-         "        const int number = first + i, at = thread + number * ROW_THREADS;\n"
-         "        if (number >= VECTORS)\n"
-         "          break;\n"
-         "        x[number] = add_vectors(x[number], other[i]);\n"
-         "        if (number == 0 ? at >= least && at < most : number < SURE - 1");
-    STRING(several ? " ? has : " : " || ");
-    TEXT("at < most)\n"
-         "          *(");
-    STRING(half ? "Vector" : "uint4");
-    TEXT(" *)(sum + at * ");
-    INTEGER(bytes);
-    TEXT(") = x[number];\n"
-         "      }\n"
-         "    }\n"
-         "    const uint32_t beside = load_");
-    INTEGER(size);
-    TEXT("_if(has_edge, residual + edge * SIZE, 0);\n"
-         "    own = narrow_element_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(widen_element_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(own) + widen_element_");
-    STRING(in->word[AP_LAYERNORM_DTYPE]);
-    TEXT("(beside))");
-    STRING(fp32 ? "" : " & 0xffff");
-    TEXT(";\n"
-         "    if (has_edge)\n"
-         "      store_element(sum, SIZE, edge, own);\n"
-         "  }\n"
-         "  if (place < 2 * ELEMENTS && (place < ELEMENTS ? begins : ended))\n"
+    TEXT("  if (place < 2 * ELEMENTS && (place < ELEMENTS ? begins : ended))\n"
          "    store_element(ends, SIZE, place, own);\n"
          "  // All lanes arrive and wait: the elements are there.\n"
          "  __syncwarp();\n"
@@ -842,7 +896,12 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "    if (args.rstd)\n"
        "      args.rstd[row] = rstd;\n"
        "  }\n");
-  if (edged) {
+  if (shifted) {
+    TEXT("  unsigned char *const y_row = (unsigned char *)args.y + row * args.y_row_stride * SIZE;\n"
+         "  const int y_odd = (int)((uint64_t)y_row % 16) / SIZE, y_end = y_odd + columns;\n"
+         "  unsigned char *const stage = stages[group] + 16;\n"
+         "  unsigned char *const to = stage + (y_odd - odd) * SIZE;\n");
+  } else if (edged) {
     TEXT("  unsigned char *const to = (unsigned char *)args.y + (row * args.y_row_stride - odd) * SIZE;\n");
   } else {
     TEXT("  unsigned char *const to = (unsigned char *)args.y + begin;\n");
@@ -911,36 +970,60 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
     }
     TEXT("  }\n");
   }
-  TEXT("  // All lanes arrive and wait: what is at the row's ends is there.\n"
-       "  __syncwarp();\n");
-  if ((row_threads < (2 * elements)) && !edged) {
-    TEXT("  // Both ends by the same lanes.\n"
-         "  const unsigned char *const last = (const unsigned char *)(ends + 1);\n"
-         "  unsigned char *const end = to + (cut.vectors - 1) * ");
-    INTEGER(bytes);
-    TEXT(";\n"
-         "  if (has && odd != 0 && thread >= odd)\n"
-         "    store_element(to, SIZE, thread, load_element(ends, SIZE, thread));\n"
-         "  if (has && thread < cut.end)\n"
-         "    store_element(end, SIZE, thread, load_element(last, SIZE, thread));\n");
-  } else {
-    if (edged) {
-      TEXT("  if (has_edge)\n"
-           "    store_element(to, SIZE, edge, load_element(ends, SIZE, place));\n");
+  if (shifted) {
+    if (shared) {
+      TEXT("  // All threads arrive and wait: y is there.\n"
+           "  __syncthreads();\n");
     } else {
-      TEXT("  const int place = lane % LANES; // among the lanes that write elements\n"
-           "  const bool begins = ");
-      STRING(shared ? "warp == 0 && " : "");
-      TEXT("odd != 0 && place < ELEMENTS && place >= odd;\n"
-           "  const bool ended = ");
-      STRING(shared ? "(cut.vectors - 1) % ROW_THREADS / 32 == warp && " : "");
-      TEXT("place >= ELEMENTS &&\n"
-           "                     place - ELEMENTS < cut.end;\n"
-           "  const int edge = place < ELEMENTS ? place : (cut.vectors - 1) * ELEMENTS + place - ELEMENTS;\n"
-           "  if (");
-      STRING((row_threads < 32) ? "has && (begins || ended)" : "begins || ended");
-      TEXT(")\n"
-           "    store_element(to, SIZE, edge, load_element(ends, SIZE, place));\n");
+      TEXT("  // All lanes arrive and wait: y is there.\n"
+           "  __syncwarp();\n");
+    }
+    if (several) {
+      TEXT("  if (!has)\n"
+           "    return;\n");
+    }
+    TEXT("  unsigned char *const out = y_row - y_odd * SIZE;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i <= VECTORS; ++i) {\n"
+         "    const int at = renewed + i * ROW_THREADS;\n"
+         "    if (at < y_end / ELEMENTS && (i > 0 || at > 0 || y_odd == 0))\n"
+         "      *(uint4 *)(out + at * 16) = *(const uint4 *)(stage + at * 16);\n"
+         "  }\n"
+         "  const int last = thread < ELEMENTS ? thread : y_end / ELEMENTS * ELEMENTS + thread - ELEMENTS;\n"
+         "  if (thread < 2 * ELEMENTS && last >= y_odd && last < y_end && (thread >= ELEMENTS || y_odd != 0))\n"
+         "    store_element(out, SIZE, last, load_element(stage, SIZE, last));\n");
+  } else {
+    TEXT("  // All lanes arrive and wait: what is at the row's ends is there.\n"
+         "  __syncwarp();\n");
+    if ((row_threads < (2 * elements)) && !edged) {
+      TEXT("  // Both ends by the same lanes.\n"
+           "  const unsigned char *const last = (const unsigned char *)(ends + 1);\n"
+           "  unsigned char *const end = to + (cut.vectors - 1) * ");
+      INTEGER(bytes);
+      TEXT(";\n"
+           "  if (has && odd != 0 && thread >= odd)\n"
+           "    store_element(to, SIZE, thread, load_element(ends, SIZE, thread));\n"
+           "  if (has && thread < cut.end)\n"
+           "    store_element(end, SIZE, thread, load_element(last, SIZE, thread));\n");
+    } else {
+      if (edged) {
+        TEXT("  if (has_edge)\n"
+             "    store_element(to, SIZE, edge, load_element(ends, SIZE, place));\n");
+      } else {
+        TEXT("  const int place = lane % LANES; // among the lanes that write elements\n"
+             "  const bool begins = ");
+        STRING(shared ? "warp == 0 && " : "");
+        TEXT("odd != 0 && place < ELEMENTS && place >= odd;\n"
+             "  const bool ended = ");
+        STRING(shared ? "(cut.vectors - 1) % ROW_THREADS / 32 == warp && " : "");
+        TEXT("place >= ELEMENTS &&\n"
+             "                     place - ELEMENTS < cut.end;\n"
+             "  const int edge = place < ELEMENTS ? place : (cut.vectors - 1) * ELEMENTS + place - ELEMENTS;\n"
+             "  if (");
+        STRING((row_threads < 32) ? "has && (begins || ended)" : "begins || ended");
+        TEXT(")\n"
+             "    store_element(to, SIZE, edge, load_element(ends, SIZE, place));\n");
+      }
     }
   }
   TEXT("}\n");

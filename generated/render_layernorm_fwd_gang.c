@@ -32,6 +32,7 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
   int32_t row_registers = (rows != AP_LAYERNORM_ROWS_SPLIT) ? 128 : (many ? 168 : 152);
   int32_t other_registers = (rows != AP_LAYERNORM_ROWS_SPLIT) ? 64 : (many ? 88 : 104);
   int32_t idle = ((rows == AP_LAYERNORM_ROWS_SPLIT) && (makers == 1)) ? 1 : 0;
+  int32_t asks_ahead = (((rows == AP_LAYERNORM_ROWS_GANG) || (rows == AP_LAYERNORM_ROWS_GANGSUM)) && (makers == 1)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -510,19 +511,30 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "  const int lane = threadIdx.x % 32;\n"
        "  Walk walk = first_row(args, order, place);\n"
        "  for (int i = 0; i < index; ++i)\n"
-       "    walk = next_row(args, order, place, walk);\n"
-       "#pragma unroll 1\n"
+       "    walk = next_row(args, order, place, walk);\n");
+  if (asks_ahead) {
+    TEXT("  // What was told of the row, as far as it has been.\n"
+         "  uint64_t sum[COUNT], squares[COUNT];\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < COUNT; ++i)\n"
+         "    sum[i] = squares[i] = i * 32 + lane < place.blocks ? 0 : mark(0.0f, index);\n");
+  }
+  TEXT("#pragma unroll 1\n"
        "  for (int round = index; round < rounds; round += MAKERS) {\n"
        "    RowSums *const row = &sums[round % TURNS];\n"
        "    // The block's warps have told of this row: others do so at the same time. Who asks earlier asks\n"
        "    // again, which costs the L2 cache time. And all have read the moments whose place these take.\n"
-       "    wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n"
-       "    uint64_t sum[COUNT], squares[COUNT];\n"
-       "    bool there;\n"
-       "#pragma unroll\n"
-       "    for (int i = 0; i < COUNT; ++i)\n"
-       "      sum[i] = squares[i] = i * 32 + lane < place.blocks ? 0 : mark(0.0f, round);\n"
-       "    const uint64_t(*const part)[2] = told->part[round % TOLD_ROWS] + place.gang * place.blocks;\n"
+       "    wait_for_phase(shared_address(&row->told), round / TURNS % 2);\n");
+  if (asks_ahead) {
+    TEXT("    bool there;\n");
+  } else {
+    TEXT("    uint64_t sum[COUNT], squares[COUNT];\n"
+         "    bool there;\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < COUNT; ++i)\n"
+         "      sum[i] = squares[i] = i * 32 + lane < place.blocks ? 0 : mark(0.0f, round);\n");
+  }
+  TEXT("    const uint64_t(*const part)[2] = told->part[round % TOLD_ROWS] + place.gang * place.blocks;\n"
        "    do {\n"
        "      there = true;\n"
        "#pragma unroll\n"
@@ -532,26 +544,48 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "      for (int i = 0; i < COUNT; ++i)\n"
        "        there = there && is_of(sum[i], round) && is_of(squares[i], round);\n"
-       "    } while (__any_sync(0xffffffff, !there));\n"
-       "    float all = 0.0f;\n");
+       "    } while (__any_sync(0xffffffff, !there));\n");
+  if (asks_ahead) {
+    TEXT("    // The next row's is asked for while this one's moments are made.\n"
+         "    float own_sum[COUNT], own_squares[COUNT];\n"
+         "    const int later = round + MAKERS;\n"
+         "    const uint64_t(*const next)[2] = told->part[later % TOLD_ROWS] + place.gang * place.blocks;\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < COUNT; ++i) {\n"
+         "      own_sum[i] = value_of(sum[i]);\n"
+         "      own_squares[i] = value_of(squares[i]);\n"
+         "      sum[i] = squares[i] = mark(0.0f, later);\n"
+         "      if (i * 32 + lane < place.blocks)\n"
+         "        load_told(next[i * 32 + lane], &sum[i], &squares[i]);\n"
+         "    }\n");
+  }
+  TEXT("    float all = 0.0f;\n");
   if (layer) {
     TEXT("    float mean = 0.0f;\n"
          "#pragma unroll\n"
          "    for (int i = 0; i < COUNT; ++i)\n"
-         "      mean += value_of(sum[i]);\n"
+         "      mean += ");
+    STRING(asks_ahead ? "own_sum[i]" : "value_of(sum[i])");
+    TEXT(";\n"
          "    mean = sum_lanes(mean, 32) * args->per_column;\n"
          "#pragma unroll\n"
          "    for (int i = 0; i < COUNT; ++i) {\n"
          "      const Count count = count_of_block(args, deal, i * 32 + lane);\n"
-         "      const float off = value_of(sum[i]) * count.each - mean;\n"
+         "      const float off = ");
+    STRING(asks_ahead ? "own_sum[i]" : "value_of(sum[i])");
+    TEXT(" * count.each - mean;\n"
          "      if (i * 32 + lane < place.blocks)\n"
-         "        all += value_of(squares[i]) + count.columns * off * off;\n"
+         "        all += ");
+    STRING(asks_ahead ? "own_squares[i]" : "value_of(squares[i])");
+    TEXT(" + count.columns * off * off;\n"
          "    }\n");
   } else {
     TEXT("    constexpr float mean = 0.0f;\n"
          "#pragma unroll\n"
          "    for (int i = 0; i < COUNT; ++i)\n"
-         "      all += value_of(squares[i]);\n");
+         "      all += ");
+    STRING(asks_ahead ? "own_squares[i]" : "value_of(squares[i])");
+    TEXT(";\n");
   }
   TEXT("    const float rstd = reciprocal_sqrt_approx(sum_lanes(all, 32) * args->per_column + args->eps);\n"
        "    if (lane == 0) {\n"

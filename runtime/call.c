@@ -262,7 +262,7 @@ static attnpress_status run_one_call(const ap_place *at, const ap_operation *ope
   FORWARD_IF(find_kernels(at, fresh, snippet, bound));
   FORWARD_IF(launch_found(at, operation, call, fresh, bound, &maps));
   if (given != NULL)
-    ap_keep(at, operation, args, given, fresh, bound, &maps);
+    ap_keep(at, operation, args, given, call->workspace, fresh, bound, &maps);
   return ATTNPRESS_OK;
 }
 

@@ -227,8 +227,8 @@ static int write_launch(writer *to, const ap_place *at, const ap_operation *oper
 }
 
 static int write_call(writer *to, const ap_place *at, const ap_operation *operation,
-                      const void *args, const ap_launches *plan, const ap_bound *const *bound,
-                      filled *call, filled *other) {
+                      const void *args, void *workspace, const ap_launches *plan,
+                      const ap_bound *const *bound, filled *call, filled *other) {
   static const ap_check how = {ATTNPRESS_CUDA, 1, ATTNPRESS_ONE_CALL};
   ap_kept_call *kept = write_next(to, sizeof *kept);
   *kept = (ap_kept_call){plan->workspace_bytes, plan->count, AP_IS_KEPT};
@@ -237,6 +237,7 @@ static int write_call(writer *to, const ap_place *at, const ap_operation *operat
   if (operation->check(args, how, call->call) != ATTNPRESS_OK ||
       operation->check(args, how, other->call) != ATTNPRESS_OK)
     return 0;
+  call->call->workspace = other->call->workspace = workspace; /* args have none that is lent */
   move(operation, other->call);
   for (int i = 0; i < plan->count; ++i)
     if (!write_launch(to, at, operation, plan, i, bound[i], call, other))
@@ -255,8 +256,8 @@ static void put(const ap_place *at, const ap_given *given, const void *from, siz
 }
 
 void ap_keep(const ap_place *at, const ap_operation *operation, const void *args,
-             const ap_given *given, const ap_launches *plan, const ap_bound *const *bound,
-             const ap_maps *maps) {
+             const ap_given *given, void *workspace, const ap_launches *plan,
+             const ap_bound *const *bound, const ap_maps *maps) {
   enum { KEPT_BYTES_MAX = 1 << 15 };
   static const ap_kept_call one_ran = {.came = AP_ONE_RAN}, cannot = {.came = AP_CANNOT_BE_KEPT};
   if (given->came == AP_CANNOT_BE_KEPT)
@@ -277,7 +278,7 @@ void ap_keep(const ap_place *at, const ap_operation *operation, const void *args
                   .maps = {.driver = maps->driver, .addresses_alone = 1}};
   char *begin = memory + 2 * run_bytes;
   writer to = {given, maps->made, begin, begin + KEPT_BYTES_MAX};
-  if (write_call(&to, at, operation, args, plan, bound, &call, &other))
+  if (write_call(&to, at, operation, args, workspace, plan, bound, &call, &other))
     put(at, given, begin, (size_t)(to.next - begin));
   else
     put(at, given, &cannot, sizeof cannot);

@@ -34,7 +34,7 @@ size_t ap_kept_workspace_bytes(const ap_kept_call *kept);
 attnpress_status ap_kept_launch(const ap_kept_call *kept, const ap_place *at,
                                 const ap_given *given);
 /** Notes that a call has run by a plan, its kernels and maps; keeps it if it is the second, and can be
- * kept. */
+ * kept. workspace: that it ran with, the caller's or a lender's */
 void ap_keep(const ap_place *at, const ap_operation *operation, const void *args,
-             const ap_given *given, const ap_launches *plan, const ap_bound *const *bound,
-             const ap_maps *maps);
+             const ap_given *given, void *workspace, const ap_launches *plan,
+             const ap_bound *const *bound, const ap_maps *maps);

@@ -23,8 +23,8 @@ typedef struct shape {
   int apart; /* whole vectors lie between rows; 2: rows begin so far apart; 3: and half a vector more, 4: a
               * quarter */
   double mean; /* of x; 0: a half */
-  int64_t
-      gap; /* of a slice: elements from row to row of x but one; its y, and others, are without */
+  /* Of a slice: elements between rows of x, and one; 0: it is none. Its y, and others, have none. */
+  int64_t gap;
 } shape;
 
 typedef struct memory {
@@ -321,25 +321,25 @@ static void test_table(void) {
 /* Rows of 16 bits without gaps that begin anywhere, more of them than blocks have at a time. */
 static void test_odd_rows(void) {
   static const shape shapes[] = {
-      {30000, 101, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0, 0},
-      {30000, 100, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 1, 1, 0, 1, 0, 0},
-      {6000, 1001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 1, 0, 0, 0, 0},
-      {12000, 100, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 1, 0, 0},
-      {12000, 101, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0, 0},
-      {3000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
-      {611, 9001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0},
-      {300, 8202, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 1, 0, 0},
-      {300, 12281, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 1, 1, 0, 0, 0},
-      {290, 14001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 1, 0, 0},
-      {200, 20001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0, 0, 0},
-      {200, 24569, ATTNPRESS_FP16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {150, 28001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {150, 32761, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 0, 1, 0, 0},
-      {100, 40004, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0},
-      {90, 49145, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 0, 0},
-      {80, 57001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {75, 65529, ATTNPRESS_BF16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
-      {5, 65530, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 1, 0, 0, 0},
+      {30000, 101, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0, 0, 0},
+      {30000, 100, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 1, 1, 0, 1, 0, 0, 0},
+      {6000, 1001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 1, 0, 0, 0, 0, 0},
+      {12000, 100, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 1, 0, 0, 0},
+      {12000, 101, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0, 0, 0},
+      {3000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {611, 9001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0, 0},
+      {300, 8202, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 1, 0, 0, 0},
+      {300, 12281, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 1, 1, 0, 0, 0, 0},
+      {290, 14001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 1, 0, 0, 0},
+      {200, 20001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0, 0, 0, 0},
+      {200, 24569, ATTNPRESS_FP16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {150, 28001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {150, 32761, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 0, 1, 0, 0, 0},
+      {100, 40004, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0, 0},
+      {90, 49145, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 0, 0, 0},
+      {80, 57001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {75, 65529, ATTNPRESS_BF16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {5, 65530, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 1, 0, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
     test_shape(&shapes[i], "odd rows without gaps");
@@ -489,7 +489,7 @@ static void test_direct_rows(void) {
                                           : 0.0};
     test_shape(&s, "rows read directly");
   }
-  const shape many = {2150, 28601, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0};
+  const shape many = {2150, 28601, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0, 0};
   test_shape(&many, "many long rows read directly");
 }
 
@@ -656,18 +656,18 @@ static void test_slices(void) {
 /* Rows that a cluster shares where the device has some, more of them than clusters have at a time. */
 static void test_long_rows(void) {
   static const shape shapes[] = {
-      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
-      {130, 65536, ATTNPRESS_FP16, ATTNPRESS_FP32, 0, 1, 1, 0, 1, 0, 0},
-      {300, 16384, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 1, 0, 0, 0, 0},
-      {300, 20000, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0, 0},
-      {150, 49152, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 0, 0},
-      {150, 32768, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
-      {100, 65536, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0, 0},
-      {100, 60000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0, 0},
-      {60, 131072, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0},
-      {50, 100000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 1, 0, 0},
-      {70, 65536, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
-      {40, 70001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0, 0},
+      {130, 65536, ATTNPRESS_FP16, ATTNPRESS_FP32, 0, 1, 1, 0, 1, 0, 0, 0},
+      {300, 16384, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 1, 0, 0, 0, 0, 0},
+      {300, 20000, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0, 0, 0},
+      {150, 49152, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 0, 0, 0},
+      {150, 32768, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0, 0},
+      {100, 65536, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 1, 0, 0, 0},
+      {100, 60000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 0, 0, 0, 0},
+      {60, 131072, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0, 0},
+      {50, 100000, ATTNPRESS_FP16, ATTNPRESS_FP32, 1, 1, 0, 0, 1, 0, 0, 0},
+      {70, 65536, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0, 0},
+      {40, 70001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
     test_shape(&shapes[i], "long rows");
@@ -822,7 +822,7 @@ static void test_sorted_gradients(void) {
 static void test_side_stream(int backward) {
   CUstream stream;
   call k;
-  const shape s = {20000, 1000, ATTNPRESS_BF16, ATTNPRESS_BF16, backward, 0, 0, 0, 0, 0, 0};
+  const shape s = {20000, 1000, ATTNPRESS_BF16, ATTNPRESS_BF16, backward, 0, 0, 0, 0, 0, 0, 0};
   CHECK_CUDA(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
   open_call(&k, &s);
   CHECK_OK(run(&k, stream)); /* compiled and loaded */
@@ -842,12 +842,12 @@ static void test_side_stream(int backward) {
  * take turns, whichever stream they are of, and leave memory to each other. */
 static void test_streams_of_gangs(void) {
   static const shape shapes[] = {
-      {3, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
-      {9, 1048576, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
-      {40, 300001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
-      {1, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
-      {40, 131001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 1, 0, 0, 0, 0},
-      {20, 400001, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 0, 0, 0, 0, 0},
+      {3, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0, 0},
+      {9, 1048576, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0, 0},
+      {40, 300001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0, 0},
+      {1, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0, 0},
+      {40, 131001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 1, 0, 0, 0, 0, 0},
+      {20, 400001, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 0, 0, 0, 0, 0, 0},
   };
   enum { STREAMS = sizeof shapes / sizeof *shapes, ROUNDS = 50, IN_GRAPH = 2 };
   CUstream stream[STREAMS];
@@ -915,18 +915,18 @@ static void test_repeats(const shape *s) {
  * one before ends, but neither writes what that still reads nor reads what it still writes. */
 static void test_calls_in_turn(void) {
   static const shape shapes[] = {
-      {900, 10319, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {3, 16501, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
-      {500, 16501, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 3, 0},
-      {60, 70001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {200, 24741, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
-      {1, 9219, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {120, 36001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 4, 0},
-      {300, 12737, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0},
-      {90, 45001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 2, 0},
-      {9, 12737, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {1000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0, 0},
+      {900, 10319, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {3, 16501, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {500, 16501, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 1, 0, 0, 0, 3, 0, 0},
+      {60, 70001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {200, 24741, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0, 0},
+      {1, 9219, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {120, 36001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 4, 0, 0},
+      {300, 12737, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 1, 0, 0, 0, 0, 0},
+      {90, 45001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 2, 0, 0},
+      {9, 12737, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {1000, 1001, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0, 0, 0},
   };
   enum { CALLS = sizeof shapes / sizeof *shapes, TURNS = 5 };
   call calls[CALLS];
@@ -989,7 +989,8 @@ static void test_large(int backward) {
   enum { BLOCK_ROWS = 1024, COLUMNS = 1000 };
   const int64_t blocks = ((INT64_C(1) << 31) / COLUMNS + 1) / BLOCK_ROWS + 2;
   const size_t bytes = (size_t)BLOCK_ROWS * COLUMNS * 2; /* of a block of rows */
-  const shape s = {BLOCK_ROWS, COLUMNS, ATTNPRESS_FP16, ATTNPRESS_FP16, backward, 0, 0, 0, 0, 0, 0};
+  const shape s = {BLOCK_ROWS, COLUMNS, ATTNPRESS_FP16, ATTNPRESS_FP16, backward, 0, 0, 0, 0, 0,
+                   0,          0};
   const int out = backward ? DX : Y;
   call k;
   memory small[MATRICES], moments[2];
@@ -1051,23 +1052,23 @@ static void test_side_streams(void) {
 
 static void test_all_repeats(void) {
   static const shape repeated[] = {
-      {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0, 0, 0},
-      {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0, 0, 0},
-      {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0, 0, 0},
-      {9000, 50, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 0, 0, 0},
-      {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0},
-      {400, 9001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {100, 40001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
-      {60, 70001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0},
-      {20, 524288, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {40, 400000, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 0, 0, 0, 0, 0},
-      {20, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
-      {3, 1000001, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0, 0},
-      {20, 1048576, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
-      {60, 300001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
-      {20, 400001, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 0, 1, 0, 0, 0, 0},
-      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0},
-      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0},
+      {300, 3000, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 1, 1, 0, 0, 0, 0},
+      {2000, 50, ATTNPRESS_BF16, ATTNPRESS_FP32, 1, 0, 0, 1, 0, 0, 0, 0},
+      {700, 4096, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 1, 1, 0, 0, 0, 0, 0},
+      {9000, 50, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 1, 0, 0, 0, 0, 0},
+      {40, 40000, ATTNPRESS_FP32, ATTNPRESS_FP32, 1, 0, 0, 0, 0, 0, 0, 0},
+      {400, 9001, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {100, 40001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {60, 70001, ATTNPRESS_FP16, ATTNPRESS_FP16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {20, 524288, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {40, 400000, ATTNPRESS_FP32, ATTNPRESS_FP32, 0, 0, 0, 0, 0, 0, 0, 0},
+      {20, 1000001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0, 0},
+      {3, 1000001, ATTNPRESS_FP16, ATTNPRESS_FP16, 0, 0, 0, 0, 0, 0, 0, 0},
+      {20, 1048576, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0, 0},
+      {60, 300001, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0, 0},
+      {20, 400001, ATTNPRESS_BF16, ATTNPRESS_FP32, 0, 0, 1, 0, 0, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 1, 0, 0, 0, 0, 0, 0, 0},
+      {200, 32768, ATTNPRESS_BF16, ATTNPRESS_BF16, 0, 0, 0, 0, 0, 0, 0, 0},
   };
   for (size_t i = 0; i < sizeof repeated / sizeof *repeated; ++i)
     test_repeats(&repeated[i]);

@@ -8,6 +8,7 @@ import pytest
 from python_support import DEVICES, HALF_DTYPES, check, needs_torch, normal, torch
 
 import attnpress
+from attnpress import _rows
 from attnpress import outer as o
 
 DTYPES = [*HALF_DTYPES, np.float32, np.float64]
@@ -174,13 +175,13 @@ def test_signatures_that_were_seen(device):
 def test_long_sums_are_split(monkeypatch):
     """A sum over much gets the workspace that splits it, from a plan once for each shape."""
     given = []
-    real = o.Library.workspace
+    real = _rows.Torch.workspace
 
     def workspace(library, value, size):
         given.append(size)
         return real(library, value, size)
 
-    monkeypatch.setattr(o.Library, "workspace", workspace)
+    monkeypatch.setattr(_rows.Torch, "workspace", workspace)
     x, y = (torch.randn(3000, n, device="cuda") for n in (65, 40))
     c = [o.outer(x, y, summed=True) for _ in range(2)]
     assert given[0] == given[1] > 2 * 65 * 40 * 4 - 1

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "attention/attention.h"
 #include "attention_args.h"
 #include "attnpress/append.h"
 #include "attnpress/args/append.h"
@@ -466,6 +467,27 @@ static attnpress_status run_append_forward(attnpress_handle *handle, const call 
   return attnpress_append_forward(handle, &c->append, &c->forward, NULL);
 }
 
+static void *lend_place(ap_lender *lender, size_t bytes) {
+  (void)lender;
+  (void)bytes;
+  return place(41);
+}
+
+/** Workspaces that are lent, as extensions' calls have them: arguments have none. */
+static attnpress_status run_lent_forward(attnpress_handle *handle, const call *c) {
+  attnpress_forward_args args = c->forward;
+  ap_lender lender = {.lend = lend_place};
+  args.workspace = NULL;
+  return ap_forward_lent(handle, &args, NULL, &lender);
+}
+
+static attnpress_status run_lent_backward(attnpress_handle *handle, const call *c) {
+  attnpress_backward_args args = c->backward;
+  ap_lender lender = {.lend = lend_place};
+  args.workspace = NULL;
+  return ap_backward_lent(handle, &args, NULL, &lender);
+}
+
 /* ---- Layer norm ------------------------------------------------------------------------------ */
 
 typedef struct norm_shape {
@@ -686,6 +708,8 @@ static void test_forward(void **state) {
   CHECK_ALL_BUT(1, run_forward, make_attention, pages, pages_changes);
   pages.invariant = 1;
   CHECK_ALL_BUT(1, run_forward, make_attention, pages, pages_changes);
+  CHECK(run_lent_forward, make_attention, dense, dense_changes);
+  CHECK(run_lent_forward, make_attention, decode, decode_changes);
 }
 
 static void test_backward(void **state) {
@@ -696,6 +720,8 @@ static void test_backward(void **state) {
   mod.mod = 1;
   CHECK(run_backward, make_attention, mod, mod_changes);
   CHECK(run_backward, make_attention, sequences, sequences_changes);
+  CHECK(run_lent_backward, make_attention, dense, dense_changes);
+  CHECK(run_lent_backward, make_attention, sequences, sequences_changes);
 }
 
 static void test_append_forward(void **state) {

@@ -826,7 +826,6 @@ static attnpress_bwd_ragged_args bwd_args(const call *c) {
       .dk_sum = (float *)(void *)c->data[DK_SUM],
       .dv_sum = (float *)(void *)c->data[DV_SUM],
       .group_parts = c->group_parts,
-      .sum_parts = 1,
       .key_tiles = c->group_parts > 1 ? (int32_t)key_tiles(c) : 0,
       .own_sums = c->own_sums,
       .dq_sum_quads = (int32_t)(4 * a->q.shape[3]),
