@@ -11,7 +11,12 @@
 #include "attnpress/layernorm.h"
 #include "gpu_support.h"
 
-enum { MATRICES = 4, VECTORS = 6, OFFSET = 3 /* elements before the first row */ };
+enum {
+  MATRICES = 4,
+  VECTORS = 6,
+  OFFSET = 3,       /* elements before the first row */
+  SLICE_OFFSETS = 8 /* fewer are before a slice's */
+};
 enum { X = 0, RESIDUAL = 1, Y = 2, SUM = 3, DY = 1, DSUM = 2, DX = 3 };
 enum { WEIGHT, BIAS, MEAN, RSTD, DWEIGHT, DBIAS };
 
@@ -63,7 +68,7 @@ static void upload(const memory *m) {
 
 static int64_t offset_of(const call *k, int matrix) {
   if (k->s.gap > 0)
-    return matrix == X ? k->s.gap % 8 * k->size : 0;
+    return matrix == X ? k->s.gap % SLICE_OFFSETS * k->size : 0;
   return k->s.mixed ? (OFFSET + matrix) * k->size : 0;
 }
 
@@ -150,8 +155,10 @@ static void open_call(call *k, const shape *s) {
       k->stride[i] = s->columns + (i == X ? s->gap - 1 : 0);
     if (s->apart >= 2)
       k->stride[i] = (s->columns + 7) / 8 * 8 + 8 * i + (s->apart == 2 ? 0 : 16 >> (s->apart - 1));
-    open_memory(&k->matrix[i], rows_span_bytes(s->rows, s->columns, k->stride[i], s->dtype) +
-                                   (OFFSET + i) * k->size);
+    /* Elements before the first row, or behind the last. */
+    const int beside = s->gap > 0 ? SLICE_OFFSETS : OFFSET + i;
+    open_memory(&k->matrix[i],
+                rows_span_bytes(s->rows, s->columns, k->stride[i], s->dtype) + beside * k->size);
     if (!is_output(s, i))
       rows_fill(k->matrix[i].host + offset_of(k, i), s->rows, s->columns, k->stride[i], s->dtype,
                 i != X           ? 0.0
