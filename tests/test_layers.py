@@ -26,7 +26,7 @@ LAYERS = [
     ["generated", "press", "attention/tile"],  # a family's rule for tiles is one of its tables
     ["cuda"],
     ["cpu"],
-    ["call", "inspect", "press/compile"],
+    ["call", "inspect", "kept", "press/compile"],
     [path.parent.name for path in sorted((ROOT / "generator").glob("*/family.toml"))],
     ["handle", "environment", "exchange"],
 ]
