@@ -15,6 +15,7 @@ void ap_render_flash_fwd_combine_few(ap_text *out, const ap_render_input *in) {
   const int32_t hdim_v = in->axis[AP_ATTENTION_HDIM_V];
   const int32_t dtype = in->axis[AP_ATTENTION_DTYPE];
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
+  const int32_t few = in->axis[AP_ATTENTION_FEW];
   const int32_t arch = in->axis[AP_ATTENTION_ARCH];
   const int32_t block_n = in->field[AP_ATTENTION_TILE_BLOCK_N];
   const int32_t warps_m = in->field[AP_ATTENTION_TILE_WARPS_M];
@@ -70,14 +71,14 @@ void ap_render_flash_fwd_combine_few(ap_text *out, const ap_render_input *in) {
        "constexpr int PARTS = 2 * GROUPS; // at most\n"
        "static_assert(COLUMNS == 32 && PARTS == 32, \"a column a lane, and a part a lane\");\n"
        "\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !few) {
     TEXT("// Where a row of (batch, heads_q, seqlen_q) lies: offsets of its output and of its lse, its head\n"
          "// and its batch.\n");
   } else {
     TEXT("// A row of (batch, heads_q, seqlen_q): its position, head and batch.\n");
   }
   TEXT("struct RowPlace {\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !few) {
     TEXT("  int64_t out, lse;\n");
   } else {
     TEXT("  int position;\n");
@@ -90,7 +91,7 @@ void ap_render_flash_fwd_combine_few(ap_text *out, const ap_render_input *in) {
        "  RowPlace place;\n"
        "  place.batch = heads / args->heads_q;\n"
        "  place.head = heads - place.batch * args->heads_q;\n");
-  if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+  if ((sequences == AP_ATTENTION_SEQUENCES_DENSE) && !few) {
     TEXT("  place.out = place.batch * args->out_batch_stride + position * args->out_row_stride +\n"
          "              place.head * args->out_head_stride;\n"
          "  place.lse = place.batch * args->lse_batch_stride + place.head * args->lse_head_stride + position;\n");
@@ -110,7 +111,7 @@ void ap_render_flash_fwd_combine_few(ap_text *out, const ap_render_input *in) {
        "      load_sink(args->sinks, args->sinks_dtype, args->sinks_stride, head, args->heads_q));\n"
        "}\n"
        "\n");
-  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+  if ((sequences != AP_ATTENTION_SEQUENCES_DENSE) || few) {
     TEXT("// Where a row of a sequence whose queries are `rows` lies in the output.\n"
          "__device__ __forceinline__ uint16_t *out_of_row(const attnpress_fwd_combine_args *args,\n"
          "                                                const attnpress_ragged_args *ragged, Rows rows,\n"
