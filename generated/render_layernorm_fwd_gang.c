@@ -546,14 +546,19 @@ void ap_render_layernorm_fwd_gang(ap_text *out, const ap_render_input *in) {
        "        there = there && is_of(sum[i], round) && is_of(squares[i], round);\n"
        "    } while (__any_sync(0xffffffff, !there));\n");
   if (asks_ahead) {
-    TEXT("    // The next row's is asked for while this one's moments are made.\n"
-         "    float own_sum[COUNT], own_squares[COUNT];\n"
+    TEXT("    // The next row's is asked for while this one's moments are made.\n");
+    if (layer) {
+      TEXT("    float own_sum[COUNT];\n");
+    }
+    TEXT("    float own_squares[COUNT];\n"
          "    const int later = round + MAKERS;\n"
          "    const uint64_t(*const next)[2] = told->part[later % TOLD_ROWS] + place.gang * place.blocks;\n"
          "#pragma unroll\n"
-         "    for (int i = 0; i < COUNT; ++i) {\n"
-         "      own_sum[i] = value_of(sum[i]);\n"
-         "      own_squares[i] = value_of(squares[i]);\n"
+         "    for (int i = 0; i < COUNT; ++i) {\n");
+    if (layer) {
+      TEXT("      own_sum[i] = value_of(sum[i]);\n");
+    }
+    TEXT("      own_squares[i] = value_of(squares[i]);\n"
          "      sum[i] = squares[i] = mark(0.0f, later);\n"
          "      if (i * 32 + lane < place.blocks)\n"
          "        load_told(next[i * 32 + lane], &sum[i], &squares[i]);\n"

@@ -88,9 +88,6 @@ void ap_render_layernorm_fwd_gathered(ap_text *out, const ap_render_input *in) {
        "\n"
        "typedef attnpress_layernorm_fwd_args Args;\n"
        "\n"
-       "constexpr bool CENTERED = ");
-  STRING(layer ? "true" : "false");
-  TEXT("; // the mean is taken off\n"
        "constexpr int COLUMNS = ");
   INTEGER(cols);
   TEXT(";\n"
@@ -289,7 +286,7 @@ void ap_render_layernorm_fwd_gathered(ap_text *out, const ap_render_input *in) {
        "    if (thread != 0 || number >= piece.rows)\n"
        "      continue;\n");
   if (layer) {
-    TEXT("    if (CENTERED && args->mean)\n"
+    TEXT("    if (args->mean)\n"
          "      args->mean[piece.first_row + number] = mean;\n");
   }
   TEXT("    if (args->rstd)\n"
