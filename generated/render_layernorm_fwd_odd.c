@@ -16,6 +16,7 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
   const int32_t threads = in->threads;
   const int32_t norm = in->axis[AP_LAYERNORM_NORM];
   const int32_t cols = in->axis[AP_LAYERNORM_COLS];
+  const int32_t dtype = in->axis[AP_LAYERNORM_DTYPE];
   const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
@@ -240,9 +241,15 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
   TEXT(";\n"
        "static_assert(SMEM_BYTES == SLOTS * PLACE_BYTES, \"the generator has another formula\");\n"
        "\n"
+       "// Parameters of fp32 leave no registers for it beside 16 bits.\n"
+       "constexpr bool BRINGS_ENDS = ");
+  STRING(((params == AP_LAYERNORM_PARAMS_FP32) && (dtype != AP_LAYERNORM_DTYPE_FP32)) ? "false" : "true");
+  TEXT(";\n"
+       "\n"
        "// Brings what rows of y will be written to in part to the L2 cache. One that x lies in comes anyway.\n"
        "__device__ __forceinline__ void prefetch_row_ends(const Args *args, int64_t row, int thread) {\n"
-       "  if (args->y != args->x && row < args->rows && args->y_row_stride != args->columns)\n"
+       "  if (BRINGS_ENDS && args->y != args->x && row < args->rows &&\n"
+       "      args->y_row_stride != args->columns)\n"
        "    prefetch_ends_by_two(row_of(args->y, row, args->y_row_stride), SIZE, args->columns, thread);\n"
        "}\n"
        "\n");
