@@ -74,6 +74,10 @@ typedef struct ap_outer_plan {
 attnpress_status ap_outer_plan_call(const ap_outer_problem *problem, const ap_device *device,
                                     int32_t range, ap_outer_plan *plan);
 
+/** The product as one run of vectors, of however few elements; *fits: 0 where c is none. */
+attnpress_status ap_outer_plan_flat(const ap_outer_problem *problem, const ap_device *device,
+                                    ap_outer_plan *plan, int *fits);
+
 /** The gradients of a sum as sum_dx and sum_dy, each followed by bwd_reduce where it is split, as
  * calls of much have them. *plan: as a call of nothing has it, of zeros. */
 attnpress_status ap_outer_plan_products(const ap_outer_problem *problem, const ap_device *device,

@@ -87,12 +87,9 @@ static int is_flat(const ap_outer_problem *p) {
 }
 
 /** Of a kernel whose thread blocks have a chunk each; what they need of x and y has to fit in shared
- * memory, and c has to be worth it, else *fits is 0. */
+ * memory, else *fits is 0. */
 static attnpress_status plan_flat(const ap_outer_problem *p, ap_outer_plan *plan, int *fits) {
   enum { SMEM_BYTES_MAX = 64 << 10, ROW_BYTES = 8, WINDOW_BYTES = 24, PITCH_BYTES = 8 };
-  enum {
-    ELEMENTS_MIN = 1 << 19 /* bench/notes/families.md; of fewer, few thread blocks fill theirs */
-  };
   ap_launch *launch = &plan->base.launch[0];
   const int64_t size = ap_outer_bytes(p), elements = VECTOR_BYTES / size;
   const int64_t chunk = elements * launch->tile.threads * launch->tile.field[AP_OUTER_TILE_ROWS];
@@ -104,7 +101,7 @@ static attnpress_status plan_flat(const ap_outer_problem *p, ap_outer_plan *plan
   const int64_t pitch = ceil_div((p->columns - 1) * size + WINDOW_BYTES, PITCH_BYTES) * PITCH_BYTES;
   const int64_t smem_bytes = rows * ROW_BYTES + entries * pitch;
   *fits = smem_bytes <= SMEM_BYTES_MAX &&
-          !__builtin_mul_overflow(p->batch, p->rows * p->columns, &total) && total >= ELEMENTS_MIN;
+          !__builtin_mul_overflow(p->batch, p->rows * p->columns, &total) && total > 0;
   if (!*fits)
     return ATTNPRESS_OK;
   plan->column_shift = shift_of(pitch / size, launch->tile.threads);
@@ -178,18 +175,31 @@ static attnpress_status plan_sum(const ap_outer_problem *p, const ap_device *dev
   return set_grid(p, 1, 1, ceil_div(sum->rows * sum->columns, launch->tile.threads), launch);
 }
 
+attnpress_status ap_outer_plan_flat(const ap_outer_problem *p, const ap_device *device,
+                                    ap_outer_plan *plan, int *fits) {
+  *fits = 0;
+  if (!is_flat(p))
+    return ATTNPRESS_OK;
+  plan->base.count = 1;
+  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FLAT, &plan->base.launch[0]));
+  return plan_flat(p, plan, fits);
+}
+
 static attnpress_status plan_forward(const ap_outer_problem *p, const ap_device *device,
                                      ap_outer_plan *plan) {
+  enum {
+    FLAT_ELEMENTS_MIN = 1 << 19 /* bench/notes/families.md; of fewer, few blocks fill theirs */
+  };
   if (p->summed) {
     plan->sum[0] = (ap_outer_sum){p->rows, p->columns, p->batch, 0, 0, 0, 0};
     return plan_sum(p, device, AP_OUTER_PASS_SUM, p->workspace_bytes, &plan->sum[0], &plan->base);
   }
   ap_launch *launch = &plan->base.launch[0];
   plan->base.count = 1;
-  if (is_flat(p)) {
+  if (p->rows > 0 && p->columns > 0 &&
+      p->batch >= ceil_div(FLAT_ELEMENTS_MIN, p->rows * p->columns)) {
     int fits;
-    FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FLAT, launch));
-    FORWARD_IF(plan_flat(p, plan, &fits));
+    FORWARD_IF(ap_outer_plan_flat(p, device, plan, &fits));
     if (fits)
       return ATTNPRESS_OK;
   }

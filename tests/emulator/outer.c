@@ -182,9 +182,13 @@ static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t se
   if (add_function(c, k, &problem, report) != 0)
     return -1;
   /* Calls of so little have other kernels. */
-  const attnpress_status status =
-      product ? ap_outer_plan_products(&problem, &device, &c->plan)
-              : ap_outer_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &c->plan);
+  int is_flat = 0;
+  attnpress_status status = ATTNPRESS_OK;
+  if (pass == AP_OUTER_PASS_FLAT)
+    status = ap_outer_plan_flat(&problem, &device, &c->plan, &is_flat);
+  if (status == ATTNPRESS_OK && !is_flat)
+    status = product ? ap_outer_plan_products(&problem, &device, &c->plan)
+                     : ap_outer_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &c->plan);
   if (status != ATTNPRESS_OK) {
     snprintf(report, EMULATED_REPORT_BYTES, "%s", attnpress_last_error());
     return -1;
