@@ -482,6 +482,18 @@ static void test_shared_tiles(void **state) {
   attnpress_destroy(handle);
 }
 
+static attnpress_conv2d_shape square_shape(int64_t batch, int64_t size, int64_t channels,
+                                           int64_t filters, int64_t filter) {
+  return (attnpress_conv2d_shape){.batch = batch,
+                                  .height = size,
+                                  .width = size,
+                                  .channels = channels,
+                                  .filters = filters,
+                                  .filter_height = filter,
+                                  .filter_width = filter,
+                                  .dtype = ATTNPRESS_BF16};
+}
+
 /* Copies at shapes where those of the other kind took 1.5 times as long, or more, on an H200. */
 static void test_measured_copies(void **state) {
   (void)state;
@@ -500,17 +512,11 @@ static void test_measured_copies(void **state) {
     attnpress_handle *handle = make_handle();
     attnpress_conv2d_args args = legal_forward();
     attnpress_conv2d_backward_args back = legal_backward();
-    args.shape = (attnpress_conv2d_shape){.batch = cases[i].batch,
-                                          .height = cases[i].size,
-                                          .width = cases[i].size,
-                                          .channels = cases[i].channels,
-                                          .filters = cases[i].filters,
-                                          .filter_height = cases[i].filter,
-                                          .filter_width = cases[i].filter,
-                                          .stride = {cases[i].stride, cases[i].stride},
-                                          .padding = {cases[i].padding, cases[i].padding},
-                                          .dilation = {cases[i].dilation, cases[i].dilation},
-                                          .dtype = ATTNPRESS_BF16};
+    args.shape = square_shape(cases[i].batch, cases[i].size, cases[i].channels, cases[i].filters,
+                              cases[i].filter);
+    args.shape.stride[0] = args.shape.stride[1] = cases[i].stride;
+    args.shape.padding[0] = args.shape.padding[1] = cases[i].padding;
+    args.shape.dilation[0] = args.shape.dilation[1] = cases[i].dilation;
     back.shape = args.shape;
     back.dweight = back.dbias = NULL;
     cuda->reset();
@@ -535,16 +541,10 @@ static void test_measured_parts(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     attnpress_handle *handle = make_handle();
     attnpress_conv2d_backward_args args = legal_backward();
-    args.shape = (attnpress_conv2d_shape){.batch = cases[i].batch,
-                                          .height = cases[i].size,
-                                          .width = cases[i].size,
-                                          .channels = cases[i].channels,
-                                          .filters = cases[i].filters,
-                                          .filter_height = cases[i].filter,
-                                          .filter_width = cases[i].filter,
-                                          .stride = {cases[i].stride, cases[i].stride},
-                                          .padding = {cases[i].padding, cases[i].padding},
-                                          .dtype = ATTNPRESS_BF16};
+    args.shape = square_shape(cases[i].batch, cases[i].size, cases[i].channels, cases[i].filters,
+                              cases[i].filter);
+    args.shape.stride[0] = args.shape.stride[1] = cases[i].stride;
+    args.shape.padding[0] = args.shape.padding[1] = cases[i].padding;
     args.dx = NULL;
     args.dbias = NULL;
     cuda->reset();

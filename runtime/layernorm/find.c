@@ -55,13 +55,10 @@ attnpress_status ap_layernorm_find_odd_kernel(const ap_layernorm_problem *p,
 }
 
 attnpress_status ap_layernorm_find_gang_kernel(const ap_layernorm_problem *p,
-                                               const ap_device *device, int32_t rows, int longer,
-                                               ap_launch *launch, int *fits) {
+                                               const ap_device *device, int32_t rows,
+                                               int64_t block_cols, ap_launch *launch, int *fits) {
   const int32_t pass = p->backward ? AP_LAYERNORM_PASS_BWD : AP_LAYERNORM_PASS_FWD;
-  const int64_t block = longer == 2 ? GANG_LONGEST_BLOCK_COLS
-                        : longer    ? GANG_LONG_BLOCK_COLS
-                                    : GANG_BLOCK_COLS;
-  const int64_t columns = p->backward ? block : 2 * block;
+  const int64_t columns = p->backward ? block_cols : 2 * block_cols;
   FORWARD_IF(ap_layernorm_find_kernel(p, device, pass, rows, first_class(columns), launch, fits));
   if (*fits)
     return ATTNPRESS_OK;

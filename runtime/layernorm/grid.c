@@ -105,6 +105,24 @@ static int64_t short_rows(const ap_layernorm_problem *p, const ap_launch *launch
   return larger(bytes / ap_element_bytes(p->dtype) / (p->columns & -p->columns), 1);
 }
 
+/** Whether each thread block, or warp, has its rows once. */
+static int has_no_walkers(const ap_launch *launch) {
+  switch (launch->variant.axis[AP_LAYERNORM_ROWS]) {
+  case AP_LAYERNORM_ROWS_DIRECT:
+  case AP_LAYERNORM_ROWS_PAIRS:
+  case AP_LAYERNORM_ROWS_PIECES:
+  case AP_LAYERNORM_ROWS_GATHERED:
+  case AP_LAYERNORM_ROWS_SHIFTED:
+  case AP_LAYERNORM_ROWS_WHOLE:
+  case AP_LAYERNORM_ROWS_ADDED:
+  case AP_LAYERNORM_ROWS_EDGED:
+  case AP_LAYERNORM_ROWS_APART:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
 /** As many of these as have a row, or as there is room for; or a multiple of that, if the tile says
  * how many rows each walks over at least. */
 int64_t ap_layernorm_walkers_of(const ap_layernorm_problem *p, const ap_device *device,
@@ -113,16 +131,8 @@ int64_t ap_layernorm_walkers_of(const ap_layernorm_problem *p, const ap_device *
     return sorted_walkers(p, device, launch);
   const int64_t of_lane = is_short(launch) ? short_rows(p, launch) : 1;
   const int64_t steps = ceil_div(p->rows, ap_layernorm_block_rows(&launch->tile) * of_lane);
-  if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_DIRECT ||
-      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PAIRS ||
-      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES ||
-      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GATHERED ||
-      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHIFTED ||
-      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_WHOLE ||
-      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ADDED ||
-      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_EDGED ||
-      launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_APART)
-    return steps; /* none walks */
+  if (has_no_walkers(launch))
+    return steps;
   const int32_t rounds = field(launch, AP_LAYERNORM_TILE_ROUNDS);
   int64_t at_once = ap_layernorm_walkers_at_once(device, launch), multiple = 1;
   if (rounds > 0)

@@ -37,6 +37,10 @@ enum {
   GANG_BLOCKS_MAX = 160            /* of a gang, as the kernel */
 };
 
+/** Columns of the blocks of gangs, by kernels. */
+static const int64_t gang_block_cols[] = {GANG_BLOCK_COLS, GANG_LONG_BLOCK_COLS,
+                                          GANG_LONGEST_BLOCK_COLS};
+
 static inline const ap_set *classes(void) {
   return &ap_families[AP_FAMILY_LAYERNORM]->axes[AP_LAYERNORM_COLS].domain;
 }
@@ -132,10 +136,10 @@ attnpress_status ap_layernorm_find_odd_kernel(const ap_layernorm_problem *p,
                                               const ap_device *device, int32_t pass,
                                               ap_launch *launch, int *fits);
 /** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...): some have registers for half of the
- * columns. longer: 1: that whose blocks have more of them, 2: forward, that whose blocks have most */
+ * columns. block_cols: one of gang_block_cols */
 attnpress_status ap_layernorm_find_gang_kernel(const ap_layernorm_problem *p,
-                                               const ap_device *device, int32_t rows, int longer,
-                                               ap_launch *launch, int *fits);
+                                               const ap_device *device, int32_t rows,
+                                               int64_t block_cols, ap_launch *launch, int *fits);
 
 /* ---- grid.c ---------------------------------------------------------------------------------- */
 

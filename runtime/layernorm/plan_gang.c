@@ -62,17 +62,16 @@ static int64_t best_of_gangs(int64_t most, int64_t elements) {
   return best;
 }
 
-/** The gangs of a kernel with as few blocks to a row as have room for it. longer: of that whose blocks have
- * more columns, 2: most */
+/** The gangs of the kernel whose blocks have so many columns, with as few of them to a row as have room. */
 static attnpress_status find_forward_gangs(const ap_layernorm_problem *p, const ap_device *device,
-                                           int longer, forward_gangs *gangs) {
+                                           int64_t block_cols, forward_gangs *gangs) {
   const int64_t elements = VECTOR_BYTES / ap_element_bytes(p->dtype);
   const int split = p->columns % elements != 0;
   const int64_t vectors = p->columns / elements - split; /* whole, wherever a row begins */
   const int adds = p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL;
   int fits;
   gangs->count = 0;
-  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(split, adds), longer,
+  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(split, adds), block_cols,
                                            &gangs->launch, &fits));
   if (!fits)
     return ATTNPRESS_OK;
@@ -81,7 +80,8 @@ static attnpress_status find_forward_gangs(const ap_layernorm_problem *p, const 
   const int64_t ring = launch->tile.smem_bytes / warps / VECTOR_BYTES / (1 + adds);
   const int64_t most = launch->variant.axis[AP_LAYERNORM_COLS] / elements / warps;
   const int64_t unit = split ? 1 : GANG_UNIT, units = ceil_div(vectors, unit);
-  const int64_t slots = longer == 2 ? GANG_LONGEST_SLOTS : GANG_FORWARD_SLOTS;
+  const int64_t slots =
+      block_cols == GANG_LONGEST_BLOCK_COLS ? GANG_LONGEST_SLOTS : GANG_FORWARD_SLOTS;
   const int64_t part = smaller(ring / slots, most) / unit;
   const int64_t least = smaller(ceil_div(units, part * warps), device->sm_count);
   if (ceil_div(units, least * warps) * unit > most)
@@ -101,11 +101,11 @@ attnpress_status ap_layernorm_prefer_forward_gang(const ap_layernorm_problem *p,
   forward_gangs gangs;
   if (p->rows > INT32_MAX || device->sm_count > GANG_BLOCKS_MAX)
     return ATTNPRESS_OK;
-  FORWARD_IF(find_forward_gangs(p, device, 0, &gangs));
+  FORWARD_IF(find_forward_gangs(p, device, GANG_BLOCK_COLS, &gangs));
   /* Blocks of more columns, where gangs are at fewer places, or half as many more, and have rows enough. */
   for (int more = 1; more <= 1 + (p->columns > GANG_LONGEST_COLS_MIN); ++more) {
     forward_gangs longer;
-    FORWARD_IF(find_forward_gangs(p, device, more, &longer));
+    FORWARD_IF(find_forward_gangs(p, device, gang_block_cols[more], &longer));
     const int better = 2 * longer.count >= 3 * gangs.count ||
                        (longer.count > gangs.count &&
                         places_of(longer.count, elements) < places_of(gangs.count, elements));
@@ -181,13 +181,14 @@ static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device
   gang->gangs = 0;
   if (!ap_layernorm_has_sums(p) || p->rows > INT32_MAX)
     return ATTNPRESS_OK;
-  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, rows, 0, &gang->launch, &fits));
+  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, rows, GANG_BLOCK_COLS, &gang->launch, &fits));
   if (fits)
     shape_gangs(p, device, matrices, added ? GANG_DSUM_SLOTS : GANG_SLOTS, gang);
   if (rows != AP_LAYERNORM_ROWS_SPLIT || added || p->columns <= GANG_LONG_COLS_MIN)
     return ATTNPRESS_OK;
   gang_shape more = {.gangs = 0};
-  FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, rows, 1, &more.launch, &fits));
+  FORWARD_IF(
+      ap_layernorm_find_gang_kernel(p, device, rows, GANG_LONG_BLOCK_COLS, &more.launch, &fits));
   if (fits)
     shape_gangs(p, device, matrices, GANG_LONG_SLOTS, &more);
   if (more.gangs > gang->gangs)

@@ -95,7 +95,8 @@ static attnpress_status range_of_gangs(const ap_layernorm_problem *p, const ap_d
       for (int split = 0; split <= 1; ++split) {
         int fits;
         FORWARD_IF(ap_find_room(plan));
-        FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(split, adds), longer,
+        FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, forward_gang_rows(split, adds),
+                                                 gang_block_cols[longer],
                                                  &plan->launch[plan->count], &fits));
         plan->count += fits;
       }
