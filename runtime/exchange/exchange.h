@@ -119,8 +119,8 @@ ATTNPRESS_API void *attnpress_exchange_replay(void *self, void *const *args, ptr
 
 /* ---- Calls of rows that ran before ----------------------------------------------------------- */
 
-/* Of all operations but attention's. Their structs hold addresses, of tensors and of a workspace, and
- * what follows from how the tensors lie. */
+/* Of all operations but attention's. Their structs hold addresses, of tensors and of a workspace,
+ * and what follows from how the tensors lie. */
 
 enum {
   ATTNPRESS_ROWS_TENSORS = 8, /* of a call, at the most */
