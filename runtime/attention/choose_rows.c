@@ -45,8 +45,7 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
 enum {
   SHORT_NARROW_HDIM = 80, /* up to which it pays in more calls */
   SHORT_KEY_BLOCKS = 1,
-  SHORT_NARROW_KEY_BLOCKS = 2, /* of these, where all row blocks run at once */
-  SHORT_KEYS_MAX = 128         /* of two key blocks, at most */
+  SHORT_NARROW_KEY_BLOCKS = 2 /* of these, where all row blocks run at once */
 };
 
 int ap_may_be_short(const ap_problem *problem, const ap_device *device) {
@@ -79,7 +78,7 @@ static int find_of_arch(const ap_problem *problem, const ap_device *device,
 static int is_short(const ap_problem *problem, const ap_device *device, const ap_variant *variant) {
   ap_plan sm80, sm90;
   if (!ap_may_be_short(problem, device) || problem->mask == ATTNPRESS_WINDOW ||
-      problem->seqlen_k == 0 || problem->seqlen_k > SHORT_KEYS_MAX ||
+      problem->seqlen_k == 0 || problem->seqlen_k > AP_SHORT_KEYS_MAX ||
       !find_of_arch(problem, device, variant, 80, &sm80) || sm80.heads_per_tile > 1)
     return 0;
   const int narrow = problem->hdim <= SHORT_NARROW_HDIM;
