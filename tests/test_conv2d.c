@@ -496,6 +496,7 @@ static void test_shared_tiles(void **state) {
   attnpress_conv2d_args args = legal_forward();
   attnpress_conv2d_im2col_args given;
   args.shape.batch = 2;
+  args.shape.channels = 512;
   assert_ok(attnpress_conv2d(handle, &args, NULL));
   memcpy(&given, cuda->launch[0].args, sizeof given);
   assert_true(given.splits > 1);
@@ -519,6 +520,7 @@ static void test_shared_tiles(void **state) {
     assert_int_equal(given.splits, cases[i].expected);
     assert_int_equal(launch->cluster, cases[i].expected > 1 ? cases[i].expected : 0);
   }
+  args.shape.channels = 128;
   args.shape.filter_height = args.shape.filter_width = 1; /* two slabs */
   args.choice = (attnpress_conv2d_choice){ATTNPRESS_CONV2D_IM2COL, 64, 64, 8};
   assert_ok(attnpress_conv2d(handle, &args, NULL));

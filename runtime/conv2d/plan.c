@@ -34,37 +34,39 @@ typedef struct block_kind {
   int32_t copies, block, rows, columns, resident; /* resident: blocks that an SM has room for */
   slab_time time[PRODUCTS];
 } block_kind;
-/* Fitted to 402 convolutions and ResNet-50's layers on an H200. */
+/* Fitted to 540 convolutions on an H200, ResNet-50's layers among them. */
 static const block_kind blocks[] = {
     {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.60, .60}, {.87, .87}}},
     {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.35, .35}, {.53, .53}}},
     {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.35, .35}, {.53, .53}}},
     {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.22, .24}, {.33, .43}}},
     {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N128, 256, 128, 1, {{.60, .60}, {.53, .53}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N256, 128, 256, 1, {{.53, .53}, {.65, .65}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M192N128, 192, 128, 1, {{.45, .45}, {.465, .465}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N192, 128, 192, 1, {{.44, .44}, {.475, .475}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N256, 128, 256, 1, {{.55, .55}, {.65, .65}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M192N128, 192, 128, 1, {{.447, .447}, {.463, .463}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N192, 128, 192, 1, {{.455, .455}, {.467, .467}}},
     {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N64, 256, 64, 1, {{.40, .40}, {.28, .28}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N256, 64, 256, 1, {{.30, .30}, {.40, .40}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.36, .36}, {.345, .52}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N256, 64, 256, 1, {{.31, .31}, {.40, .40}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.36, .36}, {.325, .58}}},
     {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.29, .29}, {.27, .27}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.24, .24}, {.28, .33}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.137, .18}, {.131, .21}}}};
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.24, .24}, {.28, .28}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.138, .150}, {.132, .178}}}};
 enum { BLOCKS = sizeof blocks / sizeof *blocks };
-/* Of a tile beside its slabs, by copies, with a part of 1 / TILE_ELEMENTS for each element. */
-static const double TILE_US[2][PRODUCTS] = {
-    [AP_CONV2D_COPIES_GATHER] = {.87, .26}, [AP_CONV2D_COPIES_IM2COL] = {.64, .68}};
+/* Of a tile beside its slabs, by copies and pass (fprop, dgrad, wgrad), with a part of
+ * 1 / TILE_ELEMENTS for each element. */
+static const double TILE_US[2][3] = {
+    [AP_CONV2D_COPIES_GATHER] = {.80, 1.5, .22}, [AP_CONV2D_COPIES_IM2COL] = {.60, .52, .60}};
 static const double TILE_ELEMENTS = 128 * 128;
 /* What a tap's last slab takes of a whole one's time, by its instructions; three of them read lines
- * of 64 elements, which end behind the last channel. */
-static const double TAIL_PART[] = {1.0, .63, .90, 1.3};
+ * of 64 elements, which end behind the last channel. What a slab takes less where columns are not
+ * there, and not copied: a part of their share of its lines. */
+static const double TAIL_PART[] = {1.0, .60, .76, 1.2}, MISSING_PART = .3;
 /* What a line that the copy engine brings takes more where it ends behind the last channel, with an
  * even number of vectors of 16 bytes or an odd one; and one of wgrad's that has 32 elements. */
-static const double TAIL_US[PRODUCTS] = {.45e-3, .90e-3}, ODD_TAIL_US[PRODUCTS] = {1.1e-3, 2.0e-3};
-static const double NARROW_US = .1e-3;
+static const double TAIL_US[PRODUCTS] = {1.2e-3, .7e-3}, ODD_TAIL_US[PRODUCTS] = {1.3e-3, 2.4e-3};
+static const double NARROW_US = .12e-3;
 /* Of a launch; of a tile that thread blocks share, and for each time that their number doubles; of
  * the launch that adds up parts; and bytes of memory in a microsecond. */
-static const double LAUNCH_US = 1.84, SHARE_US = 1.34, SHARE_DOUBLE_US = .27, REDUCE_US = 1.1,
+static const double LAUNCH_US = 1.8, SHARE_US = 1.67, SHARE_DOUBLE_US = .22, REDUCE_US = 1.2,
                     BYTES_PER_US = 4e6;
 
 static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device *device,
@@ -118,9 +120,11 @@ static int64_t sms_of(const ap_device *device, int32_t splits) {
 /** Microseconds that `count` tiles of `slabs` slabs take: as many rounds as SMs are filled, and a
  * last one of fewer blocks an SM. zeros_us: what the copies of a slab take more. splits: blocks of
  * a cluster; they are not spread evenly, and some SMs get one more. */
-static double time_of(const block_kind *kind, int product, int64_t count, double slabs,
+static double time_of(const block_kind *kind, int32_t pass, int64_t count, double slabs,
                       double zeros_us, int32_t splits, const ap_device *device) {
-  const slab_time *time = &kind->time[product];
+  const int is_wgrad = pass == AP_CONV2D_PASS_WGRAD, is_dgrad = pass == AP_CONV2D_PASS_DGRAD;
+  const slab_time *time = &kind->time[is_wgrad ? WEIGHT_ROWS : PIXEL_ROWS];
+  const double tile_us = TILE_US[kind->copies][is_wgrad ? 2 : is_dgrad];
   const double tile_part = (double)(kind->rows * kind->columns) / TILE_ELEMENTS;
   const int64_t sms = sms_of(device, splits), places = sms * kind->resident;
   int64_t last = ceil_div(count % places, sms);
@@ -132,7 +136,7 @@ static double time_of(const block_kind *kind, int product, int64_t count, double
     const double shared = shares * (time->shared + zeros_us), alone = time->alone + zeros_us;
     const double slab = shared > alone ? shared : alone;
     const double rounds = (double)(is_last ? last > 0 : count / places);
-    us += rounds * (slabs * slab + TILE_US[kind->copies][product] * (1.0 + shares * tile_part));
+    us += rounds * (slabs * slab + tile_us * (1.0 + shares * tile_part));
   }
   return us;
 }
@@ -183,6 +187,16 @@ static double zeros_of(const ap_conv2d_problem *p, const block_kind *kind, int32
          tail_us(WEIGHT_ROWS, channels, width,
                  slab * block_panels / (double)ceil_div(channels, width)) +
          NARROW_US * slab * narrow_panels;
+}
+
+/** Of a slab of fprop or dgrad in the mean, beside a whole one: what its time is. */
+static double part_of(const block_kind *kind, int32_t pass, int64_t columns, int64_t depth) {
+  const int32_t slab = AP_CONV2D_SLAB;
+  const double tap_slabs = (double)ceil_div(depth, slab);
+  const int64_t copied = pass == AP_CONV2D_PASS_DGRAD ? ceil_div(columns, slab) * slab : columns;
+  const double missing = kind->columns - (double)copied / (double)ceil_div(columns, kind->columns);
+  return (1.0 - (1.0 - TAIL_PART[ceil_div(depth, 16) % 4]) / tap_slabs) *
+         (1.0 - MISSING_PART * missing / (kind->rows + kind->columns));
 }
 
 static int64_t tiles_of(const block_kind *kind, int64_t rows, int64_t columns) {
@@ -264,19 +278,16 @@ static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device 
     const int64_t tiles = tiles_of(kind, rows, columns), count = classes_with_taps * tiles;
     const double tap_slabs = (double)ceil_div(depth, AP_CONV2D_SLAB);
     const double slabs = taps * (is_im2col ? tap_slabs : (double)depth / AP_CONV2D_SLAB);
-    /* Of a slab in the mean, beside a whole one: a tap's last may have less. */
-    const double part =
-        is_im2col ? 1.0 - (1.0 - TAIL_PART[ceil_div(depth, 16) % 4]) / tap_slabs : 1.0;
+    const double part = is_im2col ? part_of(kind, pass, columns, depth) : 1.0;
     const double zeros_us = zeros_of(p, kind, pass, rows, columns);
     const double stores_us =
-        time_of(kind, PIXEL_ROWS, (classes - classes_with_taps) * tiles, 0.0, 0.0, 1, device);
+        time_of(kind, pass, (classes - classes_with_taps) * tiles, 0.0, 0.0, 1, device);
     const int32_t most = splits_max_of(p, kind, slabs);
     for (int32_t n = p->choice.splits > 0 ? most : 1; n <= most; n *= 2) {
       if (n > 1 && p->choice.splits == 0 && count * n > (int64_t)device->sm_count * kind->resident)
         break;
-      const double product_us =
-          time_of(kind, PIXEL_ROWS, count * n, is_im2col ? ceil(slabs / n) * part : slabs, zeros_us,
-                  n, device);
+      const double product_us = time_of(
+          kind, pass, count * n, is_im2col ? ceil(slabs / n) * part : slabs, zeros_us, n, device);
       const double us = LAUNCH_US + with_memory(product_us + stores_us, elements) +
                         (n > 1 ? SHARE_US + SHARE_DOUBLE_US * log2(n) : 0.0);
       if (best >= 0 && us >= least)
@@ -356,25 +367,25 @@ static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device 
                   launch);
 }
 
-/** Microseconds of dweight in `splits` splits. */
-static double time_of_splits(const block_kind *kind, int64_t splits, int64_t rows, int64_t columns,
+/** Microseconds of dweight in `splits` splits of `count` tiles each. weights: in all; elements: read,
+ * of x and dout. */
+static double time_of_splits(const block_kind *kind, int64_t splits, int64_t count, double weights,
                              int64_t slabs, double zeros_us, double elements,
                              const ap_device *device) {
-  const double us = time_of(kind, WEIGHT_ROWS, splits * tiles_of(kind, rows, columns),
+  const double us = time_of(kind, AP_CONV2D_PASS_WGRAD, splits * count,
                             (double)ceil_div(slabs, splits), zeros_us, 1, device);
-  const double parts_bytes = 2.0 * sizeof(float) * (double)(splits * rows) * (double)columns;
+  const double parts_bytes = 2.0 * sizeof(float) * (double)splits * weights;
   return LAUNCH_US + with_memory(us, elements) +
          (splits > 1 ? REDUCE_US + parts_bytes / BYTES_PER_US : 0.0);
 }
 
 /** A split count for blocks of a kind: of those that fill the device a few times, the one that
  * takes the least; *least: how long. */
-static int64_t splits_of(const block_kind *kind, int64_t rows, int64_t columns, int64_t slabs,
+static int64_t splits_of(const block_kind *kind, int64_t count, double weights, int64_t slabs,
                          double zeros_us, double elements, const ap_device *device, double *least) {
-  const int64_t count = tiles_of(kind, rows, columns);
   const int64_t most = slabs / SPLIT_SLABS_MIN > 1 ? slabs / SPLIT_SLABS_MIN : 1;
   int64_t best = 1;
-  *least = time_of_splits(kind, 1, rows, columns, slabs, zeros_us, elements, device);
+  *least = time_of_splits(kind, 1, count, weights, slabs, zeros_us, elements, device);
   for (int waves = 1; waves <= WAVES_MAX; ++waves) {
     int64_t splits = waves * device->sm_count / count;
     splits = splits < most ? splits : most;
@@ -382,7 +393,7 @@ static int64_t splits_of(const block_kind *kind, int64_t rows, int64_t columns, 
       continue;
     splits = ceil_div(slabs, ceil_div(slabs, splits)); /* none is empty */
     const double us =
-        time_of_splits(kind, splits, rows, columns, slabs, zeros_us, elements, device);
+        time_of_splits(kind, splits, count, weights, slabs, zeros_us, elements, device);
     if (us < *least) {
       *least = us;
       best = splits;
@@ -409,7 +420,8 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
       continue;
     const int64_t width = blocks[i].copies == AP_CONV2D_COPIES_IM2COL ? padded : columns;
     double us;
-    int64_t found = splits_of(&blocks[i], s->filters, width, slabs,
+    int64_t found = splits_of(&blocks[i], tiles_of(&blocks[i], s->filters, width),
+                              (double)s->filters * (double)columns, slabs,
                               zeros_of(p, &blocks[i], pass, s->filters, width),
                               elements_of(p, pixels_read(p)), device, &us);
     if (p->choice.splits > 0 && slabs > 0) {

@@ -626,8 +626,8 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: dweight: channels of the next tap",
         IM2COL_WGRAD,
-        "args->channels - channel : 0",
-        "32 : 0",
+        "min(left, args->channels - channel)",
+        "left",
     ),
     Mutation(
         "conv2d: im2col: dweight: taps of whole panels",
@@ -638,14 +638,14 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: dweight: pieces of a tap without an end",
         IM2COL_WGRAD,
-        "channel == tap_pieces * 32",
+        "!is_whole && channel == tap_columns",
         "false",
     ),
     Mutation(
         "conv2d: im2col: dweight: columns behind the last are copied",
         IM2COL_WGRAD,
         "if (panel < panels)",
-        "if (panel < BLOCK_N / width)",
+        "if (panel < panels_of(BLOCK_N, width))",
     ),
     Mutation(
         "conv2d: im2col: dweight: a panel of another tap",
@@ -655,15 +655,15 @@ MUTATIONS = [
     ),
     Mutation(
         "conv2d: im2col: dweight: narrow panels of filters as wide ones",
-        IM2COL_RING,
-        "row_width == 64 && width == 64",
-        "width == 64",
+        IM2COL_WGRAD,
+        "args.width[0] == 64 && args.width[1] == 64",
+        "args.width[1] == 64",
     ),
     Mutation(
         "conv2d: im2col: dweight: narrow panels of columns as wide ones",
-        IM2COL_RING,
-        "else if (row_width == 64)\n    start_panels(sum, slab, consumer, 64, 32)",
-        "else if (row_width == 64)\n    start_panels(sum, slab, consumer, 64, 64)",
+        IM2COL_WGRAD,
+        "slabs, 64, 32)",
+        "slabs, 64, 64)",
     ),
     Mutation(
         "conv2d: im2col: dweight: narrow panels as far apart as wide ones",
