@@ -35,6 +35,7 @@ KERNELS = [
     ("conv2d_fprop_im2col_m64n64_fp16_sm90", ""),
     ("conv2d_dgrad_im2col_m128n128_fp16_sm90", ""),
     ("conv2d_wgrad_im2col_m128n128_bf16_sm90", ""),
+    ("conv2d_wgrad_im2col_m256n64_fp16_sm90", ""),
     ("conv2d_dout_bf16_sm80", ""),
     ("conv2d_reduce_fp16_sm80", ""),
 ]
