@@ -54,7 +54,10 @@ LAYERS = (  # channels, lines and columns, filters, filter, stride
     (2048, 7, 512, 1, 1),
     (512, 7, 512, 3, 1),
 )
-BLOCKS = ((256, 128), (128, 256), (256, 64), (64, 256), (128, 128), (128, 64), (64, 128), (64, 64))
+BLOCKS = (
+    *((256, 128), (128, 256), (192, 128), (128, 192), (256, 64), (64, 256)),
+    *((128, 128), (128, 64), (64, 128), (64, 64)),
+)
 SLAB = 64  # pixels that are added up at once
 BEST = 5  # of a line
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}

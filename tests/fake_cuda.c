@@ -458,11 +458,12 @@ API(cuOccupancyMaxActiveClusters, int *count, CUfunction function, const CUlaunc
 /** What the real driver refuses. */
 static int is_legal_map(const void *map, const fake_map *m, const uint32_t *box,
                         const uint32_t *element_strides) {
-  enum { ELEMENT_BYTES = 2, SWIZZLE_BYTES = 128 };
+  enum { ELEMENT_BYTES = 2 };
+  const uint32_t swizzle_bytes = UINT32_C(16) << m->swizzle;
   int legal = (uintptr_t)map % 64 == 0 && m->address != 0 && m->address % 16 == 0 &&
               (m->data_type == CU_TENSOR_MAP_DATA_TYPE_FLOAT16 ||
                m->data_type == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16) &&
-              box[0] * ELEMENT_BYTES <= SWIZZLE_BYTES && box[0] * ELEMENT_BYTES % 16 == 0;
+              box[0] * ELEMENT_BYTES <= swizzle_bytes && box[0] * ELEMENT_BYTES % 16 == 0;
   for (int i = 0; i < m->rank; ++i)
     legal &= m->extents[i] > 0 && m->extents[i] <= UINT64_C(1) << 32 && box[i] > 0 &&
              box[i] <= 256 && element_strides[i] >= 1 && element_strides[i] <= 8;
@@ -477,11 +478,13 @@ API(cuTensorMapEncodeTiled, void *map, int data_type, uint32_t rank, void *addre
   if (current() == NULL)
     return CUDA_ERROR_INVALID_CONTEXT;
   if (rank < 1 || rank > 5 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
-      swizzle != CU_TENSOR_MAP_SWIZZLE_128B || l2_promotion < 0 || l2_promotion > 3 ||
-      oob_fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
+      swizzle < CU_TENSOR_MAP_SWIZZLE_32B || swizzle > CU_TENSOR_MAP_SWIZZLE_128B ||
+      l2_promotion < 0 || l2_promotion > 3 || oob_fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
     return CUDA_ERROR_INVALID_VALUE;
-  fake_map m = {
-      .address = (uintptr_t)address, .data_type = (uint8_t)data_type, .rank = (uint8_t)rank};
+  fake_map m = {.address = (uintptr_t)address,
+                .data_type = (uint8_t)data_type,
+                .rank = (uint8_t)rank,
+                .swizzle = (uint8_t)swizzle};
   memcpy(m.extents, extents, rank * sizeof *extents);
   memcpy(m.strides_bytes, strides_bytes, (rank - 1) * sizeof *strides_bytes);
   for (uint32_t i = 0; i < rank; ++i)

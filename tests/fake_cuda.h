@@ -30,7 +30,7 @@ typedef struct fake_map {
   uint64_t address;
   uint64_t extents[5], strides_bytes[4];
   uint16_t box[5];
-  uint8_t data_type, rank, steps[5];
+  uint8_t data_type, rank, swizzle, steps[5];
 } fake_map;
 
 enum { FAKE_LAUNCHES_MAX = 64, FAKE_DEVICES_MAX = 4, FAKE_FAMILIES_MAX = 16 };

@@ -848,7 +848,7 @@ def test_wgmma_headers_are_what_a_person_would_write() -> None:
         assert text.endswith("}\n") and "\n\n\n" not in text
         assert not re.search(r"[ \t]\n|//%|<%|%>|<#|#>|\$\{|\t", text), columns
         kinds = ("ss", "rs_trans")
-        if columns in (32, 64, 80, 96, 128, 256):
+        if columns in (32, 64, 80, 96, 128, 192, 256):
             kinds += ("ss_trans", "ss_trans_both")
         if columns % 16 == 0:
             kinds += ("rs",)

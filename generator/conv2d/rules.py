@@ -19,6 +19,8 @@ MIN_BLOCKS = {"m128n128": 2, "m128n64": 3, "m64n128": 3, "m64n64": 3}
 IM2COL = {
     "m256n128": (4, 1),
     "m128n256": (4, 1),
+    "m192n128": (5, 1),
+    "m128n192": (5, 1),
     "m256n64": (5, 1),
     "m64n256": (5, 1),
     "m128n128": (3, 2),
@@ -26,7 +28,7 @@ IM2COL = {
     "m64n128": (3, 3),
     "m64n64": (4, 3),
 }
-ROWS_MAX = 128  # of a block with a warpgroup for each 64; of larger ones each has more
+ROWS_MAX = 192  # of a block with a warpgroup for each 64; of larger ones each has 128
 BARRIERS_BYTES = 16  # of a stage: one that it is full, one that it is empty
 
 
@@ -47,7 +49,7 @@ def threads(tile: Tile) -> int:
 
 def im2col_warps(block_m: int) -> int:
     """Of a thread block that the copy engine serves: those that multiply, and one that copies."""
-    return min(block_m, ROWS_MAX) // 16 + 1
+    return (block_m if block_m <= ROWS_MAX else block_m // 2) // 16 + 1
 
 
 def smem_bytes(variant: Variant, tile: Tile) -> int:

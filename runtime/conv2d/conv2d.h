@@ -63,6 +63,18 @@ typedef struct ap_conv2d_gradient {
 /** Whether the copy engine serves a pass of the problem. */
 int ap_conv2d_im2col_fits(const ap_conv2d_problem *problem, int32_t pass);
 
+enum { AP_CONV2D_NARROW_MAX = 224 };
+
+/** Channels, or filters, of a panel of wgrad's. Lines of half as many take as long to copy, so that
+ * they are worth it only where all of them are full, or only one is needed, and where they save a
+ * good part of the product. */
+static inline int32_t ap_conv2d_panel(int64_t channels) {
+  const int32_t half = AP_CONV2D_SLAB / 2;
+  const int is_narrow =
+      channels <= half || (channels <= AP_CONV2D_NARROW_MAX && channels % AP_CONV2D_SLAB == half);
+  return is_narrow ? half : AP_CONV2D_SLAB;
+}
+
 /** The argument blocks of its kernels; dout: not read by fprop. */
 attnpress_status ap_conv2d_fill_im2col(ap_maps *maps, const ap_conv2d_problem *problem,
                                        const ap_conv2d_gradient *dout, const ap_conv2d_plan *plan,

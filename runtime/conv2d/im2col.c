@@ -94,7 +94,8 @@ static ap_pixels x_pixels(const ap_conv2d_problem *p, const attnpress_conv2d_lin
                      .begin = {line[0].in, line[1].in},
                      .count = {line[0].count, line[1].count},
                      .step = {line[0].in_step, line[1].in_step},
-                     .pixels = pixels};
+                     .pixels = pixels,
+                     .channels = SLAB};
 }
 
 /** dout, or what ReLU lets through of it. */
@@ -107,7 +108,8 @@ static ap_pixels dout_pixels(const ap_conv2d_problem *p, const ap_conv2d_gradien
                      .begin = {line[0].in, line[1].in},
                      .count = {line[0].count, line[1].count},
                      .step = {line[0].in_step, line[1].in_step},
-                     .pixels = pixels};
+                     .pixels = pixels,
+                     .channels = SLAB};
 }
 
 /** dout as the products of wgrad walk over it. */
@@ -153,9 +155,9 @@ int ap_conv2d_im2col_fits(const ap_conv2d_problem *p, int32_t pass) {
 /* ---- Argument blocks ------------------------------------------------------------------------- */
 
 /** (filters, filter_height, filter_width, channels), of which a copy takes one tap. */
-static ap_view weight_view(const ap_conv2d_problem *p, int32_t filters) {
+static ap_view weight_view(const ap_conv2d_problem *p, int32_t filters, int32_t channels) {
   const attnpress_conv2d_shape *s = &p->shape;
-  ap_view v = ap_view_begin(ATTNPRESS_DATA(p->weight), data_type_of(p), s->channels, SLAB);
+  ap_view v = ap_view_begin(ATTNPRESS_DATA(p->weight), data_type_of(p), s->channels, channels);
   ap_view_add(&v, s->filter_width, s->channels, 1);
   ap_view_add(&v, s->filter_height, s->filter_width * s->channels, 1);
   ap_view_add(&v, s->filters, s->filter_height * s->filter_width * s->channels, filters);
@@ -188,18 +190,37 @@ attnpress_status ap_conv2d_fill_im2col(ap_maps *maps, const ap_conv2d_problem *p
   a->tiles = classes * a->row_blocks * a->column_blocks;
   a->splits = launch->num_splits;
   a->relu = dgrad ? 0 : s->relu;
+  /* What a tap's last slab brings, and the last column block: no more than is there. */
+  const int32_t line = a->tail_steps > 2 ? SLAB : a->tail_steps * STEP;
+  const int32_t block_n = field[AP_CONV2D_TILE_BLOCK_N];
+  const int32_t last = a->out_columns - (a->column_blocks - 1) * block_n;
+  a->has_tail = a->tail_steps < (dgrad ? SLAB / STEP : SLAB / STEP - 1);
+  a->has_last = last < block_n;
+  const int32_t columns[2] = {block_n, dgrad ? (int32_t)ceil_div(last, SLAB) * SLAB : last};
+  for (int i = 0; i < 2; ++i) {
+    a->slab_bytes[i][0] = (block_m + columns[i]) * SLAB * 2;
+    a->slab_bytes[i][1] = (block_m * line + columns[i] * (dgrad ? a->tail_steps * STEP : line)) * 2;
+  }
   for (int32_t class = 0; class < classes; ++class) {
     lines_of(p, pass, class, a->line[class]);
     if (!has_products(a->line[class])) {
       a->line[class][0].taps = 0;
       continue;
     }
-    const ap_pixels pixels = dgrad ? dout_pixels(p, dout, a->line[class], block_m)
-                                   : x_pixels(p, a->line[class], block_m);
-    FORWARD_IF(ap_pixels_encode(maps, &pixels, dgrad ? "dout" : "x", &a->in[class]));
+    ap_pixels pixels = dgrad ? dout_pixels(p, dout, a->line[class], block_m)
+                             : x_pixels(p, a->line[class], block_m);
+    FORWARD_IF(ap_pixels_encode(maps, &pixels, dgrad ? "dout" : "x", &a->in[class][0]));
+    pixels.channels = line;
+    if (a->has_tail)
+      FORWARD_IF(ap_pixels_encode(maps, &pixels, dgrad ? "dout" : "x", &a->in[class][1]));
   }
-  const ap_view weight = weight_view(p, dgrad ? SLAB : field[AP_CONV2D_TILE_BLOCK_N]);
-  return ap_view_encode(maps, &weight, "weight", &a->weight);
+  for (int i = 0; i <= (dgrad ? 0 : a->has_last); ++i)
+    for (int tail = 0; tail <= a->has_tail; ++tail) {
+      const ap_view weight = dgrad ? weight_view(p, tail ? a->tail_steps * STEP : SLAB, SLAB)
+                                   : weight_view(p, columns[i], tail ? line : SLAB);
+      FORWARD_IF(ap_view_encode(maps, &weight, "weight", &a->weight[i][tail]));
+    }
+  return ATTNPRESS_OK;
 }
 
 attnpress_status ap_conv2d_fill_im2col_wgrad(ap_maps *maps, const ap_conv2d_problem *p,
@@ -208,14 +229,18 @@ attnpress_status ap_conv2d_fill_im2col_wgrad(ap_maps *maps, const ap_conv2d_prob
                                              attnpress_conv2d_im2col_wgrad_args *a) {
   const attnpress_conv2d_shape *s = &p->shape;
   const int32_t pass = AP_CONV2D_PASS_WGRAD;
+  const int32_t width = ap_conv2d_panel(s->channels), row_width = ap_conv2d_panel(s->filters);
+  const int32_t tap_panels = (int32_t)ceil_div(s->channels, width);
   *a = (attnpress_conv2d_im2col_wgrad_args){
       .dweight = p->dweight,
       .parts = parts,
       .filters = (int32_t)s->filters,
       .columns = (int32_t)(s->filter_height * s->filter_width * s->channels),
       .channels = (int32_t)s->channels,
-      .channel_slabs = (int32_t)ceil_div(s->channels, SLAB),
-      .panels = (int32_t)(s->filter_height * s->filter_width * ceil_div(s->channels, SLAB)),
+      .width = {row_width, width},
+      .panels = {(int32_t)ceil_div(s->filters, row_width),
+                 (int32_t)(s->filter_height * s->filter_width * tap_panels)},
+      .tap_panels = tap_panels,
       .filter_width = (int32_t)s->filter_width,
       .out_height = (int32_t)p->out_height,
       .out_width = (int32_t)p->out_width,
@@ -230,9 +255,11 @@ attnpress_status ap_conv2d_fill_im2col_wgrad(ap_maps *maps, const ap_conv2d_prob
     a->dilation[i] = s->dilation[i];
     line[i] = whole_line(p, i);
   }
-  const ap_pixels x = x_pixels(p, line, SLAB);
+  ap_pixels x = x_pixels(p, line, SLAB);
+  x.channels = width;
   FORWARD_IF(ap_pixels_encode(maps, &x, "x", &a->x));
   out_lines(p, line);
-  const ap_pixels gradient = dout_pixels(p, dout, line, SLAB);
+  ap_pixels gradient = dout_pixels(p, dout, line, SLAB);
+  gradient.channels = row_width;
   return ap_pixels_encode(maps, &gradient, "dout", &a->dout);
 }

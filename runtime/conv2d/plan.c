@@ -34,32 +34,39 @@ typedef struct block_kind {
   int32_t copies, block, rows, columns, resident; /* resident: blocks that an SM has room for */
   slab_time time[PRODUCTS];
 } block_kind;
-/* Fitted to 402 convolutions and ResNet-50's layers on an H200. */
+/* Fitted to 540 convolutions on an H200, ResNet-50's layers among them. */
 static const block_kind blocks[] = {
     {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.60, .60}, {.87, .87}}},
     {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.35, .35}, {.53, .53}}},
     {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.35, .35}, {.53, .53}}},
     {AP_CONV2D_COPIES_GATHER, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.22, .24}, {.33, .43}}},
     {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N128, 256, 128, 1, {{.60, .60}, {.53, .53}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N256, 128, 256, 1, {{.53, .53}, {.65, .65}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N256, 128, 256, 1, {{.55, .55}, {.65, .65}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M192N128, 192, 128, 1, {{.447, .447}, {.463, .463}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N192, 128, 192, 1, {{.455, .455}, {.467, .467}}},
     {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M256N64, 256, 64, 1, {{.40, .40}, {.28, .28}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N256, 64, 256, 1, {{.30, .30}, {.36, .40}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.36, .36}, {.26, .60}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.29, .29}, {.27, .42}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.24, .24}, {.28, .40}}},
-    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.16, .16}, {.142, .25}}}};
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N256, 64, 256, 1, {{.31, .31}, {.40, .40}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N128, 128, 128, 2, {{.36, .36}, {.325, .58}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M128N64, 128, 64, 3, {{.29, .29}, {.27, .27}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N128, 64, 128, 3, {{.24, .24}, {.28, .28}}},
+    {AP_CONV2D_COPIES_IM2COL, AP_CONV2D_BLOCK_M64N64, 64, 64, 3, {{.138, .150}, {.132, .178}}}};
 enum { BLOCKS = sizeof blocks / sizeof *blocks };
-/* Of a tile beside its slabs, by copies, with a part of 1 / TILE_ELEMENTS for each element; what a
- * line of 64 elements that the copy engine brings takes more where it ends behind the last channel,
- * with an even number of vectors of 16 bytes or an odd one, and where all of it is zeros. */
-static const double TILE_US[2][PRODUCTS] = {
-    [AP_CONV2D_COPIES_GATHER] = {1.65, .52}, [AP_CONV2D_COPIES_IM2COL] = {.54, .64}};
+/* Of a tile beside its slabs, by copies and pass (fprop, dgrad, wgrad), with a part of
+ * 1 / TILE_ELEMENTS for each element. */
+static const double TILE_US[2][3] = {
+    [AP_CONV2D_COPIES_GATHER] = {.80, 1.5, .22}, [AP_CONV2D_COPIES_IM2COL] = {.60, .52, .60}};
 static const double TILE_ELEMENTS = 128 * 128;
-static const double TAIL_US[PRODUCTS] = {.53e-3, .78e-3}, ODD_TAIL_US[PRODUCTS] = {3.0e-3, 1.3e-3};
-static const double ZERO_US[PRODUCTS] = {1.9e-3, 4.1e-3};
+/* What a tap's last slab takes of a whole one's time, by its instructions; three of them read lines
+ * of 64 elements, which end behind the last channel. What a slab takes less where columns are not
+ * there, and not copied: a part of their share of its lines. */
+static const double TAIL_PART[] = {1.0, .60, .76, 1.2}, MISSING_PART = .3;
+/* What a line that the copy engine brings takes more where it ends behind the last channel, with an
+ * even number of vectors of 16 bytes or an odd one; and one of wgrad's that has 32 elements. */
+static const double TAIL_US[PRODUCTS] = {1.2e-3, .7e-3}, ODD_TAIL_US[PRODUCTS] = {1.3e-3, 2.4e-3};
+static const double NARROW_US = .12e-3;
 /* Of a launch; of a tile that thread blocks share, and for each time that their number doubles; of
  * the launch that adds up parts; and bytes of memory in a microsecond. */
-static const double LAUNCH_US = 2.2, SHARE_US = 1.2, SHARE_DOUBLE_US = .24, REDUCE_US = 1.5,
+static const double LAUNCH_US = 1.8, SHARE_US = 1.67, SHARE_DOUBLE_US = .22, REDUCE_US = 1.2,
                     BYTES_PER_US = 4e6;
 
 static attnpress_status find_kernel(const ap_conv2d_problem *p, const ap_device *device,
@@ -104,16 +111,24 @@ static attnpress_status reserve(ap_conv2d_plan *plan, int64_t count, int64_t byt
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
+/** SMs that thread blocks of clusters of `splits` find room on: those of a cluster are neighbours,
+ * and some are left over. */
+static int64_t sms_of(const ap_device *device, int32_t splits) {
+  return device->sm_count - (splits > 2 ? device->sm_count / 12 : 0);
+}
+
 /** Microseconds that `count` tiles of `slabs` slabs take: as many rounds as SMs are filled, and a
- * last one of fewer blocks an SM. zeros_us: what the copies of a slab take more. is_even: blocks
- * are spread evenly; those of clusters are not, and some SMs get one more. */
-static double time_of(const block_kind *kind, int product, int64_t count, double slabs,
-                      double zeros_us, int is_even, const ap_device *device) {
-  const slab_time *time = &kind->time[product];
+ * last one of fewer blocks an SM. zeros_us: what the copies of a slab take more. splits: blocks of
+ * a cluster; they are not spread evenly, and some SMs get one more. */
+static double time_of(const block_kind *kind, int32_t pass, int64_t count, double slabs,
+                      double zeros_us, int32_t splits, const ap_device *device) {
+  const int is_wgrad = pass == AP_CONV2D_PASS_WGRAD, is_dgrad = pass == AP_CONV2D_PASS_DGRAD;
+  const slab_time *time = &kind->time[is_wgrad ? WEIGHT_ROWS : PIXEL_ROWS];
+  const double tile_us = TILE_US[kind->copies][is_wgrad ? 2 : is_dgrad];
   const double tile_part = (double)(kind->rows * kind->columns) / TILE_ELEMENTS;
-  const int64_t places = (int64_t)device->sm_count * kind->resident;
-  int64_t last = ceil_div(count % places, device->sm_count);
-  if (!is_even && count > device->sm_count && last > 0 && last < kind->resident)
+  const int64_t sms = sms_of(device, splits), places = sms * kind->resident;
+  int64_t last = ceil_div(count % places, sms);
+  if (splits > 1 && count > sms && last > 0 && last < kind->resident)
     ++last;
   double us = 0.0;
   for (int is_last = 0; is_last < 2; ++is_last) {
@@ -121,7 +136,7 @@ static double time_of(const block_kind *kind, int product, int64_t count, double
     const double shared = shares * (time->shared + zeros_us), alone = time->alone + zeros_us;
     const double slab = shared > alone ? shared : alone;
     const double rounds = (double)(is_last ? last > 0 : count / places);
-    us += rounds * (slabs * slab + TILE_US[kind->copies][product] * (1.0 + shares * tile_part));
+    us += rounds * (slabs * slab + tile_us * (1.0 + shares * tile_part));
   }
   return us;
 }
@@ -132,13 +147,6 @@ static double with_memory(double us, double elements) {
   return sqrt(sqrt(us * us * us * us + memory_us * memory_us * memory_us * memory_us));
 }
 
-/** What `lines` lines of the last 64 of `channels` channels take more. */
-static double tail_us(int product, int64_t channels, double lines) {
-  if (channels % AP_CONV2D_SLAB == 0)
-    return 0.0;
-  return lines * (channels % 16 == 0 ? TAIL_US : ODD_TAIL_US)[product];
-}
-
 /** Pixels of x that lie under some tap. */
 static int64_t pixels_read(const ap_conv2d_problem *p) {
   const attnpress_conv2d_shape *s = &p->shape;
@@ -147,33 +155,48 @@ static int64_t pixels_read(const ap_conv2d_problem *p) {
          (columns < s->width ? columns : s->width);
 }
 
-/** What the copies of a slab take more for lines that are zeros in part, or in all: in the mean. */
+/** What `lines` lines with the last of `channels` channels take more, of lines of `width`. */
+static double tail_us(int product, int64_t channels, int32_t width, double lines) {
+  if (channels % width == 0)
+    return 0.0;
+  return lines * (channels % 16 == 0 ? TAIL_US : ODD_TAIL_US)[product];
+}
+
+/** What the copies of a slab take more for lines that are zeros in part, or narrow: in the mean. */
 static double zeros_of(const ap_conv2d_problem *p, const block_kind *kind, int32_t pass,
                        int64_t rows, int64_t columns) {
-  const int64_t channels = p->shape.channels, filters = p->shape.filters, slab = AP_CONV2D_SLAB;
-  const double channel_slabs = (double)ceil_div(channels, slab);
-  const double filter_slabs = (double)ceil_div(filters, slab);
+  const int64_t channels = p->shape.channels, filters = p->shape.filters;
+  const int32_t slab = AP_CONV2D_SLAB, step = 16;
   const double row_blocks = (double)ceil_div(rows, kind->rows);
   const double column_blocks = (double)ceil_div(columns, kind->columns);
   if (kind->copies != AP_CONV2D_COPIES_IM2COL || rows == 0)
     return 0.0;
   if (pass == AP_CONV2D_PASS_FPROP)
-    return tail_us(PIXEL_ROWS, channels, (kind->rows + kind->columns) / channel_slabs) +
-           ZERO_US[PIXEL_ROWS] * (kind->columns - (double)columns / column_blocks);
-  /* Panels of 64 columns, or rows, behind the last one. */
-  const double spare_columns =
-      kind->columns - (double)(ceil_div(columns, slab) * slab) / column_blocks;
-  if (pass == AP_CONV2D_PASS_DGRAD) {
-    const double spare_depth = (double)slab - (double)filters / filter_slabs;
-    return tail_us(PIXEL_ROWS, filters, kind->rows / filter_slabs) +
-           tail_us(PIXEL_ROWS, channels, (double)slab / column_blocks) +
-           ZERO_US[PIXEL_ROWS] *
-               (spare_columns + (double)kind->columns / (double)slab * spare_depth);
-  }
-  const double spare_rows = kind->rows - filter_slabs * (double)slab / row_blocks;
-  return tail_us(WEIGHT_ROWS, filters, (double)slab / row_blocks) +
-         tail_us(WEIGHT_ROWS, channels, kind->columns / channel_slabs) +
-         ZERO_US[WEIGHT_ROWS] * (spare_rows + spare_columns);
+    return tail_us(PIXEL_ROWS, channels, step,
+                   (kind->rows + kind->columns) / (double)ceil_div(channels, slab));
+  if (pass == AP_CONV2D_PASS_DGRAD)
+    return tail_us(PIXEL_ROWS, filters, step, kind->rows / (double)ceil_div(filters, slab)) +
+           tail_us(PIXEL_ROWS, channels, slab, slab / column_blocks);
+  const int32_t row_width = ap_conv2d_panel(filters), width = ap_conv2d_panel(channels);
+  const int64_t row_panels = ceil_div(filters, row_width), panels = columns / width;
+  const double block_panels =
+      (double)(panels < kind->columns / width ? panels : kind->columns / width);
+  const double narrow_panels = (row_width < slab ? (double)row_panels / row_blocks : 0.0) +
+                               (width < slab ? block_panels : 0.0);
+  return tail_us(WEIGHT_ROWS, filters, row_width, slab / row_blocks) +
+         tail_us(WEIGHT_ROWS, channels, width,
+                 slab * block_panels / (double)ceil_div(channels, width)) +
+         NARROW_US * slab * narrow_panels;
+}
+
+/** Of a slab of fprop or dgrad in the mean, beside a whole one: what its time is. */
+static double part_of(const block_kind *kind, int32_t pass, int64_t columns, int64_t depth) {
+  const int32_t slab = AP_CONV2D_SLAB;
+  const double tap_slabs = (double)ceil_div(depth, slab);
+  const int64_t copied = pass == AP_CONV2D_PASS_DGRAD ? ceil_div(columns, slab) * slab : columns;
+  const double missing = kind->columns - (double)copied / (double)ceil_div(columns, kind->columns);
+  return (1.0 - (1.0 - TAIL_PART[ceil_div(depth, 16) % 4]) / tap_slabs) *
+         (1.0 - MISSING_PART * missing / (kind->rows + kind->columns));
 }
 
 static int64_t tiles_of(const block_kind *kind, int64_t rows, int64_t columns) {
@@ -253,18 +276,18 @@ static attnpress_status plan_gather(const ap_conv2d_problem *p, const ap_device 
     const block_kind *kind = &blocks[i];
     const int is_im2col = kind->copies == AP_CONV2D_COPIES_IM2COL;
     const int64_t tiles = tiles_of(kind, rows, columns), count = classes_with_taps * tiles;
-    const double slabs = taps * (is_im2col ? (double)ceil_div(depth, AP_CONV2D_SLAB)
-                                           : (double)depth / AP_CONV2D_SLAB);
+    const double tap_slabs = (double)ceil_div(depth, AP_CONV2D_SLAB);
+    const double slabs = taps * (is_im2col ? tap_slabs : (double)depth / AP_CONV2D_SLAB);
+    const double part = is_im2col ? part_of(kind, pass, columns, depth) : 1.0;
     const double zeros_us = zeros_of(p, kind, pass, rows, columns);
     const double stores_us =
-        time_of(kind, PIXEL_ROWS, (classes - classes_with_taps) * tiles, 0.0, 0.0, 1, device);
+        time_of(kind, pass, (classes - classes_with_taps) * tiles, 0.0, 0.0, 1, device);
     const int32_t most = splits_max_of(p, kind, slabs);
     for (int32_t n = p->choice.splits > 0 ? most : 1; n <= most; n *= 2) {
       if (n > 1 && p->choice.splits == 0 && count * n > (int64_t)device->sm_count * kind->resident)
         break;
-      const double product_us =
-          time_of(kind, PIXEL_ROWS, count * n, is_im2col ? ceil(slabs / n) : slabs, zeros_us,
-                  n == 1, device);
+      const double product_us = time_of(
+          kind, pass, count * n, is_im2col ? ceil(slabs / n) * part : slabs, zeros_us, n, device);
       const double us = LAUNCH_US + with_memory(product_us + stores_us, elements) +
                         (n > 1 ? SHARE_US + SHARE_DOUBLE_US * log2(n) : 0.0);
       if (best >= 0 && us >= least)
@@ -344,33 +367,33 @@ static attnpress_status plan_reduce(const ap_conv2d_problem *p, const ap_device 
                   launch);
 }
 
-/** Microseconds of dweight in `splits` splits. */
-static double time_of_splits(const block_kind *kind, int64_t splits, int64_t rows, int64_t columns,
+/** Microseconds of dweight in `splits` splits of `count` tiles each. weights: in all; elements: read,
+ * of x and dout. */
+static double time_of_splits(const block_kind *kind, int64_t splits, int64_t count, double weights,
                              int64_t slabs, double zeros_us, double elements,
                              const ap_device *device) {
-  const double us = time_of(kind, WEIGHT_ROWS, splits * tiles_of(kind, rows, columns),
+  const double us = time_of(kind, AP_CONV2D_PASS_WGRAD, splits * count,
                             (double)ceil_div(slabs, splits), zeros_us, 1, device);
-  const double parts_bytes = 2.0 * sizeof(float) * (double)(splits * rows) * (double)columns;
+  const double parts_bytes = 2.0 * sizeof(float) * (double)splits * weights;
   return LAUNCH_US + with_memory(us, elements) +
          (splits > 1 ? REDUCE_US + parts_bytes / BYTES_PER_US : 0.0);
 }
 
 /** A split count for blocks of a kind: of those that fill the device a few times, the one that
  * takes the least; *least: how long. */
-static int64_t splits_of(const block_kind *kind, int64_t rows, int64_t columns, int64_t slabs,
+static int64_t splits_of(const block_kind *kind, int64_t count, double weights, int64_t slabs,
                          double zeros_us, double elements, const ap_device *device, double *least) {
-  const int64_t count = tiles_of(kind, rows, columns);
-  const int64_t wave = count < device->sm_count ? device->sm_count / count : 1;
   const int64_t most = slabs / SPLIT_SLABS_MIN > 1 ? slabs / SPLIT_SLABS_MIN : 1;
   int64_t best = 1;
-  *least = time_of_splits(kind, 1, rows, columns, slabs, zeros_us, elements, device);
+  *least = time_of_splits(kind, 1, count, weights, slabs, zeros_us, elements, device);
   for (int waves = 1; waves <= WAVES_MAX; ++waves) {
-    int64_t splits = waves * wave < most ? waves * wave : most;
+    int64_t splits = waves * device->sm_count / count;
+    splits = splits < most ? splits : most;
     if (splits < 2)
       continue;
     splits = ceil_div(slabs, ceil_div(slabs, splits)); /* none is empty */
     const double us =
-        time_of_splits(kind, splits, rows, columns, slabs, zeros_us, elements, device);
+        time_of_splits(kind, splits, count, weights, slabs, zeros_us, elements, device);
     if (us < *least) {
       *least = us;
       best = splits;
@@ -384,7 +407,8 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
   const attnpress_conv2d_shape *s = &p->shape;
   const int32_t pass = AP_CONV2D_PASS_WGRAD;
   const int64_t taps = s->filter_height * s->filter_width, columns = taps * s->channels;
-  const int64_t padded = taps * ceil_div(s->channels, AP_CONV2D_SLAB) * AP_CONV2D_SLAB;
+  const int32_t panel = ap_conv2d_panel(s->channels);
+  const int64_t padded = taps * ceil_div(s->channels, panel) * panel;
   const int64_t pixels = s->batch * p->out_height * p->out_width;
   const int64_t slabs = ceil_div(pixels, AP_CONV2D_SLAB);
   const int32_t copies = copies_of(p, device, pass, ATTNPRESS_ONE_CALL);
@@ -396,7 +420,8 @@ static attnpress_status plan_wgrad(const ap_conv2d_problem *p, const ap_device *
       continue;
     const int64_t width = blocks[i].copies == AP_CONV2D_COPIES_IM2COL ? padded : columns;
     double us;
-    int64_t found = splits_of(&blocks[i], s->filters, width, slabs,
+    int64_t found = splits_of(&blocks[i], tiles_of(&blocks[i], s->filters, width),
+                              (double)s->filters * (double)columns, slabs,
                               zeros_of(p, &blocks[i], pass, s->filters, width),
                               elements_of(p, pixels_read(p)), device, &us);
     if (p->choice.splits > 0 && slabs > 0) {

@@ -58,8 +58,13 @@ enum { /* CUtensorMapDataType */
        CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
        CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
 };
-enum { CU_TENSOR_MAP_INTERLEAVE_NONE = 0 };      /* CUtensorMapInterleave */
-enum { CU_TENSOR_MAP_SWIZZLE_128B = 3 };         /* CUtensorMapSwizzle */
+enum { CU_TENSOR_MAP_INTERLEAVE_NONE = 0 }; /* CUtensorMapInterleave */
+/* CUtensorMapSwizzle */
+enum {
+  CU_TENSOR_MAP_SWIZZLE_32B = 1,
+  CU_TENSOR_MAP_SWIZZLE_64B = 2,
+  CU_TENSOR_MAP_SWIZZLE_128B = 3
+};
 enum { CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2 }; /* CUtensorMapL2promotion */
 enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };  /* CUtensorMapFloatOOBfill: zeros */
 enum {                                           /* CUlaunchAttributeID */

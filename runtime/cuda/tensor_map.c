@@ -15,6 +15,13 @@ static attnpress_status check(const ap_driver *driver, CUresult result, const ch
   return ap_driver_fail(driver, result, what);
 }
 
+/** The swizzle of lines of so many elements: of 64, of 32, or of fewer. */
+static int swizzle_of(int32_t elements) {
+  if (elements > 32)
+    return CU_TENSOR_MAP_SWIZZLE_128B;
+  return elements > 16 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_32B;
+}
+
 attnpress_status ap_view_encode(ap_maps *maps, const ap_view *view, const char *name, void *map) {
   const ap_driver *driver = maps->driver;
   const int index = maps->count++;
@@ -22,7 +29,7 @@ attnpress_status ap_view_encode(ap_maps *maps, const ap_view *view, const char *
   if (!maps->addresses_alone) {
     const CUresult result = driver->tensor_map_encode_tiled(
         map, view->data_type, view->rank, view->data, view->extents, view->strides_bytes, view->box,
-        view->steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        view->steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of((int32_t)view->box[0]),
         CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     FORWARD_IF(check(driver, result, "cuTensorMapEncodeTiled", name));
   }
@@ -37,7 +44,7 @@ attnpress_status ap_view_encode(ap_maps *maps, const ap_view *view, const char *
 
 /* ---- Pixels ---------------------------------------------------------------------------------- */
 
-enum { PIXELS_RANK = 4, PIXELS_CHANNELS = 64 };
+enum { PIXELS_RANK = 4 };
 
 /** What lies behind the last pixel, counted from the image's end. */
 static int64_t upper_corner(const ap_pixels *p, int dimension) {
@@ -73,8 +80,8 @@ attnpress_status ap_pixels_encode(ap_maps *maps, const ap_pixels *p, const char 
   const uint32_t steps[PIXELS_RANK] = {1, (uint32_t)p->step[1], (uint32_t)p->step[0], 1};
   const CUresult result = maps->driver->tensor_map_encode_im2col(
       map, p->data_type, PIXELS_RANK, p->data, extents, strides_bytes, lower, upper,
-      PIXELS_CHANNELS, (uint32_t)p->pixels, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+      (uint32_t)p->channels, (uint32_t)p->pixels, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      swizzle_of(p->channels), CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return check(maps->driver, result, "cuTensorMapEncodeIm2col", name);
 }

@@ -76,8 +76,8 @@ typedef struct ap_maps {
   int addresses_alone; /* 1: notes all but their words, which are neither made nor written */
 } ap_maps;
 
-/** Writes the map of a view: 128-byte swizzle, and zeros for what lies outside. `map`: 128 bytes,
- * 64-byte aligned; `name` is for the sentence of a failure. */
+/** Writes the map of a view: the swizzle of its box's lines, 128, 64 or 32 bytes, and zeros for
+ * what lies outside. `map`: 128 bytes, 64-byte aligned; `name` is for the sentence of a failure. */
 attnpress_status ap_view_encode(ap_maps *maps, const ap_view *view, const char *name, void *map);
 
 /* ---- Pixels: the copy engine's im2col mode --------------------------------------------------- */
@@ -90,8 +90,8 @@ enum {
 };
 
 /** Images (N, H, W, C) of 16-bit elements, of which a copy takes so many pixels, one after the
- * other, and 64 of their channels. Pairs are of the height and the width: pixels begin, step, ...
- * count of them, each seen through a tap that the copy names. */
+ * other, and 16, 32 or 64 of their channels. Pairs are of the height and the width: pixels begin,
+ * step, ... count of them, each seen through a tap that the copy names. */
 typedef struct ap_pixels {
   void *data; /* device memory, 16-byte aligned */
   int data_type;
@@ -99,7 +99,7 @@ typedef struct ap_pixels {
   int64_t strides[3]; /* in elements, ignored where the extent is 1 */
   int64_t begin[2], count[2];
   int32_t step[2];
-  int32_t pixels;
+  int32_t pixels, channels;
 } ap_pixels;
 
 /** 1 where the driver takes such images. */

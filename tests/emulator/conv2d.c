@@ -208,9 +208,10 @@ static int plan_launch(call *c, const kernel *k, const conv2d_row *s, char *repo
     copies = s->stride[0] * s->stride[1];
   } else if (c->pass == AP_CONV2D_PASS_WGRAD) {
     m = s->filters;
-    n = is_im2col(&k->variant) ? s->filter_height * s->filter_width *
-                                     ceil_div(s->channels, AP_CONV2D_SLAB) * AP_CONV2D_SLAB
-                               : weights / s->filters;
+    n = is_im2col(&k->variant)
+            ? s->filter_height * s->filter_width *
+                  ceil_div(s->channels, ap_conv2d_panel(s->channels)) * ap_conv2d_panel(s->channels)
+            : weights / s->filters;
     copies = c->splits;
     plan.split_pixels =
         (int32_t)(ceil_div(ceil_div(pixels, AP_CONV2D_SLAB), copies) * AP_CONV2D_SLAB);
@@ -487,6 +488,10 @@ static const conv2d_row im2col_table[] = {
     {2, 7, 9, 168, 72, 3, 3, {1, 1}, {1, 1}, {1, 1}, 8, 1, 1, 0, 0, 1},
     {1, 9, 9, 104, 16, 2, 2, {1, 1}, {0, 0}, {1, 1}, 4, 1, 0, 1, 0, 0},
     {1, 5, 5, 8, 8, 3, 3, {1, 1}, {1, 1}, {1, 1}, 2, 0, 0, 0, 0, 0},
+    {2, 8, 9, 96, 160, 3, 3, {1, 1}, {1, 1}, {1, 1}, 4, 1, 0, 1, 0, 0},
+    {1, 13, 12, 32, 96, 3, 3, {1, 1}, {1, 1}, {1, 1}, 3, 0, 0, 0, 0, 0},
+    {1, 10, 11, 16, 32, 2, 2, {2, 2}, {1, 1}, {1, 1}, 2, 1, 1, 0, 0, 1},
+    {1, 9, 9, 88, 208, 1, 1, {1, 1}, {0, 0}, {1, 1}, 2, 0, 0, 0, 0, 0},
 };
 
 /* Row i of the shapes of a kernel; 0: there are no more. */
@@ -542,8 +547,8 @@ static const char help[] =
     "every\naccess to memory, and checks the result against float64.\n\n"
     "  --pass PASS         fprop, dgrad, wgrad, dout or reduce (fprop)\n"
     "  --block BLOCK       m128n128, m128n64, m64n128 or m64n64 (m128n128)\n"
-    "  --im2col            copies by the copy engine, of sm90; m256n128, m256n64, m128n256 and "
-    "m64n256\n                      are blocks then, too\n"
+    "  --im2col            copies by the copy engine, of sm90; m256n128, m256n64, m128n256, "
+    "m64n256,\n                      m192n128 and m128n192 are blocks then, too\n"
     "  --arch ARCH         sm80 or sm90 (sm80)\n"
     "  --batch N (1), --height N (9), --width N (9), --channels N (16), --filters N (24),\n"
     "  --filter N (3), --stride N (1), --padding N (1), --dilation N (1),\n"
@@ -562,8 +567,9 @@ int emulate_run_conv2d(int argc, char **argv) {
   static char report[EMULATED_REPORT_BYTES];
   static const char *const passes[] = {"fprop", "dgrad", "wgrad", "dout", "reduce", NULL};
   static const char *const archs[] = {"sm80", "sm90", NULL};
-  static const char *const blocks[] = {"none",     "m128n128", "m128n64",  "m64n128", "m64n64",
-                                       "m256n128", "m256n64",  "m128n256", "m64n256", NULL};
+  static const char *const blocks[] = {"none",    "m128n128", "m128n64",  "m64n128",
+                                       "m64n64",  "m256n128", "m256n64",  "m128n256",
+                                       "m64n256", "m192n128", "m128n192", NULL};
   conv2d_row s = {.batch = 1, .height = 9, .width = 9, .channels = 16, .filters = 24, .splits = 1};
   int64_t filter = 3, stride = 1, padding = 1, dilation = 1, seed = 1;
   int dtype = ATTNPRESS_BF16, pass = AP_CONV2D_PASS_FPROP, block = AP_CONV2D_BLOCK_M128N128;

@@ -35,6 +35,7 @@ KERNELS = [
     ("conv2d_fprop_im2col_m64n64_fp16_sm90", ""),
     ("conv2d_dgrad_im2col_m128n128_fp16_sm90", ""),
     ("conv2d_wgrad_im2col_m128n128_bf16_sm90", ""),
+    ("conv2d_wgrad_im2col_m256n64_fp16_sm90", ""),
     ("conv2d_dout_bf16_sm80", ""),
     ("conv2d_reduce_fp16_sm80", ""),
 ]
@@ -398,8 +399,8 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: bytes of A alone",
         IM2COL_RING,
-        "full(ring, stage.index), STAGE_BYTES",
-        "full(ring, stage.index), A_BYTES",
+        "full(ring, stage.index), bytes)",
+        "full(ring, stage.index), A_BYTES)",
     ),
     Mutation("conv2d: im2col: one warp frees a stage", IM2COL_RING, "4 * CONSUMERS);", "1);"),
     Mutation("conv2d: im2col: barriers are not handed over", IM2COL, "  __syncthreads();\n", ""),
@@ -423,6 +424,12 @@ MUTATIONS = [
     ),
     Mutation(
         "conv2d: im2col: rows of the other tile",
+        IM2COL_RING,
+        "(consumer * M_TILES + m) * 64",
+        "consumer * M_TILES * 64",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: rows of the other tile",
         IM2COL_RING,
         "(consumer * M_TILES + m) * PANEL_BYTES",
         "consumer * M_TILES * PANEL_BYTES",
@@ -482,8 +489,8 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: the stage after a tile",
         IM2COL,
-        "        stage = copy_tile",
-        "        copy_tile",
+        "          stage = copy_tile",
+        "          copy_tile",
     ),
     Mutation(
         "conv2d: im2col: the first stage for each tile",
@@ -522,6 +529,36 @@ MUTATIONS = [
         IM2COL_RING,
         "    start_steps(sum, slab, consumer, 3);",
         "    start_steps(sum, slab, consumer, 2);",
+    ),
+    Mutation(
+        "conv2d: im2col: a tap's last slab has lines of 64",
+        IM2COL_RING,
+        "steps > 2 ? LINE_BYTES : steps * 32",
+        "LINE_BYTES",
+    ),
+    Mutation(
+        "conv2d: im2col: it brings what the others do",
+        IM2COL,
+        "is_tail ? tail_bytes : bytes",
+        "bytes",
+    ),
+    Mutation(
+        "conv2d: im2col: its pixels are copied as the others'",
+        IM2COL,
+        "&args->in[tile.class_index][is_tail]",
+        "&args->in[tile.class_index][0]",
+    ),
+    Mutation(
+        "conv2d: im2col: columns behind the last are copied",
+        IM2COL,
+        "&args->weight[is_last][is_tail]",
+        "&args->weight[0][is_tail]",
+    ),
+    Mutation(
+        "conv2d: im2col: panels behind the last are copied",
+        IM2COL,
+        "if (panel < panels)",
+        "if (true)",
     ),
     Mutation(
         "conv2d: im2col: steps of the last slab in all",
@@ -590,21 +627,56 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: dweight: channels of the next tap",
         IM2COL_WGRAD,
-        "args->channels - channel : 0",
-        "64 : 0",
+        "min(left, args->channels - channel)",
+        "left",
     ),
     Mutation(
         "conv2d: im2col: dweight: taps of whole panels",
         IM2COL_WGRAD,
         "tap * args->channels + channel",
-        "(first_panel + panel) * 64",
+        "tile_column + n * 8",
     ),
     Mutation(
-        "conv2d: im2col: dweight: channels past the last",
+        "conv2d: im2col: dweight: pieces of a tap without an end",
         IM2COL_WGRAD,
-        "panel < args->panels; // else",
-        "true; // else",
-        harmless="what such columns have is not stored",
+        "!is_whole && channel == tap_columns",
+        "false",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: columns behind the last are copied",
+        IM2COL_WGRAD,
+        "if (panel < panels)",
+        "if (panel < panels_of(BLOCK_N, width))",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: a panel of another tap",
+        IM2COL_WGRAD,
+        "    advance(&tap, {0, 0, 1}, args->filter_width, args->tap_panels);\n",
+        "",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: narrow panels of filters as wide ones",
+        IM2COL_WGRAD,
+        "args.width[0] == 64 && args.width[1] == 64",
+        "args.width[1] == 64",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: narrow panels of columns as wide ones",
+        IM2COL_WGRAD,
+        "slabs, 64, 32)",
+        "slabs, 64, 64)",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: narrow panels as far apart as wide ones",
+        IM2COL_RING,
+        "512, PANEL_BYTES / 2, 64",
+        "512, PANEL_BYTES, 64",
+    ),
+    Mutation(
+        "conv2d: im2col: dweight: pixels of narrow panels",
+        IM2COL_RING,
+        "b + step * width * 2",
+        "b + step * 128",
     ),
     Mutation(
         "conv2d: im2col: dweight: tap of the other dimension",
@@ -627,8 +699,8 @@ MUTATIONS = [
     Mutation(
         "conv2d: im2col: dweight: the first filters alone",
         IM2COL_WGRAD,
-        "&args->dout, barrier, row + panel * 64",
-        "&args->dout, barrier, row",
+        "row + panel * row_width, pixel.inner",
+        "row, pixel.inner",
     ),
     Mutation(
         "conv2d: im2col: dweight: pixels of another split",

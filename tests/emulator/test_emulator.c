@@ -594,7 +594,7 @@ static const struct {
     {"product_without_end", {"ends while a product uses its registers", NULL}},
     {"descriptors_differ", {"different descriptors", NULL}},
     {"descriptor_between_atoms", {"A begins at shared address", "multiples of 1024", NULL}},
-    {"descriptor_without_swizzle", {"is not one of a matrix with the 128-byte swizzle", NULL}},
+    {"descriptor_without_swizzle", {"is not one of a matrix with a swizzle", NULL}},
     {"descriptor_with_a_carry", {"is not one of a matrix", NULL}},
     {"descriptor_of_half_atoms", {"atoms that are 512 bytes apart", NULL}},
     {"descriptor_behind_the_memory", {"reads by wgmma", "outside the 32768 bytes", NULL}},

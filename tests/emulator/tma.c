@@ -19,11 +19,18 @@ enum {
   RANK_MAX = 5,
   BOX_MAX = 256,
   STEP_MAX = 8,
-  SWIZZLED_ROW_BYTES = 128,
-  ATOM_BYTES = 1024
 };
-/* Of the driver's enums: CUtensorMapDataType, CUtensorMapSwizzle. */
+/* Of the driver's enums: CUtensorMapDataType, CUtensorMapSwizzle. Swizzle s is of rows of 16 << s
+ * bytes: 32, 64 or 128. */
 enum { TYPE_UINT16 = 1, TYPE_FLOAT16 = 6, TYPE_BFLOAT16 = 9, SWIZZLE_NONE = 0, SWIZZLE_128B = 3 };
+
+static uint32_t swizzled_row_bytes(int swizzle) {
+  return 16u << swizzle;
+}
+
+static int is_swizzle(int swizzle) {
+  return swizzle >= SWIZZLE_NONE && swizzle <= SWIZZLE_128B;
+}
 #define MAGIC 0x70616d2d726f736eu
 
 /* What the opaque words of a map hold here. */
@@ -63,10 +70,10 @@ int emulated_encode_tiled(void *map, int data_type, uint32_t rank, void *address
                           int out_of_bounds) {
   (void)l2;
   if (!is_encodable(data_type, rank, address, dims, strides_bytes, box) || interleave != 0 ||
-      out_of_bounds != 0 || (swizzle != SWIZZLE_NONE && swizzle != SWIZZLE_128B))
+      out_of_bounds != 0 || !is_swizzle(swizzle))
     return 1;
   const uint32_t row_bytes = box[0] * (uint32_t)sizeof(uint16_t);
-  if (row_bytes % 16 != 0 || (swizzle == SWIZZLE_128B && row_bytes > SWIZZLED_ROW_BYTES))
+  if (row_bytes % 16 != 0 || (swizzle != SWIZZLE_NONE && row_bytes > swizzled_row_bytes(swizzle)))
     return 1;
   tensor_map t = {.magic = MAGIC,
                   .address = address,
@@ -104,8 +111,9 @@ int emulated_encode_im2col(void *map, int data_type, uint32_t rank, void *addres
   static const uint32_t no_box[IM2COL_RANK] = {1, 1, 1, 1};
   (void)l2;
   if (rank != IM2COL_RANK || !is_encodable(data_type, rank, address, dims, strides_bytes, no_box) ||
-      interleave != 0 || out_of_bounds != 0 || swizzle != SWIZZLE_128B || channels < 1 ||
-      channels > CHANNELS_MAX || channels * sizeof(uint16_t) > SWIZZLED_ROW_BYTES ||
+      interleave != 0 || out_of_bounds != 0 || swizzle == SWIZZLE_NONE || !is_swizzle(swizzle) ||
+      channels < 1 || channels > CHANNELS_MAX ||
+      channels * sizeof(uint16_t) > swizzled_row_bytes(swizzle) ||
       channels * sizeof(uint16_t) % 16 != 0 || pixels < 1 || pixels > PIXELS_MAX ||
       element_strides[0] != 1 || element_strides[3] != 1)
     return 1;
@@ -181,9 +189,8 @@ void emulated_prefetch_tensor_map(const void *map) {
 
 /* Begins a copy that the barrier at a shared address counts. */
 static void begin_copy(bulk_copy *copy, uint32_t barrier) {
-  const int alignment = copy->plain != NULL                 ? CHUNK_BYTES
-                        : copy->map.swizzle == SWIZZLE_128B ? ATOM_BYTES
-                                                            : 128;
+  /* An atom is 8 rows of the swizzle. */
+  const int alignment = copy->plain != NULL ? CHUNK_BYTES : 128 << copy->map.swizzle;
   m->async = m->partial = 1;
   copy->mbarrier = mbarrier_find(barrier, "lets a copy count at", copy->site);
   shared_check_range(copy->shared, copy->bytes, alignment, "the copy engine writes", copy->site);
@@ -246,11 +253,11 @@ void emulated_bulk_load(uint32_t shared, const void *global, int bytes, uint32_t
   begin_copy(&copy, barrier);
 }
 
-/* Where byte `offset` of a box lies: with the swizzle, the 16-byte chunk of an address, its bits 4
- * to 6, is combined with its row of 128 bytes, bits 7 to 9. */
+/* Where byte `offset` of a box lies: with the swizzle of 128 bytes the 16-byte chunk of an address,
+ * its bits 4 to 6, is combined with bits 7 to 9; with those of 64 and 32 two bits are, or one. */
 static uint32_t swizzled(const bulk_copy *copy, uint32_t offset) {
   const uint32_t address = copy->shared + offset;
-  return copy->map.swizzle == SWIZZLE_128B ? address ^ (address >> 7 & 7) << 4 : address;
+  return address ^ (address >> 7 & ((1u << copy->map.swizzle) - 1)) << 4;
 }
 
 /* Where row `row` of the box lies, counted over its outer dimensions. */

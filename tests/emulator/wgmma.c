@@ -189,33 +189,34 @@ typedef struct wgmma_operands {
  * Descriptor). */
 typedef struct matrix {
   uint32_t start, leading, stride;
+  uint32_t row_bytes; /* of the swizzle: 128, 64 or 32; an atom has 8 rows */
 } matrix;
 
-enum { SWIZZLE_128B = 1, ATOM_BYTES = 1024, ATOM_ROW_BYTES = 128, ADDRESS_BITS = 18 };
+enum { NO_SWIZZLE = 0, ATOM_ROWS = 8 };
 #define RESERVED_BITS 0x3ff1c000c000c000u
 
 static matrix decode(uint64_t descriptor, const char *what, const void *site) {
   const matrix matrix = {(uint32_t)(descriptor & 0x3fff) << 4,
                          (uint32_t)(descriptor >> 16 & 0x3fff) << 4,
-                         (uint32_t)(descriptor >> 32 & 0x3fff) << 4};
-  if (descriptor >> 62 != SWIZZLE_128B || (descriptor & RESERVED_BITS) != 0)
+                         (uint32_t)(descriptor >> 32 & 0x3fff) << 4, 256u >> (descriptor >> 62)};
+  if (descriptor >> 62 == NO_SWIZZLE || (descriptor & RESERVED_BITS) != 0)
+    machine_fail("the descriptor %016llx of %s is not one of a matrix with a swizzle, at %s",
+                 (unsigned long long)descriptor, what, site_text(site));
+  if ((descriptor >> 49 & 7) != 0 ||
+      matrix.start % (ATOM_ROWS * matrix.row_bytes) >= matrix.row_bytes)
     machine_fail(
-        "the descriptor %016llx of %s is not one of a matrix with the 128-byte swizzle, at "
-        "%s",
-        (unsigned long long)descriptor, what, site_text(site));
-  if ((descriptor >> 49 & 7) != 0 || matrix.start % ATOM_BYTES >= ATOM_ROW_BYTES)
-    machine_fail(
-        "%s begins at shared address %u: atoms of the swizzle begin at multiples of %d, and "
+        "%s begins at shared address %u: atoms of the swizzle begin at multiples of %u, and "
         "the matrix in their first row, at %s",
-        what, matrix.start, ATOM_BYTES, site_text(site));
+        what, matrix.start, ATOM_ROWS * matrix.row_bytes, site_text(site));
   return matrix;
 }
 
 /* Atoms that do not begin at a multiple of their size are not what a GPU reads either. */
-static void check_stride(uint32_t stride_bytes, const char *what, const void *site) {
-  if (stride_bytes % ATOM_BYTES != 0)
-    machine_fail("%s has atoms that are %u bytes apart, which is not a multiple of %d, at %s", what,
-                 stride_bytes, ATOM_BYTES, site_text(site));
+static void check_stride(const matrix *of, uint32_t stride_bytes, const char *what,
+                         const void *site) {
+  if (stride_bytes % (ATOM_ROWS * of->row_bytes) != 0)
+    machine_fail("%s has atoms that are %u bytes apart, which is not a multiple of %u, at %s", what,
+                 stride_bytes, ATOM_ROWS * of->row_bytes, site_text(site));
 }
 
 static float from_half(uint16_t half, int format) {
@@ -223,38 +224,45 @@ static float from_half(uint16_t half, int format) {
 }
 
 /* The 8 elements of the chunk that lies at `address` before swizzling: address bits 4 to 6 are
- * combined with bits 7 to 9. */
-static void read_chunk(product_reader *reader, uint32_t address, int format, float out[8]) {
+ * combined with bits 7 to 9; of rows of 64 and 32 bytes two bits are, or one. */
+static void read_chunk(product_reader *reader, const matrix *from, uint32_t address, int format,
+                       float out[8]) {
   uint16_t half[8];
-  address ^= (address >> 7 & 7) << 4;
+  address ^= (address >> 7 & (from->row_bytes / 16 - 1)) << 4;
   memcpy(half, shared_product_read(reader, address), sizeof half);
   for (int i = 0; i < 8; ++i)
     out[i] = from_half(half[i], format);
 }
 
-/* K contiguous: rows (of M or N) are 128 bytes apart, 8 in an atom, atoms `stride` apart; 16
- * elements of k are two chunks. out: (rows, K). */
-static void read_k_major(product_reader *reader, const matrix *from, int rows, int format,
-                         float (*out)[K]) {
+/* K contiguous: rows (of M or N) follow one another, 8 in an atom, atoms `stride` apart; 16
+ * elements of k are two chunks. A row of A makes a row of D, a column of B a column, which a kernel
+ * may ignore: only the first `written` must have been written. out: (rows, K). */
+static void read_k_major(product_reader *reader, const matrix *from, int rows, int written,
+                         int format, float (*out)[K]) {
   for (int row = 0; row < rows; ++row)
-    for (int chunk = 0; chunk < 2; ++chunk)
-      read_chunk(reader,
+    for (int chunk = 0; chunk < 2; ++chunk) {
+      reader->may_be_unwritten = row >= written;
+      read_chunk(reader, from,
                  from->start + (uint32_t)(row / 8) * from->stride +
-                     (uint32_t)(row % 8 * ATOM_ROW_BYTES + chunk * 16),
+                     (uint32_t)(row % 8) * from->row_bytes + (uint32_t)chunk * 16,
                  format, &out[row][chunk * 8]);
+    }
 }
 
-/* N, or of A M, contiguous: an atom has 8 rows of k, 128 bytes apart, of 64 columns; the next 8 of k are
- * `stride` away, the next 64 columns `leading`. out: (columns, K). */
-static void read_n_major(product_reader *reader, const matrix *from, int columns, int format,
-                         float (*out)[K]) {
+/* N, or of A M, contiguous: an atom has 8 rows of k, one after the other, of 64 columns, or 32 or
+ * 16; the next 8 of k are `stride` away, the next columns `leading`. written: as above. out:
+ * (columns, K). */
+static void read_n_major(product_reader *reader, const matrix *from, int columns, int written,
+                         int format, float (*out)[K]) {
+  const int atom_columns = (int)from->row_bytes / 2;
   float chunk[8];
   for (int k = 0; k < K; ++k)
     for (int column = 0; column < columns; column += 8) {
-      read_chunk(reader,
+      reader->may_be_unwritten = column >= written;
+      read_chunk(reader, from,
                  from->start + (uint32_t)(k / 8) * from->stride +
-                     (uint32_t)(column / 64) * from->leading +
-                     (uint32_t)(k % 8 * ATOM_ROW_BYTES + column % 64 * 2),
+                     (uint32_t)(column / atom_columns) * from->leading +
+                     (uint32_t)(k % 8) * from->row_bytes + (uint32_t)(column % atom_columns * 2),
                  format, chunk);
       for (int i = 0; i < 8; ++i)
         out[column + i][k] = chunk[i];
@@ -280,23 +288,23 @@ static void read_operands(wgmma_operands *const *lanes, product_reader *reader, 
     read_fragments(lanes, a);
   } else {
     const matrix from = decode(o->a, "A", o->site);
-    check_stride(from.stride, "A", o->site);
-    reader->may_be_unwritten = 1; /* a row of A makes a row of D, and a kernel may ignore it */
+    check_stride(&from, from.stride, "A", o->site);
+    if (o->transposed == EMULATED_TRANSPOSED_BOTH && M * 2 > from.row_bytes)
+      check_stride(&from, from.leading, "A", o->site);
     if (o->transposed == EMULATED_TRANSPOSED_BOTH)
-      read_n_major(reader, &from, M, o->format, a);
+      read_n_major(reader, &from, M, 0, o->format, a);
     else
-      read_k_major(reader, &from, M, o->format, a);
-    reader->may_be_unwritten = 0;
+      read_k_major(reader, &from, M, 0, o->format, a);
   }
   const matrix from = decode(o->b, "B", o->site);
   if (o->transposed || o->columns > 8)
-    check_stride(from.stride, "B", o->site);
-  if (o->transposed && o->columns > 64)
-    check_stride(from.leading, "B", o->site);
+    check_stride(&from, from.stride, "B", o->site);
+  if (o->transposed && o->columns * 2 > (int)from.row_bytes)
+    check_stride(&from, from.leading, "B", o->site);
   if (o->transposed)
-    read_n_major(reader, &from, o->columns, o->format, b);
+    read_n_major(reader, &from, o->columns, 8, o->format, b);
   else
-    read_k_major(reader, &from, o->columns, o->format, b);
+    read_k_major(reader, &from, o->columns, 8, o->format, b);
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */

@@ -63,10 +63,13 @@ typedef struct attnpress_conv2d_line {
 
 enum { ATTNPRESS_CONV2D_CLASSES_MAX = 4 };
 
-/* fprop and dgrad by the copy engine. A class has a line of the height and one of the width. */
+/* fprop and dgrad by the copy engine. A class has a line of the height and one of the width. Maps
+ * of last index 1 are of a tap's last slab, where it has fewer elements: with lines of 32 or 16, or
+ * as many lines as it has. Those of weight with first index 1 are of the last column block of
+ * fprop, where it has fewer columns. */
 typedef struct attnpress_conv2d_im2col_args {
-  attnpress_tensor_map in[ATTNPRESS_CONV2D_CLASSES_MAX]; /* x or dout, im2col, as classes see it */
-  attnpress_tensor_map weight;                           /* (filters, height, width, channels) */
+  attnpress_tensor_map in[ATTNPRESS_CONV2D_CLASSES_MAX][2]; /* x or dout, im2col, by classes */
+  attnpress_tensor_map weight[2][2];                        /* (filters, height, width, channels) */
   attnpress_conv2d_line line[ATTNPRESS_CONV2D_CLASSES_MAX][2];
   const void *bias; /* (out_columns) or NULL */
   void *out;
@@ -78,11 +81,13 @@ typedef struct attnpress_conv2d_im2col_args {
   int32_t tiles;                     /* row blocks of all classes, times column blocks */
   int32_t splits; /* thread blocks of a cluster, which share a tile's depth; 1: each has its own */
   int32_t relu;
+  int32_t slab_bytes[2][2];   /* that a slab brings: of the last column block or not, and a tail */
+  int32_t has_last, has_tail; /* whether the last column block, and a tap's last slab, have maps */
 } attnpress_conv2d_im2col_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_conv2d_im2col_args, line, 640)
-ATTNPRESS_ASSERT_OFFSET(attnpress_conv2d_im2col_args, bias, 928)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_conv2d_im2col_args) == 1024,
+ATTNPRESS_ASSERT_OFFSET(attnpress_conv2d_im2col_args, line, 1536)
+ATTNPRESS_ASSERT_OFFSET(attnpress_conv2d_im2col_args, bias, 1824)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_conv2d_im2col_args) == 1920,
                         "layout of attnpress_conv2d_im2col_args");
 
 /* wgrad by the copy engine. */
@@ -91,12 +96,15 @@ typedef struct attnpress_conv2d_im2col_wgrad_args {
   void *dweight;                /* (filters, columns); not read with parts */
   float *parts;                 /* (splits, filters, columns) or NULL */
   int32_t filters, columns;     /* columns: (filter_height, filter_width, channels) */
-  int32_t channels, channel_slabs, filter_width;
-  int32_t panels; /* of 64 columns: channel_slabs of each tap, of which the last may have fewer */
+  int32_t channels, filter_width;
+  int32_t width[2];   /* of panels of filters, and of channels of a tap: 32 or 64 */
+  int32_t panels[2];  /* of filters, and of columns */
+  int32_t tap_panels; /* of columns, of a tap; the last may have fewer columns */
   int32_t out_height, out_width;
   int32_t stride[2], padding[2], dilation[2];
   int32_t row_blocks, column_blocks; /* of filters, and of columns */
   int32_t split_slabs, slabs;        /* of the pixels: of a split, of all */
+  int32_t reserved;
 } attnpress_conv2d_im2col_wgrad_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_conv2d_im2col_wgrad_args, dweight, 256)

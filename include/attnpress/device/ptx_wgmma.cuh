@@ -15,6 +15,15 @@ __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t shared, int row_by
          (uint64_t)(row_bytes >> 4) << 32 | (uint64_t)1 << 62;
 }
 
+// The same of rows of `line_bytes`, 128, 64 or 32, with the swizzle of as many: atoms of 8 such rows,
+// in which chunk c of row r lies at c ^ r, c ^ r / 2 or c ^ r / 4 % 2.
+__device__ __forceinline__ uint64_t wgmma_descriptor_of_lines(uint32_t shared, int row_bytes,
+                                                              int column_bytes, int line_bytes) {
+  const uint64_t swizzle = line_bytes == 128 ? 1 : line_bytes == 64 ? 2 : 3;
+  return (uint64_t)(shared >> 4 & 0x3fff) | (uint64_t)(column_bytes >> 4) << 16 |
+         (uint64_t)(row_bytes >> 4) << 32 | swizzle << 62;
+}
+
 // wgmma.fence.sync.aligned: the accumulators and register operands that this warpgroup wrote are
 // ready for the products that follow.
 __device__ __forceinline__ void wgmma_fence() {
