@@ -48,6 +48,8 @@ _FUNCTIONS = (
     "PyObject_Type",
     "PyObject_CallFunctionObjArgs",
     "PyTuple_Pack",
+    "PyTuple_New",
+    "PyTuple_SetItem",
     "Py_IncRef",
     "Py_DecRef",
     "PyLong_AsVoidPtr",
@@ -96,23 +98,28 @@ class _Exchange(Structure):
         ("tensors", c_void_p),
         ("handles", c_void_p),
         ("run", c_void_p * 3),
-        ("forward", c_void_p),
-        ("append_forward", c_void_p),
+        ("replayed", c_void_p),
         ("tensor_type", c_void_p),
+        ("parameter_type", c_void_p),
         ("make", c_void_p),
         ("none", c_void_p),
         *((name, c_void_p) for name in _FUNCTIONS),
     ]
 
 
-_REPLAY_TENSORS, _REPLAY_DIMENSIONS, _REPLAY_BUCKETS = 20, 4, 64
-_REPLAY_WORDS = 1 + _REPLAY_TENSORS * (1 + 2 * _REPLAY_DIMENSIONS)
+REPLAY_TENSORS, REPLAY_OUTPUTS, _REPLAY_BUCKETS, _REPLAY_WORDS = 40, 8, 64, 320
 
 
 class ReplayWord(Structure):
     """attnpress_replay_word"""
 
-    _fields_ = [("word", c_int32), ("source", c_int32)]
+    _fields_ = [("word", c_int32), ("source", c_int32), ("beyond", c_int64)]
+
+
+class ReplayOutput(Structure):
+    """attnpress_replay_output"""
+
+    _fields_ = [("maker", c_void_p), ("like", c_int64), ("hash", c_uint64)]
 
 
 class Replay(Structure):
@@ -120,17 +127,17 @@ class Replay(Structure):
 
     _fields_ = [
         ("struct_size", c_size_t),
+        ("function", c_void_p),
         ("image", c_char_p),
         ("addresses", POINTER(ReplayWord)),
-        ("inner", POINTER(ReplayWord)),
+        ("output", ReplayOutput * REPLAY_OUTPUTS),
+        ("tensors", c_int32),
+        ("outputs", c_int32),
         ("address_count", c_int32),
-        ("inner_count", c_int32),
         ("image_bytes", c_int32),
-        ("forward", c_int32),
-        ("append", c_int32),
-        ("makes_out", c_int32),
-        ("workspace_bytes", c_int64),
-        ("rotated_bytes", c_int64),
+        ("first", c_int32),
+        ("second", c_int32),
+        ("lent_bytes", c_int64),
         ("hash", c_uint64),
         ("count", c_int64),
         ("words", c_int64 * _REPLAY_WORDS),
@@ -161,8 +168,8 @@ class Functions(NamedTuple):
     where the call is not for this way. lse of the forward pass, dlse and block_table: a tensor or
     None. template: an address in Templates.
 
-    keep(replays, replay, *tensors) -> None, replay(replays, current device, *tensors) -> out or
-    None: calls of sequences that ran before (_replay.py). tensors: 20, each may be None."""
+    keep(replays, replay, *tensors, *made) -> None, replay(replays, current device, *tensors) ->
+    made or None: calls that ran before (_replay.py). tensors: each may be None. made: a tuple."""
 
     forward: Call
     backward: Call
@@ -251,7 +258,12 @@ def _open() -> Functions | None:
         return None
     _exchange.tensors = ctypes.addressof(table)
     _exchange.handles = ctypes.addressof(_keep(handle_table))
-    objects = {"tensor_type": torch.Tensor, "make": torch.empty_like, "none": None}
+    objects = {
+        "tensor_type": torch.Tensor,
+        "parameter_type": torch.nn.Parameter,
+        "make": torch.empty_like,
+        "none": None,
+    }
     for name, value in objects.items():
         setattr(_exchange, name, id(_keep(value)))
     for name in _FUNCTIONS:

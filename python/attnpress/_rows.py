@@ -95,9 +95,11 @@ def run_with_workspace(
     args: Structure,
     value: Any,
     key: tuple[Any, ...] | None,
-) -> int:
-    """library.run() with the workspace that the call needs on a GPU; its bytes. key: as in
-    workspace_bytes(); None: the call needs no workspace."""
+    asked: Any = None,
+    made: Sequence[Any] = (),
+) -> None:
+    """library.run() with the workspace that the call needs on a GPU. key: as in workspace_bytes();
+    None: the call needs no workspace."""
     with library.on_device(value) as backend:
         size = 0
         if backend == c.CUDA and key is not None:
@@ -105,42 +107,7 @@ def run_with_workspace(
         workspace = library.workspace(value, size)
         if workspace is not None:
             args.workspace, args.workspace_bytes = library.address(workspace), size
-        library.run(function, args, value)
-    return size
-
-
-class Signatures:
-    """Calls that were made before, of PyTorch tensors without gaps: of each signature the bytes of
-    the call's struct, whose pointers are another call's, and those of the workspace that it
-    needs."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], tuple[bytes, int]] = {}
-
-    def key(self, options: tuple[Any, ...], *values: Any) -> tuple[Any, ...] | None:
-        """Of a call with these tensors; None: it has to go the whole way. All that the struct and
-        the workspace depend on is in it or in `options`."""
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return None
-        for value in values:
-            kind = value.__class__
-            if kind is not torch.Tensor and kind is not torch.nn.Parameter:
-                return None
-            if not value.is_contiguous():
-                return None
-        return (*options, *((x.shape, x.dtype, x.device) for x in values))
-
-    def find(self, key: tuple[Any, ...] | None) -> tuple[bytes, int] | None:
-        return None if key is None else self._known.get(key)
-
-    def keep(self, key: tuple[Any, ...] | None, args: Structure, workspace_bytes: int) -> None:
-        """What find() gives from now on."""
-        if key is None:
-            return
-        if len(self._known) >= _WORKSPACES_MAX:
-            self._known.clear()
-        self._known[key] = bytes(args), workspace_bytes
+        library.run(function, args, value, asked, made, (workspace,))
 
 
 # ---- The two libraries --------------------------------------------------------------------------
@@ -193,9 +160,12 @@ _ON_CPU, _ON_GPU = contextlib.nullcontext(c.CPU), contextlib.nullcontext(c.CUDA)
 
 class Torch:
     def __init__(self, torch: Any) -> None:
-        from . import _torch
+        from . import _replay, _torch
 
         self.torch = torch
+        self._is_compiling = torch.compiler.is_compiling
+        self._known = _torch.known_unrecorded
+        self._keep = _replay.keep
         self.has_context = _torch._has_context
         self.current_device = _torch._get_device
         self.raw_stream = _torch._raw_stream
@@ -281,10 +251,24 @@ class Torch:
                 self.torch.cuda.mem_get_info(value.device)  # binds the context to this thread
             yield c.CUDA
 
-    def run(self, function: Callable[..., int], args: Structure, value: Any) -> None:
+    def known(self, options: tuple[Any, ...], *tensors: Any) -> tuple[Any, Any]:
+        """(what run() takes, the tensors that it made) of a call that is known again, or None for
+        either (_replay.py). options: all that it depends on besides tensors, or None."""
+        if self._is_compiling():
+            return None, None
+        found: tuple[Any, Any] = self._known(tensors, options)
+        return found
+
+    def run(
+        self, function: Callable[..., int], args: Structure, value: Any, asked: Any = None,
+        made: Sequence[Any] = (), lent: Sequence[Any] = (), pointed: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
+        """The call, on value's device. asked: what known() gave, and further what keep() of
+        _replay.py takes."""
         with self.on_device(value) as backend:
             stream = self.raw_stream(value.get_device()) if backend == c.CUDA else None
             call(backend, function, args, stream)
+        self._keep(asked, function, (args,), made, pointed, lent)
 
 
 class NumPy:
@@ -348,7 +332,13 @@ class NumPy:
     def on_device(self, value: Any) -> contextlib.AbstractContextManager[int]:
         return _ON_CPU
 
-    def run(self, function: Callable[..., int], args: Structure, value: Any) -> None:
+    def known(self, options: tuple[Any, ...], *tensors: Any) -> tuple[Any, Any]:
+        return None, None
+
+    def run(
+        self, function: Callable[..., int], args: Structure, value: Any, asked: Any = None,
+        made: Sequence[Any] = (), lent: Sequence[Any] = (), pointed: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
         call(c.CPU, function, args, None)
 
 

@@ -26,7 +26,6 @@ from . import _library as c
 from ._rows import (
     PLAN_ARGUMENTS,
     Library,
-    Signatures,
     declared,
     library_of,
     readable,
@@ -192,15 +191,12 @@ def forward(
     """What the norms above are made of, without autograd: (y, sum, mean, rstd). sum is x + residual
     or, where there is none, x itself; mean, None with rms, and rstd are fp32, of x's leading
     dimensions, and both None without moments."""
-    given = [value for value in (x, weight, bias, residual, out) if value is not None]
-    absent = weight is None, bias is None, residual is None, out is None
-    signature = None
-    if type(eps) is float:  # others are looked at each time: some are no number, some change
-        signature = _signatures.key((eps, rms, moments, *absent), *given)
-    known = _signatures.find(signature)
-    if known is not None:
-        return _forward_again(known[0], x, weight, bias, residual, out, rms, moments)
     library = library_of("x", x)
+    asked, again = library.known(("norm", eps, rms, moments), x, weight, bias, residual, out)
+    if again is not None:
+        if out is not None:
+            library.written(out)
+        return _named(again, x, residual, out, rms, moments)
     _check_parameters(library, x, weight, bias)
     _check_kinds(library, residual=residual, out=out)
     library.check(("x", "residual"), (x, x if residual is None else residual), out)
@@ -225,12 +221,24 @@ def forward(
         _give_output(library, args, "sum", total)
     args.mean = None if mean is None else library.address(mean)
     args.rstd = None if rstd is None else library.address(rstd)
-    library.run(_forward, args, x)
+    made = [] if out is not None else [y]
+    made += [] if residual is None else [total]
+    library.run(_forward, args, x, asked, [*made, *(m for m in (mean, rstd) if m is not None)])
     del kept
     if out is not None:
         library.written(out)
-    _signatures.keep(signature, args, 0)
     return y, total, mean, rstd
+
+
+def _named(
+    made: Sequence[Any], x: Any, residual: Any, out: Any, rms: bool, moments: bool
+) -> tuple[Any, Any, Any, Any]:
+    """What forward() returns, of which these were made."""
+    each = iter(made)
+    y = next(each) if out is None else out
+    total = x if residual is None else next(each)
+    mean = next(each) if moments and not rms else None
+    return y, total, mean, next(each) if moments else None
 
 
 def _moments(library: Library, x: Any, rms: bool, moments: bool) -> tuple[Any, Any]:
@@ -239,36 +247,6 @@ def _moments(library: Library, x: Any, rms: bool, moments: bool) -> tuple[Any, A
         return None, None
     mean = None if rms else library.empty(x.shape[:-1], "float32", x)
     return mean, library.empty(x.shape[:-1], "float32", x)
-
-
-_signatures = Signatures()
-
-
-def _forward_again(
-    known: bytes, x: Any, weight: Any, bias: Any, residual: Any, out: Any, rms: bool, moments: bool
-) -> tuple[Any, Any, Any, Any]:
-    """forward() of a signature that was seen before."""
-    library = library_of("x", x)
-    args = LayernormArgs.from_buffer_copy(known)
-    y = library.empty_like(x) if out is None else out
-    args.x, args.y = x.data_ptr(), y.data_ptr()
-    if weight is not None:
-        args.weight = weight.data_ptr()
-    if bias is not None:
-        args.bias = bias.data_ptr()
-    total = x
-    if residual is not None:
-        total = library.empty_like(x)
-        args.residual, args.sum = residual.data_ptr(), total.data_ptr()
-    mean, rstd = _moments(library, x, rms, moments)
-    if mean is not None:
-        args.mean = mean.data_ptr()
-    if rstd is not None:
-        args.rstd = rstd.data_ptr()
-    library.run(_forward, args, x)
-    if out is not None:
-        library.written(out)
-    return y, total, mean, rstd
 
 
 def backward(
@@ -287,6 +265,13 @@ def backward(
     added to dx, the gradient by both x and the residual. dweight and dbias have the weight's dtype;
     where there is none, param_dtype, such as the bias has, or x's."""
     library = library_of("dy", dy)
+    kind = None if param_dtype is None else str(param_dtype)
+    options = ("norm's gradients", *needs, rms, kind)
+    asked, again = library.known(options, dy, x, rstd, mean, weight, dsum)
+    if again is not None:
+        each = iter(again)
+        dx, dweight, dbias = (next(each) if i == 0 or needs[i] else None for i in range(3))
+        return dx, dweight, dbias
     _check_parameters(library, x, weight, None)
     _check_kinds(library, x=x, dsum=dsum, mean=mean, rstd=rstd)
     library.check(("dy", "x", "dsum"), (dy, x, dy if dsum is None else dsum), None)
@@ -324,7 +309,8 @@ def backward(
             args.rows, args.columns, args.dtype, args.param_dtype, args.rms, bool(args.dweight),
             bool(args.dbias),
         )  # fmt: skip
-    run_with_workspace(library, _backward, _plan_backward, args, x, key)
+    made = [value for value in (dx, dweight, dbias) if value is not None]
+    run_with_workspace(library, _backward, _plan_backward, args, x, key, asked, made)
     del kept
     return dx, dweight, dbias
 

@@ -60,14 +60,19 @@ def matmul_(x: Array, w: Any, transposed: bool = False) -> Array:
     are not allowed, NotImplementedError for a tensor that requires grad (what a gradient needs is
     overwritten: matmul() records), attnpress.Error for a call that failed.
     """
-    library = _checked(x, w)
+    library = library_of("x", x)
+    asked, made = library.known(("matmul_", transposed), x, w)
+    if made is not None:
+        library.written(x)
+        return x
+    _checked(x, w)
     if library.records(x, w):
         raise NotImplementedError(
             "a tensor requires grad, and the product in place overwrites what its gradient needs: "
             "call matmul(), which copies x first, or detach the tensor, or call under "
             "torch.no_grad()"
         )
-    result: Any = _run(library, x, w, transposed)
+    result: Any = _run(library, x, w, transposed, asked)
     library.written(result)
     written: Array = result
     return written
@@ -107,10 +112,11 @@ def _checked(x: Any, w: Any) -> Library:
 def _out_of_place(library: Library, x: Any, w: Any, transposed: bool) -> Any:
     y = library.empty_like(x)
     y[...] = x
-    return _run(library, y, w, transposed)
+    asked, made = library.known(("matmul_", transposed), y, w)
+    return _run(library, y, w, transposed, asked) if made is None else y
 
 
-def _run(library: Library, x: Any, w: Any, transposed: bool) -> Any:
+def _run(library: Library, x: Any, w: Any, transposed: bool, asked: Any = None) -> Any:
     rows, n = math.prod(x.shape[:-1]), x.shape[-1]
     args = MatmulArgs(struct_size=sizeof(MatmulArgs), rows=rows, n=n)
     args.dtype, args.w_dtype = library.dtype("x", x), library.dtype("w", w)
@@ -129,7 +135,7 @@ def _run(library: Library, x: Any, w: Any, transposed: bool) -> Any:
     args.x, args.x_stride = library.address(x), stride
     args.w, args.w_stride = library.address(w), w_stride
     args.transposed = int(bool(transposed) != flipped)
-    library.run(_function_in_place, args, x)
+    library.run(_function_in_place, args, x, asked)
     return x
 
 

@@ -101,6 +101,12 @@ def _call(
     out: Any,
 ) -> Any:
     library = library_of(names[0], inputs[0])
+    asked, made = library.known((out_name, scale), *inputs, out)
+    if made is not None:
+        if out is None:
+            return made[0]
+        library.written(out)
+        return out
     for name, value in (*zip(names, inputs), ("out", out)):
         if not isinstance(value, library.kind) and (name != "out" or value is not None):
             raise TypeError(
@@ -132,7 +138,7 @@ def _call(
             )
         setattr(args, name, library.address(value))
         setattr(args, f"{name}_row_stride", stride)
-    library.run(function, args, inputs[0])
+    library.run(function, args, inputs[0], asked, (result,) if out is None else ())
     if out is not None:
         library.written(out)
     return result
