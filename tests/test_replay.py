@@ -25,7 +25,6 @@ from attnpress import (  # noqa: E402
     outer,
     softmax,
 )
-from attnpress import _torch as direct  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BATCH, HEADS, KV_HEADS, DIM, ROWS = 3, 4, 2, 64, 48
@@ -73,25 +72,22 @@ def way(request, monkeypatch):
 def again(monkeypatch):
     """What calls made that were asked for again; None of those that are not known."""
     answers: list = []
-    known = direct.known
+    ask = _replay.again
 
-    def counted(tensors, options):
-        found = known(tensors, options)
-        answers.append(found[1])
-        return found
+    def counted(name, tensors):
+        answers.append(ask(name, tensors))
+        return answers[-1]
 
-    monkeypatch.setattr(direct, "known", counted)
+    monkeypatch.setattr(_replay, "again", counted)
     return answers
 
 
 def whole_way(call):
     """What the call gives where nothing is known or kept, and everything that it wrote."""
-    known = direct.known
-    direct.known = lambda *_: (None, None)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_replay, "again", lambda name, tensors: None)
+        patch.setattr(_replay, "keep", lambda *given: None)
         return call()
-    finally:
-        direct.known = known
 
 
 def outcome(call):
@@ -194,7 +190,7 @@ def test_given_out(again: list) -> None:
     for out in outs:
         assert varlen(1, out=out)()[0] is out
         assert torch.equal(out, expected)
-    assert kept() == 1 and again == [None, (), ()]
+    assert kept() == 1 and [found is not None for found in again] == [False, True, True]
 
 
 def test_what_differs_has_its_own_plan() -> None:

@@ -80,9 +80,7 @@ def merge(
     if dtype is None:
         asked, made = library.known(("merge", len(outs), log2), *outs, *lses, out, lse)
         if made is not None:
-            each = iter(made)
-            return next(each) if out is None else out, next(each) if lse is None else lse
-    made = []
+            return made[0], made[1]
     ragged = len(first.shape) == 3
     shape = tuple(first.shape)
     if len(shape) not in (3, 4):
@@ -99,7 +97,6 @@ def merge(
     if out is None:
         try:
             out = library.empty(shape, first.dtype if dtype is None else dtype, first)
-            made.append(out)
         except TypeError:
             raise TypeError(
                 f"dtype is {dtype!r}; it must be a dtype of the parts' library"
@@ -108,12 +105,11 @@ def merge(
         raise ValueError("out and dtype are given; either says what is written")
     if lse is None:
         lse = library.empty(rows, "float32", first)
-        made.append(lse)
     args = MergeArgs(struct_size=sizeof(MergeArgs), num_parts=len(outs), lse_log2=int(bool(log2)))
     args.parts = cast(parts, POINTER(MergePart))
     args.out = given.tensor("out", out, written=True, ragged=ragged)
     _give_lse(given, args, "lse", lse, rows, written=True)
-    library.run(_function(), args, first, asked, made, pointed=(parts,))
+    library.run(_function(), args, first, asked, (out, lse), pointed=(parts,))
     return out, lse
 
 

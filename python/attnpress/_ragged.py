@@ -35,9 +35,9 @@ class Ragged:
     """What is read for q, where `before` writes it."""
     asked: Any = None
     """What keeps the call, where its adapter is to know it again (_replay.py); is_packed: q and out
-    have a dimension less for the caller; makes_out: out is none of the caller's."""
+    have a dimension less for the caller; given_out: the caller's."""
     is_packed: bool = False
-    makes_out: bool = True
+    given_out: Any = None
     is_plain: bool = False
     """Of a call over a cache: it has neither new keys nor features, and no room for its output."""
 

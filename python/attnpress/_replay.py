@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import marshal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from ctypes import addressof, c_size_t, c_void_p, sizeof
 from typing import Any, NamedTuple
 
@@ -34,9 +34,10 @@ _IMAGE = -1  # as a source of addresses
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _empty, _empty_like, _empty_strided = torch.empty, torch.empty_like, torch.empty_strided
 _dumps = marshal.dumps
+_current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 _plans = new_plans()  # of the way without a builtin function
-_kept: dict[bytes, tuple[int, list[object]]] = {}
-"""By options, the address of their Replays, and what these point to. Whoever calls the builtin
+_kept: dict[Any, tuple[int, list[object]]] = {}
+"""By names, the address of their Replays, and what these point to. Whoever calls the builtin
 function holds the pair: another thread may drop it here at any time."""
 _kept_count = 0
 
@@ -44,39 +45,40 @@ _kept_count = 0
 class Asked(NamedTuple):
     """A call that is not known yet, and may be kept when it has run."""
 
-    options: tuple[Any, ...]
-    name: bytes  # tells numbers and their types, as 1 and 1.0 may not be the same to a call
-    tensors: tuple[Any, ...]
+    name: Hashable  # of all that the call depends on but its tensors
+    tensors: tuple[Any, ...]  # each may be None
+    options: tuple[Any, ...] = ()  # that the name was made of
 
 
 def known(
-    options: tuple[Any, ...],
-    tensors: tuple[Any, ...],
-    current_device: Callable[[], int],
-    stream_of: Callable[[int], int],
+    options: tuple[Any, ...], tensors: tuple[Any, ...]
 ) -> tuple[Asked | None, tuple[Any, ...] | None]:
-    """(what keep() takes, or None of a call that is not kept; the tensors that a call made which
-    was kept). options: numbers, words and sequences of these: all that the call depends on but the
-    tensors, each of which may be None. stream_of: of a device's index. For calls of which no
-    gradient is recorded here."""
-    try:
+    """(what keep() takes, or None of a call that is not kept; what again() gives). options:
+    numbers, words and sequences of these: all that the call depends on but the tensors."""
+    try:  # bytes tell numbers and their types, as 1 and 1.0 may not be the same to a call
         name = _dumps(options, 2)  # later versions have references, by counts of them
     except ValueError:  # what is no number
         return None, None
+    return Asked(name, tensors, options), again(name, tensors)
+
+
+def again(name: Hashable, tensors: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The outputs of a call that was kept, which is run; None of others. No gradient is recorded
+    here."""
     functions = _exchange.functions
-    asked = Asked(options, name, tensors)
     if functions is None:
-        return asked, _run(asked, current_device, stream_of)
+        return _run(Asked(name, tensors))
     found = _kept.get(name)
     if found is None:
-        return asked, None
+        return None
     index = 0
     for x in tensors:
         if x is not None:
             if getattr(x, "is_cuda", False):
-                index = current_device()
+                index = _current_device()
             break
-    return asked, functions.replay(found[0], index, *tensors)
+    made: tuple[Any, ...] | None = functions.replay(found[0], index, *tensors)
+    return made
 
 
 # ---- Keeping -------------------------------------------------------------------------------------
@@ -107,12 +109,15 @@ class _Plan(NamedTuple):
     taken: tuple[int, ...]  # the bytes of the image at which those begin that the function takes
     image: bytes  # the structs, one behind the other
     addresses: tuple[tuple[int, int, int], ...]  # as attnpress_replay_word
-    makers: tuple[tuple[Callable[..., Any], int], ...]  # as attnpress_replay_output
+    makers: tuple[tuple[Callable[..., Any] | None, int], ...]  # as attnpress_replay_output
     lent_bytes: int
 
 
-def _maker_of(made: Any, tensors: tuple[Any, ...]) -> tuple[Callable[..., Any], int]:
-    """What makes such a tensor, and of which it is called; -1: of none."""
+def _maker_of(made: Any, tensors: tuple[Any, ...]) -> tuple[Callable[..., Any] | None, int]:
+    """What makes such a tensor, None of one that was given; of which it is called, or -1."""
+    for i, x in enumerate(tensors):
+        if x is made:
+            return None, i
     for i, x in enumerate(tensors):
         if x is not None and x.shape == made.shape and x.dtype == made.dtype:
             if _empty_like(x).stride() == made.stride():
@@ -123,17 +128,16 @@ def _maker_of(made: Any, tensors: tuple[Any, ...]) -> tuple[Callable[..., Any], 
 
 def _plan_of(
     tensors: tuple[Any, ...], function: Any, taken: Sequence[Any], made: Sequence[Any],
-    pointed: Iterable[Any], lent: Iterable[Any],
+    pointed: Iterable[Any], lent: Iterable[tuple[int, int]],
 ) -> _Plan | None:  # fmt: skip
     sources: dict[int | None, tuple[int, int]] = {}
     for i, x in enumerate((*tensors, *made)):
         if x is not None:
             sources.setdefault(x.data_ptr(), (i, 0))
     size = 0
-    for x in lent:
-        if x is not None:
-            sources[x.data_ptr()] = (len(tensors) + len(made), size)
-            size += -(-x.numel() * x.element_size() // _ALIGNMENT) * _ALIGNMENT
+    for address, count in lent:
+        sources[address] = (len(tensors) + len(made), size)
+        size += -(-count // _ALIGNMENT) * _ALIGNMENT
     image = bytearray()
     begins = []
     for struct in (structs := (*taken, *pointed)):
@@ -157,13 +161,13 @@ def _plan_of(
 
 def keep(
     asked: Asked | None, function: Any, taken: Sequence[Any], made: Sequence[Any] = (),
-    pointed: Iterable[Any] = (), lent: Iterable[Any] = (),
+    pointed: Iterable[Any] = (), lent: Iterable[tuple[int, int]] = (),
 ) -> None:  # fmt: skip
     """Keeps a call that has run, function(handle, *taken, stream) of the library.
 
-    taken: one struct or two; pointed: those that they point to. made: the tensors that known() is
-    to give, as a caller sees them; lent: those that were made for the call alone, as a
-    workspace."""
+    taken: one struct or two; pointed: those that they point to. made: the outputs that again() is
+    to give, as a caller sees them; others than the caller's are made anew. lent: address and bytes
+    of the memory that the call alone needs, as a workspace."""
     if asked is None or not _is_plain(asked.options):
         return
     tensors = asked.tensors
@@ -187,7 +191,10 @@ def _keep_quickly(
     words = (_exchange.ReplayWord * len(plan.addresses))(
         *(_exchange.ReplayWord(*each) for each in plan.addresses)
     )
-    outputs = [_exchange.ReplayOutput(id(maker), like) for maker, like in plan.makers]
+    outputs = [
+        _exchange.ReplayOutput(None if maker is None else id(maker), like)
+        for maker, like in plan.makers
+    ]
     if len(outputs) > _exchange.REPLAY_OUTPUTS:
         return
     replay = _exchange.Replay(
@@ -240,20 +247,21 @@ def _key_of(asked: Asked) -> tuple[Any, ...] | None:
     return None if device is None else (device, asked.name, *parts)
 
 
-def _run(
-    asked: Asked, current_device: Callable[[], int], stream_of: Callable[[int], int]
-) -> tuple[Any, ...] | None:
-    """The tensors that a call made which was kept; None of others."""
+def _run(asked: Asked) -> tuple[Any, ...] | None:
+    """again()"""
     key = _key_of(asked)
     plan = None if key is None else _plans.by_key.get(key)
     if plan is None or key is None:
         return None
     device = key[0]
     on_gpu = device.type == "cuda"
-    if on_gpu and current_device() != device.index:
+    if on_gpu and _current_device() != device.index:
         return None
     tensors = asked.tensors
-    made = tuple(maker() if like < 0 else maker(tensors[like]) for maker, like in plan.makers)
+    made = tuple(
+        tensors[like] if maker is None else maker() if like < 0 else maker(tensors[like])
+        for maker, like in plan.makers
+    )
     # Freed when this function returns; the allocator gives it to later work of this stream.
     lent = _empty(plan.lent_bytes, dtype=torch.uint8, device=device)
     sources = [0 if x is None else x.data_ptr() for x in (*tensors, *made, lent)]
@@ -262,7 +270,7 @@ def _run(
     for word, source, beyond in plan.addresses:
         words[word] = sources[source] + beyond
     structs = [sources[_IMAGE] + at for at in plan.taken]
-    stream = stream_of(device.index) if on_gpu else None
+    stream = torch.cuda.current_stream().cuda_stream if on_gpu else None
     backend = c.CUDA if on_gpu else c.CPU
     handle = handle_of(backend)
     status = plan.function(handle, *structs, stream)

@@ -95,11 +95,9 @@ def run_with_workspace(
     args: Structure,
     value: Any,
     key: tuple[Any, ...] | None,
-    asked: Any = None,
-    made: Sequence[Any] = (),
-) -> None:
-    """library.run() with the workspace that the call needs on a GPU. key: as in workspace_bytes();
-    None: the call needs no workspace."""
+) -> int:
+    """library.run() with the workspace that the call needs on a GPU; its bytes. key: as in
+    workspace_bytes(); None: the call needs no workspace."""
     with library.on_device(value) as backend:
         size = 0
         if backend == c.CUDA and key is not None:
@@ -107,7 +105,8 @@ def run_with_workspace(
         workspace = library.workspace(value, size)
         if workspace is not None:
             args.workspace, args.workspace_bytes = library.address(workspace), size
-        library.run(function, args, value, asked, made, (workspace,))
+        library.run(function, args, value)
+    return size
 
 
 # ---- The two libraries --------------------------------------------------------------------------
@@ -160,12 +159,13 @@ _ON_CPU, _ON_GPU = contextlib.nullcontext(c.CPU), contextlib.nullcontext(c.CUDA)
 
 class Torch:
     def __init__(self, torch: Any) -> None:
-        from . import _replay, _torch
+        from . import _quick_rows, _replay, _torch
 
         self.torch = torch
         self._is_compiling = torch.compiler.is_compiling
         self._known = _torch.known_unrecorded
-        self._keep = _replay.keep
+        self._replay = _replay
+        self.quick: Any = _quick_rows  # for calls that come again
         self.has_context = _torch._has_context
         self.current_device = _torch._get_device
         self.raw_stream = _torch._raw_stream
@@ -208,6 +208,10 @@ class Torch:
 
     def empty_like(self, value: Any) -> Any:
         return self.torch.empty(value.shape, dtype=value.dtype, device=value.device)
+
+    def copy(self, value: Any) -> Any:
+        """Without gaps."""
+        return value.clone(memory_format=self.torch.contiguous_format)
 
     def empty(self, shape: Sequence[int], dtype: Any, like: Any) -> Any:
         """dtype: the library's own, or a name."""
@@ -252,8 +256,8 @@ class Torch:
             yield c.CUDA
 
     def known(self, options: tuple[Any, ...], *tensors: Any) -> tuple[Any, Any]:
-        """(what run() takes, the tensors that it made) of a call that is known again, or None for
-        either (_replay.py). options: all that it depends on besides tensors, or None."""
+        """(what run() takes, the outputs) of a call that is known again, or None for either
+        (_replay.py). options: all that it depends on besides tensors, or None."""
         if self._is_compiling():
             return None, None
         found: tuple[Any, Any] = self._known(tensors, options)
@@ -261,19 +265,20 @@ class Torch:
 
     def run(
         self, function: Callable[..., int], args: Structure, value: Any, asked: Any = None,
-        made: Sequence[Any] = (), lent: Sequence[Any] = (), pointed: Sequence[Any] = (),
+        made: Sequence[Any] = (), pointed: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         """The call, on value's device. asked: what known() gave, and further what keep() of
         _replay.py takes."""
         with self.on_device(value) as backend:
             stream = self.raw_stream(value.get_device()) if backend == c.CUDA else None
             call(backend, function, args, stream)
-        self._keep(asked, function, (args,), made, pointed, lent)
+        self._replay.keep(asked, function, (args,), made, pointed)
 
 
 class NumPy:
     def __init__(self, numpy: Any) -> None:
         self.numpy = numpy
+        self.quick: Any = None
         self.kind = numpy.ndarray
         self.dtypes = {"float16": c.FP16, "bfloat16": c.BF16, "float32": c.FP32}
 
@@ -313,6 +318,9 @@ class NumPy:
     def empty_like(self, value: Any) -> Any:
         return self.numpy.empty(value.shape, dtype=value.dtype)
 
+    def copy(self, value: Any) -> Any:
+        return self.numpy.array(value, order="C", copy=True)
+
     def empty(self, shape: Sequence[int], dtype: Any, like: Any) -> Any:
         return self.numpy.empty(shape, dtype=dtype)
 
@@ -337,7 +345,7 @@ class NumPy:
 
     def run(
         self, function: Callable[..., int], args: Structure, value: Any, asked: Any = None,
-        made: Sequence[Any] = (), lent: Sequence[Any] = (), pointed: Sequence[Any] = (),
+        made: Sequence[Any] = (), pointed: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         call(c.CPU, function, args, None)
 

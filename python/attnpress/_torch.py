@@ -541,7 +541,8 @@ def backward(
     )  # fmt: skip
     if asked is not None:
         function, pointed = c.library.attnpress_backward, call.pointed()
-        _replay.keep(asked, function, (call.args,), gradients, pointed, (workspace,))
+        lent = [(workspace.data_ptr(), call.workspace_bytes)]
+        _replay.keep(asked, function, (call.args,), gradients, pointed, lent)
     gradients = _as_given(gradients, bias if with_dbias else None, sinks)
     if dbuffers and groups is not None:
         of = zip(dbuffers, groups.buffers)
@@ -740,7 +741,7 @@ def _launched(key, q, k, v, softmax_scale, causal, with_lse, groups, asked=None)
         out = _empty_like(q)  # quicker than by shape and strides
     else:
         out = _empty_strided(plan.out_shape, plan.out_stride, dtype=key[3], device=device)
-    lse = workspace = None
+    lse = None
     lse_data = workspace_data = 0
     if with_lse:
         lse = _empty_strided(plan.lse_shape, plan.lse_stride, dtype=_FLOAT32, device=device)
@@ -761,7 +762,8 @@ def _launched(key, q, k, v, softmax_scale, causal, with_lse, groups, asked=None)
     if asked is not None and groups is not None:
         made = (out,) if lse is None else (out, lse)
         taken, pointed = c.ForwardArgs.from_buffer_copy(args), groups.structs.values()
-        _replay.keep(asked, _forward, (taken,), made, pointed, (workspace,))
+        lent = [(workspace_data, plan.workspace_bytes)]
+        _replay.keep(asked, _forward, (taken,), made, pointed, lent)
     return out, lse
 
 
@@ -897,10 +899,16 @@ def _kept_of(request: Ragged, call: RaggedCall, out, lse, workspace) -> tuple:
             pointed.append(args.rotary.contents)
     elif request.before is not None:
         asked = None  # two calls
-    made = [] if lse is None else [lse]
-    if request.makes_out:
-        made.insert(0, out[0] if request.is_packed else out)
-    return asked, function, taken, made, pointed, (workspace, request.rotated)
+    shown = out[0] if request.is_packed else out
+    if request.given_out is not None:
+        shown = request.given_out
+    made = (shown,) if lse is None else (shown, lse)
+    lent = [
+        (x.data_ptr(), x.numel() * x.element_size())
+        for x in (workspace, request.rotated)
+        if x is not None
+    ]
+    return asked, function, taken, made, pointed, lent
 
 
 def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
@@ -921,7 +929,7 @@ def known(tensors: tuple, options: tuple):
     calls of which no gradient is recorded."""
     if _transformed() or _forward_mode._current_level >= 0:
         return None, None
-    return _replay.known(options, tensors, _get_device, _raw_stream)
+    return _replay.known(options, tensors)
 
 
 def known_unrecorded(tensors: tuple, options: tuple):

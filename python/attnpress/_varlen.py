@@ -353,8 +353,7 @@ def flash_attn_varlen_func(
         )  # fmt: skip
         asked, again = _known(q, tensors, options)
     if again is not None:
-        result = again[0] if out is None else out
-        return (result, again[-1], q.new_empty(0)) if return_attn_probs else result
+        return (*again, q.new_empty(0)) if return_attn_probs else again[0]
     adapter = _tracing() or _adapter_of(q)
     _dimensions("q", q, 3, "(total_q, heads_q, head_dim)")
     paged = block_table is not None
@@ -392,7 +391,7 @@ def flash_attn_varlen_func(
         seqused_k=seqused_k, leftpad_k=leftpad_k, page_table=block_table,
         page_table_v=block_table_v, page_indptr=page_indptr, schedule=schedule,
     )  # fmt: skip
-    ragged.asked, ragged.is_packed, ragged.makes_out = asked, True, out is None
+    ragged.asked, ragged.is_packed, ragged.given_out = asked, True, out
     _check_tables(block_table, block_table_v, page_indptr)
     lse_shape = (q.shape[1], q.shape[0]) if return_attn_probs else None
     result, lse, call = _forward(
@@ -675,8 +674,7 @@ def flash_attn_with_kvcache(
     if score_mod is None and not has_number:
         asked, again = _known(q, tensors, options)
     if again is not None:
-        result = again[0] if out is None else out
-        return (result, again[-1]) if return_softmax_lse else result
+        return again if return_softmax_lse else again[0]
     adapter = _adapter_of(q)
     packed = cu_seqlens_q is not None
     wanted = "(total_q, heads_q, head_dim)" if packed else "(batch, seqlen, heads, head_dim)"
@@ -701,8 +699,7 @@ def flash_attn_with_kvcache(
         if score_mod is None:
             asked, again = _known(q, tensors, options)
         if again is not None:
-            result = again[0] if out is None else out
-            return (result, again[-1]) if return_softmax_lse else result
+            return again if return_softmax_lse else again[0]
     arrays = {
         "cu_seqlens_q": cu_seqlens_q,
         "seqused_k": cache_seqlens,
@@ -715,7 +712,7 @@ def flash_attn_with_kvcache(
     }
     ragged = Ragged(
         batch=batch, arrays=arrays, said=CACHE, asked=asked, is_packed=packed,
-        makes_out=out is None, is_plain=is_plain,
+        given_out=out, is_plain=is_plain,
     )  # fmt: skip
     if packed and max_seqlen_q is not None:
         ragged.max_seqlen_q = max_seqlen_q

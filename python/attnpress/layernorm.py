@@ -191,12 +191,12 @@ def forward(
     """What the norms above are made of, without autograd: (y, sum, mean, rstd). sum is x + residual
     or, where there is none, x itself; mean, None with rms, and rstd are fp32, of x's leading
     dimensions, and both None without moments."""
+    is_number = type(eps) is float  # others are looked at each time: some are none, some change
+    if is_number and _quick is not None:
+        found = _quick.forward(x, weight, bias, eps, residual, out, rms, moments)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     library = library_of("x", x)
-    asked, again = library.known(("norm", eps, rms, moments), x, weight, bias, residual, out)
-    if again is not None:
-        if out is not None:
-            library.written(out)
-        return _named(again, x, residual, out, rms, moments)
     _check_parameters(library, x, weight, bias)
     _check_kinds(library, residual=residual, out=out)
     library.check(("x", "residual"), (x, x if residual is None else residual), out)
@@ -221,24 +221,16 @@ def forward(
         _give_output(library, args, "sum", total)
     args.mean = None if mean is None else library.address(mean)
     args.rstd = None if rstd is None else library.address(rstd)
-    made = [] if out is not None else [y]
-    made += [] if residual is None else [total]
-    library.run(_forward, args, x, asked, [*made, *(m for m in (mean, rstd) if m is not None)])
+    library.run(_forward, args, x)
     del kept
     if out is not None:
         library.written(out)
+    if is_number and library.quick is not None:
+        outputs = (y, None if residual is None else total, mean, rstd)
+        _quickly(library.quick).forward_calls.keep(
+            (eps, bool(rms), bool(moments)), args, (x, weight, bias, residual, out), outputs, 0
+        )
     return y, total, mean, rstd
-
-
-def _named(
-    made: Sequence[Any], x: Any, residual: Any, out: Any, rms: bool, moments: bool
-) -> tuple[Any, Any, Any, Any]:
-    """What forward() returns, of which these were made."""
-    each = iter(made)
-    y = next(each) if out is None else out
-    total = x if residual is None else next(each)
-    mean = next(each) if moments and not rms else None
-    return y, total, mean, next(each) if moments else None
 
 
 def _moments(library: Library, x: Any, rms: bool, moments: bool) -> tuple[Any, Any]:
@@ -264,20 +256,18 @@ def backward(
     `needs` says are not wanted, except dx. dy: the gradient by y; dsum: that by the sum, which is
     added to dx, the gradient by both x and the residual. dweight and dbias have the weight's dtype;
     where there is none, param_dtype, such as the bias has, or x's."""
+    if _quick is not None:
+        found = _quick.backward(dy, x, rstd, mean, weight, dsum, needs, rms, param_dtype)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     library = library_of("dy", dy)
-    kind = None if param_dtype is None else str(param_dtype)
-    options = ("norm's gradients", *needs, rms, kind)
-    asked, again = library.known(options, dy, x, rstd, mean, weight, dsum)
-    if again is not None:
-        each = iter(again)
-        dx, dweight, dbias = (next(each) if i == 0 or needs[i] else None for i in range(3))
-        return dx, dweight, dbias
     _check_parameters(library, x, weight, None)
     _check_kinds(library, x=x, dsum=dsum, mean=mean, rstd=rstd)
     library.check(("dy", "x", "dsum"), (dy, x, dy if dsum is None else dsum), None)
     if mean is None and not rms:
         raise ValueError("mean is None; the gradient of layer norm needs what forward() returned")
     rows, columns = _extents(x)
+    given_dtype = param_dtype
     if weight is not None:
         param_dtype = weight.dtype
     elif param_dtype is None:
@@ -309,9 +299,13 @@ def backward(
             args.rows, args.columns, args.dtype, args.param_dtype, args.rms, bool(args.dweight),
             bool(args.dbias),
         )  # fmt: skip
-    made = [value for value in (dx, dweight, dbias) if value is not None]
-    run_with_workspace(library, _backward, _plan_backward, args, x, key, asked, made)
+    size = run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
+    if library.quick is not None:
+        options = bool(needs[1]), bool(needs[2]), bool(rms), given_dtype
+        _quickly(library.quick).backward_calls.keep(
+            options, args, (dy, x, rstd, mean, weight, dsum), (dx, dweight, dbias), size
+        )
     return dx, dweight, dbias
 
 
@@ -398,12 +392,97 @@ def _give_moments(library: Library, args: Structure, **values: Any) -> list[Any]
     return kept
 
 
+# ---- Calls that ran before -----------------------------------------------------------------------
+
+_quick: _Quick | None = None  # since the first call with PyTorch's tensors
+
+
+def _quickly(quick: Any) -> _Quick:
+    global _quick  # noqa: PLW0603
+    _quick = _quick or _Quick(quick)
+    return _quick
+
+
+class _Quick:
+    """Calls that ran before; None of all else. quick: the module _quick_rows."""
+
+    def __init__(self, quick: Any) -> None:
+        self.quick = quick
+        self.forward_calls = quick.Calls("attnpress_layernorm")
+        self.backward_calls = quick.Calls("attnpress_layernorm_backward")
+
+    def forward(
+        self, x: Any, weight: Any, bias: Any, eps: float, residual: Any, out: Any, rms: bool,
+        moments: bool,
+    ) -> Any:  # fmt: skip
+        made = self.forward_calls.run((eps, rms, moments), x, weight, bias, residual, out)
+        if made is None:
+            return None
+        if out is not None:
+            library_of("out", out).written(out)
+        if residual is None and not moments:
+            return made, x, None, None
+        y, *rest = made
+        total = x if residual is None else rest.pop(0)
+        rstd = rest.pop() if moments else None
+        return y, total, rest[0] if rest else None, rstd
+
+    def norm(
+        self, x: Any, weight: Any, bias: Any, eps: float, residual: Any, out: Any, rms: bool
+    ) -> Any:
+        quick = self.quick
+        if not quick.records(x, weight, bias, residual, out):
+            if residual is None and out is None:
+                return self.forward_calls.run((eps, rms, False), x, weight, bias, None, None)
+            found = self.forward(x, weight, bias, eps, residual, out, rms, False)
+            return found if found is None else found[0] if residual is None else found[:2]
+        if out is not None or not quick.may_record():
+            return None
+        found = self.forward(x, weight, bias, eps, residual, None, rms, True)
+        if found is None:
+            return None
+        y, total, mean, rstd = found
+        result = y if residual is None else (y, total)
+        options = rms, residual is not None, None if bias is None else bias.dtype
+        return quick.record(
+            (x, weight, bias, residual), result, (total, weight, mean, rstd), options, _gradients
+        )
+
+    def backward(
+        self, dy: Any, x: Any, rstd: Any, mean: Any, weight: Any, dsum: Any, needs: Sequence[bool],
+        rms: bool, param_dtype: Any,
+    ) -> Any:  # fmt: skip
+        _, with_weight, with_bias = needs
+        options = with_weight, with_bias, rms, param_dtype
+        made = self.backward_calls.run(options, dy, x, rstd, mean, weight, dsum)
+        if made is None or (with_weight and with_bias):
+            return made
+        if not with_weight and not with_bias:
+            return made, None, None
+        return (*made, None) if with_weight else (made[0], None, made[1])
+
+
 # ---- Autograd ------------------------------------------------------------------------------------
 
 _functions: dict[str, Any] = {}
 
 
+def _gradients(ctx: Any, dy: Any, dsum: Any = None) -> tuple[Any, Any, Any, Any]:
+    """By x, weight, bias and the residual."""
+    total, weight, mean, rstd = ctx.saved_tensors
+    rms, has_residual, param_dtype = ctx.options
+    if dy is None:  # only the sum was used
+        return dsum, None, None, dsum if has_residual else None
+    needs = (True, ctx.needs_input_grad[1], ctx.needs_input_grad[2])
+    dx, dweight, dbias = backward(dy, total, rstd, mean, weight, dsum, needs, rms, param_dtype)
+    return dx, dweight, dbias, dx if has_residual else None
+
+
 def _norm(x: Any, weight: Any, bias: Any, eps: float, residual: Any, out: Any, rms: bool) -> Any:
+    if _quick is not None and type(eps) is float:
+        found = _quick.norm(x, weight, bias, eps, residual, out, rms)
+        if found is not None:
+            return found
     library = library_of("x", x)
     _check_kinds(library, weight=weight, bias=bias, residual=residual, out=out)
     if not library.records(x, weight, bias, residual, out):
@@ -427,22 +506,15 @@ def _function() -> Any:
             ctx: Any, x: Any, weight: Any, bias: Any, eps: float, residual: Any, rms: bool
         ) -> Any:
             y, total, mean, rstd = forward(x, weight, bias, eps, residual, None, rms)
-            ctx.rms, ctx.has_residual = rms, residual is not None
-            ctx.param_dtype = None if bias is None else bias.dtype
+            ctx.options = rms, residual is not None, None if bias is None else bias.dtype
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(total, weight, mean, rstd)
-            return y, (total if ctx.has_residual else None)
+            return y, (None if residual is None else total)
 
         @staticmethod
         @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
         def backward(ctx: Any, dy: Any, dsum: Any) -> Any:
-            total, weight, mean, rstd = ctx.saved_tensors
-            if dy is None:  # only the sum was used
-                return dsum, None, None, None, dsum if ctx.has_residual else None, None
-            needs = (True, ctx.needs_input_grad[1], ctx.needs_input_grad[2])
-            dx, dweight, dbias = backward(
-                dy, total, rstd, mean, weight, dsum, needs, ctx.rms, ctx.param_dtype
-            )
-            return dx, dweight, dbias, None, dx if ctx.has_residual else None, None
+            dx, dweight, dbias, dresidual = _gradients(ctx, dy, dsum)
+            return dx, dweight, dbias, None, dresidual, None
 
     return _functions.setdefault("norm", Norm)

@@ -81,7 +81,8 @@ typedef struct attnpress_replay_word {
   int64_t beyond; /* bytes from there */
 } attnpress_replay_word;
 
-/** A tensor that is made: maker(tensors[like]), or maker() where like is -1. */
+/** A tensor that a call returns: maker(tensors[like]), or maker() where like is -1; tensors[like]
+ * itself where maker is NULL. */
 typedef struct attnpress_replay_output {
   void *maker;
   int64_t like;
@@ -120,6 +121,6 @@ typedef struct attnpress_replays {
  *
  * replay: args[0]: the address of an attnpress_replays, args[1]: the current CUDA device, then
  * tensors. Runs the call that was kept with tensors that lie as these do, and returns the tuple of
- * what it made. None: there is none, or it failed. */
+ * its outputs. None: there is none, or it failed. */
 ATTNPRESS_API void *attnpress_exchange_keep(void *self, void *const *args, ptrdiff_t count);
 ATTNPRESS_API void *attnpress_exchange_replay(void *self, void *const *args, ptrdiff_t count);

@@ -59,7 +59,7 @@ static int see(const attnpress_exchange *python, void *const *objects, int count
       add_word(call, 0);
       continue;
     }
-    if (!ap_look_at(python, objects[i], 1, &t) ||
+    if (!ap_look_at_any(python, objects[i], &t) ||
         call->count + 3 + 2 * (int64_t)t.ndim > ATTNPRESS_REPLAY_WORDS)
       return 0;
     if (!given++) {
@@ -90,7 +90,7 @@ static const attnpress_replay *find(const attnpress_replays *table, const seen *
   return NULL;
 }
 
-/** A tensor that was made lies as that of the call that was kept did. */
+/** Whether a tensor that was made is an ordinary one where the call's are. */
 static int is_made(const attnpress_exchange *python, void *object, const seen *call,
                    ap_dl_tensor *made) {
   return ap_look(python, object, made) && made->device.type == call->device.type &&
@@ -106,12 +106,17 @@ static void *make_outputs(const attnpress_exchange *python, const attnpress_repl
     const attnpress_replay_output *output = &r->output[i];
     ap_dl_tensor made;
     void *like = output->like < 0 ? NULL : objects[output->like];
+    if (output->maker == NULL) { /* one that was given */
+      python->Py_IncRef(like);
+      python->PyTuple_SetItem(tuple, i, like); /* which owns it now */
+      continue;
+    }
     void *object = python->PyObject_CallFunctionObjArgs(output->maker, like, (void *)NULL);
     *raised = object == NULL;
     const int fits =
         object != NULL && is_made(python, object, call, &made) && layout_of(&made) == output->hash;
     if (object != NULL)
-      python->PyTuple_SetItem(tuple, i, object); /* which owns it now */
+      python->PyTuple_SetItem(tuple, i, object);
     if (!fits) {
       python->Py_DecRef(tuple);
       return NULL;
@@ -207,6 +212,8 @@ static int keep(const attnpress_exchange *python, void *const *objects, int coun
     return 0;
   for (int i = 0; i < r->outputs; ++i) {
     ap_dl_tensor made;
+    if (r->output[i].maker == NULL)
+      continue;
     if (!is_made(python, objects[r->tensors + i], &call, &made))
       return 0;
     r->output[i].hash = layout_of(&made);

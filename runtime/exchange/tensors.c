@@ -18,11 +18,11 @@ const attnpress_exchange *ap_exchange_of(void *capsule) {
                                                                       ATTNPRESS_EXCHANGE_CAPSULE);
 }
 
-int ap_look_at(const attnpress_exchange *python, void *object, int takes_parameters,
-               ap_dl_tensor *seen) {
+static int look(const attnpress_exchange *python, void *object, const void *other_type,
+                ap_dl_tensor *seen) {
   void *type = python->PyObject_Type(object);
   python->Py_DecRef(type);
-  if (type != python->tensor_type && !(takes_parameters && type == python->parameter_type))
+  if (type != python->tensor_type && type != other_type)
     return 0;
   if (python->tensors->look(object, seen) != 0) {
     python->PyErr_Clear();
@@ -32,7 +32,11 @@ int ap_look_at(const attnpress_exchange *python, void *object, int takes_paramet
 }
 
 int ap_look(const attnpress_exchange *python, void *object, ap_dl_tensor *seen) {
-  return ap_look_at(python, object, 0, seen);
+  return look(python, object, python->tensor_type, seen);
+}
+
+int ap_look_at_any(const attnpress_exchange *python, void *object, ap_dl_tensor *seen) {
+  return look(python, object, python->parameter_type, seen);
 }
 
 int ap_find_stream(const attnpress_exchange *python, ap_dl_device device, void **stream) {

@@ -5,12 +5,11 @@
 /** The struct that the capsule holds; NULL with the exception of PyCapsule_GetPointer(). */
 const attnpress_exchange *ap_exchange_of(void *capsule);
 
-/** 1 where a Python object is a tensor, and not of a derived type but a parameter's, which is to be
- * taken too. */
-int ap_look_at(const attnpress_exchange *python, void *object, int takes_parameters,
-               ap_dl_tensor *seen);
-/** The same without parameters. */
+/** 1 where a Python object is a tensor, and not of a derived type. */
 int ap_look(const attnpress_exchange *python, void *object, ap_dl_tensor *seen);
+
+/** The same where a parameter is one, too. */
+int ap_look_at_any(const attnpress_exchange *python, void *object, ap_dl_tensor *seen);
 
 /** The stream of this thread's work on a device; NULL on the CPU. 0: there is none. */
 int ap_find_stream(const attnpress_exchange *python, ap_dl_device device, void **stream);
