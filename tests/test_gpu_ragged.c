@@ -818,16 +818,20 @@ static void test_invariant(void) {
 static void test_invariant_scores(void) {
   static const score_options alibi = {.alibi = 1}, capped = {.softcap = 20.0f},
                              all = {.softcap = 20.0f, .alibi = 1, .sinks = 1}, sinks = {.sinks = 1};
+  /* of windows, whose bounds are here and not in the shape */
+  static const score_options near_capped = {
+      .softcap = 20.0f, .windowed = 1, .left = 100, .right = 0};
+  static const score_options near_sinks = {.sinks = 1, .windowed = 1, .left = 127, .right = 0};
   static const shape scored[] = {
       {14, 2, 192, 192, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 0, 0, 97, &alibi, TOGETHER},
       {16, 1, 80, 80, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 0, 0, 64, &alibi, TOGETHER},
       {8, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &alibi, TOGETHER},
       {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, &alibi, TOGETHER},
       {8, 4, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 16, &capped, TOGETHER},
-      {8, 4, 256, 256, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 0, 100, 0, 0, &capped, TOGETHER},
+      {8, 4, 256, 256, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 0, 0, 0, 0, &near_capped, TOGETHER},
       {6, 2, 96, 96, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &all, TOGETHER},
       {8, 1, 64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 16, &sinks, TOGETHER},
-      {8, 1, 64, 64, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 0, 127, 0, 16, &sinks, TOGETHER},
+      {8, 1, 64, 64, ATTNPRESS_FP16, ATTNPRESS_WINDOW, 0, 0, 0, 16, &near_sinks, TOGETHER},
   };
   for (size_t i = 0; i < sizeof scored / sizeof *scored; ++i)
     if (in_slice())
