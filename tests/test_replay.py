@@ -362,6 +362,93 @@ def test_errors_are_those_of_the_whole_way() -> None:
     assert kept() == 1
 
 
+# ---- Tensors of features -------------------------------------------------------------------------
+
+
+def featured(**options):
+    """A call with sinks, known again after it was made here."""
+    q, k, v = (normal(2, 5, heads, DIM, seed=heads) for heads in (HEADS, KV_HEADS, KV_HEADS))
+    sinks = normal(HEADS, seed=9)
+
+    def call(q=q, sinks=sinks, **more):
+        return attnpress.flash_attn_func(q, k, v, sinks=sinks, **{**options, **more})
+
+    call()
+    return call, q, sinks
+
+
+def test_sinks_of_a_module(again: list) -> None:
+    """A parameter, with its gradient and without."""
+    call, _, sinks = featured(causal=True)
+    expected = call()
+    again.clear()
+    parameter = torch.nn.Parameter(sinks.clone())
+    with torch.no_grad():
+        assert torch.equal(call(sinks=parameter), expected)
+        assert torch.equal(call(sinks=parameter), expected)
+    assert again[-1] is not None
+    gradients = []
+    for _ in range(3):
+        out = call(sinks=parameter)
+        assert torch.equal(out, expected) and out.requires_grad
+        gradients.append(torch.autograd.grad(out.float().square().sum(), parameter)[0])
+    assert all(torch.equal(g, gradients[0]) for g in gradients) and gradients[0].abs().sum() > 0
+    assert None not in again[-2:]
+
+
+def test_what_was_saved_has_changed() -> None:
+    call, q, sinks = featured()
+    for _ in range(3):
+        leaf, own = q.clone().requires_grad_(), sinks.clone()
+        out = call(q=leaf, sinks=own)
+        own.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.float().sum().backward()
+
+
+def test_no_second_derivative() -> None:
+    call, q, _ = featured()
+    for _ in range(3):
+        leaf = q.clone().requires_grad_()
+        (found,) = torch.autograd.grad(call(q=leaf).float().square().sum(), leaf, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            found.float().sum().backward()
+
+
+def test_features_that_are_refused() -> None:
+    q, k = normal(2, 5, HEADS, DIM, seed=1), normal(2, 5, KV_HEADS, DIM, seed=2)
+    slopes = torch.rand(HEADS, device=DEVICE)
+    for _ in range(2):
+        attnpress.flash_attn_func(q, k, k, alibi_slopes=slopes)
+    with pytest.raises(NotImplementedError, match="no gradient by alibi_slopes"):
+        attnpress.flash_attn_func(q, k, k, alibi_slopes=slopes.clone().requires_grad_())
+    with pytest.raises(ValueError, match="s_aux and sinks are both given"):
+        attnpress.flash_attn_func(q, k, k, s_aux=slopes, sinks=slopes)
+    call, q, sinks = featured()
+    with pytest.raises(NotImplementedError, match=r"torch\.func"):
+        torch.func.vmap(lambda x: call(q=x))(q[None])
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=r"torch\.func"):
+        call(sinks=sinks, q=forward_ad.make_dual(q, q))
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="fp32 is the CPU's")
+def test_autocast() -> None:
+    q, k = (normal(2, 5, heads, DIM, seed=heads).float() for heads in (HEADS, KV_HEADS))
+    for _ in range(3):
+        assert attnpress.flash_attn_func(q, k, k, sinks=q[0, 0, :, 0]).dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert attnpress.flash_attn_func(q, k, k, sinks=q[0, 0, :, 0]).dtype == torch.bfloat16
+
+
+def test_dropout_is_not_kept() -> None:
+    """Another call has another seed."""
+    seed = torch.tensor([1, 2], device=DEVICE)
+    q = normal(2, 5, HEADS, DIM, seed=1)
+    for _ in range(2):
+        attnpress.flash_attn_func(q, q, q, 0.5, seed=seed, sinks=q[0, 0, :, 0])
+    assert kept() == 0
+
+
 # ---- Random calls --------------------------------------------------------------------------------
 
 
