@@ -258,6 +258,30 @@ def test_what_is_copied_is_not_kept() -> None:
     assert kept() == 1
 
 
+def test_places_within_a_vector() -> None:
+    """Tensors of one shape that are read where they lie, and copied first elsewhere."""
+    sinks = normal(HEADS + 1, seed=3)
+    room = normal(2 * 5 * HEADS * DIM + 8, seed=1)
+    for begin in (0, 8, 4, 0, 4, 8):
+        q = room[begin : begin + 2 * 5 * HEADS * DIM].view(2, 5, HEADS, DIM)
+        for first in (0, 1):
+
+            def call(q=q, first=first):
+                return attnpress.flash_attn_func(q, q, q, sinks=sinks[first : first + HEADS])
+
+            assert same(whole_way(call), call())
+
+
+def test_which_tensors_are_the_same() -> None:
+    """An address is found by comparing: two tensors at one may be at two in the next call."""
+    q, k, v = (normal(2, 5, HEADS, DIM, seed=i) for i in range(3))
+    sinks = normal(HEADS, seed=3)
+    for tensors in ((q, q, q), (q, k, v), (q, k, k), (q, q, k), (q, k, v), (q, q, q), (k, q, k)):
+        call = lambda t=tensors: attnpress.flash_attn_func(*t, sinks=sinks)  # noqa: E731
+        assert same(whole_way(call), call())
+    assert kept() == 5
+
+
 def test_lengths_as_an_int() -> None:
     q = normal(BATCH, 1, HEADS, DIM, seed=1)
     cache = normal(BATCH, ROWS, KV_HEADS, DIM, seed=2)
@@ -429,6 +453,64 @@ def test_features_that_are_refused() -> None:
         torch.func.vmap(lambda x: call(q=x))(q[None])
     with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=r"torch\.func"):
         call(sinks=sinks, q=forward_ad.make_dual(q, q))
+
+
+OPTIONS: list[dict] = [
+    {}, {"softmax_scale": 0.3}, {"softmax_scale": 1}, {"causal": True}, {"window_size": (2, 1)},
+    {"window_size": (2, 0)}, {"softcap": 2.0}, {"deterministic": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind", ["forward", "with an lse", "backward", "autograd", "ragged", "cache"]
+)
+def test_options_of_the_same_tensors(kind: str, again: list) -> None:
+    """Each of a call's options has its own, and what a second tensor is counts."""
+    q, k = normal(2, 5, HEADS, DIM, seed=1), normal(2, 5, KV_HEADS, DIM, seed=2)
+    dout, bounds, used = normal(2, 5, HEADS, DIM, seed=3), int32([0, 5, 10]), int32([3, 5])
+    sinks, slopes = normal(HEADS, seed=4), torch.rand(HEADS, device=DEVICE)
+    bias = normal(2, HEADS, 5, 5, seed=5)
+    out, lse = attnpress.forward(q, k, k, sinks=sinks)
+
+    def call(options: dict, **features):
+        options = dict(options)
+        if kind == "backward":
+            return attnpress.flash_attn_backward(
+                dout, q, k, k, out, lse, **{"deterministic": True, **options, **features}
+            )
+        if kind in ("forward", "with an lse"):
+            function = attnpress.forward if kind == "with an lse" else attnpress.flash_attn_func
+            return function(q, k, k, **options, **features)
+        if kind == "autograd":
+            leaf = q.clone().requires_grad_()
+            options["deterministic"] = True
+            return torch.autograd.grad(
+                attnpress.flash_attn_func(leaf, k, k, **options, **features), leaf, dout
+            )
+        options.pop("deterministic", None)
+        if "sinks" in features:
+            features["s_aux"] = features.pop("sinks")
+        if kind == "cache":
+            return attnpress.flash_attn_with_kvcache(
+                q, k, k, cache_seqlens=used, **options, **features
+            )
+        rows, keys = q.flatten(0, 1), k.flatten(0, 1)
+        return attnpress.flash_attn_varlen_func(
+            rows, keys, keys, bounds, bounds, 5, 5, **options, **features
+        )
+
+    features: list[dict] = [{"sinks": sinks}, {"alibi_slopes": slopes}, {"bias": bias}]
+    options_here = list(OPTIONS)
+    if kind == "with an lse":
+        options_here += [{"chunk": 2}, {"top_left": True, "causal": True}]
+    for _ in range(2):
+        for options in options_here:
+            for each in features:
+                expected = whole_way(lambda o=options, f=each: call(o, **f))
+                for _ in range(2):
+                    assert same(expected, call(options, **each)), (options, list(each))
+    known = sum(found is not None for found in again)
+    assert known > len(again) / 2
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="fp32 is the CPU's")
