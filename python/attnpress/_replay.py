@@ -123,6 +123,9 @@ def _maker_of(made: Any, tensors: tuple[Any, ...]) -> tuple[Callable[..., Any] |
             if _empty_like(x).stride() == made.stride():
                 return _empty_like, i
     options = {"dtype": made.dtype, "device": made.device}
+    spread = _empty((), **options).expand(made.shape)
+    if _empty_like(spread).stride() == made.stride():  # quicker than by shape and strides
+        return functools.partial(_empty_like, spread), -1
     return functools.partial(_empty_strided, tuple(made.shape), made.stride(), **options), -1
 
 
@@ -171,8 +174,11 @@ def keep(
     if asked is None or not _is_plain(asked.options):
         return
     tensors = asked.tensors
-    if any(x is not None and x.__class__ not in (_Tensor, _Parameter) for x in tensors):
+    given = [x for x in tensors if x is not None]
+    if any(x.__class__ is not _Tensor and x.__class__ is not _Parameter for x in given):
         return
+    if any(x.is_cuda for x in given) and torch.cuda.is_current_stream_capturing():
+        return  # what is made while a graph is captured is the graph's
     plan = _plan_of(tensors, function, taken, made, pointed, lent)
     if plan is None:
         return
