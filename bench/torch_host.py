@@ -86,6 +86,7 @@ def sequences(device: str) -> dict[str, Callable[[], object]]:
     cos = torch.randn(256, 64, device=device)
     bounds = int32([0, 1, 3, 4])
     one, other = q[:, 0], new[:, 0]
+    sinks = normal(32)
     cache = attnpress.flash_attn_with_kvcache
     return {
         "flash_attn_with_kvcache": lambda: cache(q, rows, rows, cache_seqlens=used),
@@ -94,9 +95,14 @@ def sequences(device: str) -> dict[str, Callable[[], object]]:
         "the same, new keys, rotary, pages": lambda: cache(
             q, pages, pages, new, new, cos, cos, used, block_table=table, causal=True
         ),
+        "the same, sinks": lambda: cache(q, rows, rows, cache_seqlens=used, s_aux=sinks),
         "flash_attn_varlen_func": lambda: attnpress.flash_attn_varlen_func(
             one, other, other, bounds, bounds, 2, 2, causal=True
         ),
+        "flash_attn_varlen_func, sinks": lambda: attnpress.flash_attn_varlen_func(
+            one, other, other, bounds, bounds, 2, 2, causal=True, s_aux=sinks
+        ),
+        "append": lambda: attnpress.append(new, new, rows, rows, seqused_k=used),
     }
 
 
@@ -135,12 +141,20 @@ def rows(device: str, whole: bool) -> dict[str, Callable[[], object]]:
     q, k, v = (torch.randn(shape, dtype=torch.bfloat16, device=device) for _ in range(3))
     with_grad = [x.clone().requires_grad_() for x in (q, k, v)]
     dout = torch.randn_like(q)
+    out, lse = attnpress.forward(q, k, v)
+    sinks, slopes = (torch.rand(shape[2], device=device) for _ in "ss")
     found: dict[str, Callable[[], object]] = {
         "forward": lambda: attnpress.flash_attn_func(q, k, v, causal=True),
         "forward, window": lambda: attnpress.flash_attn_func(
             q, k, v, causal=True, window_size=(63, 0)
         ),
         "forward that records": lambda: attnpress.flash_attn_func(*with_grad, causal=True),
+        "forward, sinks": lambda: attnpress.flash_attn_func(q, k, v, causal=True, sinks=sinks),
+        "forward, slopes": lambda: attnpress.flash_attn_func(q, k, v, alibi_slopes=slopes),
+        "forward and lse": lambda: attnpress.forward(q, k, v),
+        "flash_attn_backward": lambda: attnpress.flash_attn_backward(dout, q, k, v, out, lse),
+        "merge": lambda: attnpress.merge([q, k], [lse, lse]),
+        "forward that records, sinks": lambda: attnpress.flash_attn_func(*with_grad, sinks=sinks),
         "forward and backward": lambda: torch.autograd.grad(
             attnpress.flash_attn_func(*with_grad, causal=True), with_grad, dout
         ),

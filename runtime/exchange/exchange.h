@@ -27,7 +27,7 @@ typedef struct attnpress_exchange {
   void *replayed; /* in place of the library's function of a call that ran before; NULL: that */
   /* Python objects, alive as long as this: */
   void *tensor_type;    /* of the tensors, which may not be of a type derived from it */
-  void *parameter_type; /* but for this one, in calls that ran before */
+  void *parameter_type; /* except this one, in calls that ran before */
   void *make;           /* called with a tensor: a new one of its shape and order of dimensions */
   void *none;
   /* Functions of the interpreter, by their names: */
