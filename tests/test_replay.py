@@ -535,7 +535,7 @@ def test_dropout_is_not_kept() -> None:
 
 
 class Draw:
-    """Random arguments: the same of each `Draw` with the same seed, but for the values of tensors,
+    """Random arguments: the same of each `Draw` with the same seed, except for the values of tensors,
     which `values` seeds, and for where they lie."""
 
     def __init__(self, seed: int, values: int) -> None:
