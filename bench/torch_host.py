@@ -28,7 +28,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
 import attnpress
-from attnpress import _append, _backward, _torch
+from attnpress import _append, _rows, _torch
 from attnpress import _library as c
 
 try:
@@ -40,36 +40,18 @@ BATCH, SEQLEN, HEADS, HDIM = 2, 128, 8, 64
 
 
 def without_library() -> None:
-    """Entries that return ATTNPRESS_OK (0) at once: libc's abs(0), called through ctypes."""
-    absolute = ctypes.CDLL(None).abs
-    absolute.argtypes = [ctypes.c_int]
-    absolute.restype = ctypes.c_int32
-
-    def entry(*arguments: object) -> int:
-        return absolute(0)
-
-    _torch._forward = c.library.attnpress_forward = entry
+    """Entries that return ATTNPRESS_OK (0) at once: libc's pthread_equal(handle, args), whose
+    answer is 0, whatever follows, as the two are not equal."""
+    entry = ctypes.CDLL(None).pthread_equal
+    entry.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    entry.restype = ctypes.c_int32
+    _torch._forward = c.library.attnpress_forward = c.library.attnpress_backward = entry
     _append._function_with_forward = lambda: entry
-
-    class Library:
-        def __getattr__(self, name: str) -> object:
-            return entry if name == "attnpress_backward" else getattr(c.library, name)
-
-    _backward.c = type("c", (), {**vars(c), "library": Library()})
-    if _exchange is not None:  # memcmp(handle, args, stream), where stream, a size there, is 0
-        libc = ctypes.CDLL(None)
-        nothing = ctypes.cast(libc.memcmp, ctypes.c_void_p).value
+    _rows.call = lambda *arguments: None
+    if _exchange is not None:
+        nothing = ctypes.cast(entry, ctypes.c_void_p).value
         _exchange._exchange.run[:] = [nothing] * len(_exchange._exchange.run)
-        if hasattr(_exchange._exchange, "append_forward"):
-            _exchange._exchange.forward = nothing
-            # Another address than the handle's, so that the answer is 0, whatever follows.
-            unequal = ctypes.cast(libc.pthread_equal, ctypes.c_void_p).value
-            _exchange._exchange.append_forward = unequal
-        try:
-            from attnpress import _quick_rows
-        except ImportError:
-            return
-        _quick_rows._address_of = lambda name: nothing
+        _exchange._exchange.replayed = nothing
 
 
 def timed(call: Callable[[], object], count: int, synchronize: Callable[[], object]) -> list[float]:
@@ -104,6 +86,7 @@ def sequences(device: str) -> dict[str, Callable[[], object]]:
     cos = torch.randn(256, 64, device=device)
     bounds = int32([0, 1, 3, 4])
     one, other = q[:, 0], new[:, 0]
+    sinks = normal(32)
     cache = attnpress.flash_attn_with_kvcache
     return {
         "flash_attn_with_kvcache": lambda: cache(q, rows, rows, cache_seqlens=used),
@@ -112,9 +95,14 @@ def sequences(device: str) -> dict[str, Callable[[], object]]:
         "the same, new keys, rotary, pages": lambda: cache(
             q, pages, pages, new, new, cos, cos, used, block_table=table, causal=True
         ),
+        "the same, sinks": lambda: cache(q, rows, rows, cache_seqlens=used, s_aux=sinks),
         "flash_attn_varlen_func": lambda: attnpress.flash_attn_varlen_func(
             one, other, other, bounds, bounds, 2, 2, causal=True
         ),
+        "flash_attn_varlen_func, sinks": lambda: attnpress.flash_attn_varlen_func(
+            one, other, other, bounds, bounds, 2, 2, causal=True, s_aux=sinks
+        ),
+        "append": lambda: attnpress.append(new, new, rows, rows, seqused_k=used),
     }
 
 
@@ -153,12 +141,20 @@ def rows(device: str, whole: bool) -> dict[str, Callable[[], object]]:
     q, k, v = (torch.randn(shape, dtype=torch.bfloat16, device=device) for _ in range(3))
     with_grad = [x.clone().requires_grad_() for x in (q, k, v)]
     dout = torch.randn_like(q)
+    out, lse = attnpress.forward(q, k, v)
+    sinks, slopes = (torch.rand(shape[2], device=device) for _ in "ss")
     found: dict[str, Callable[[], object]] = {
         "forward": lambda: attnpress.flash_attn_func(q, k, v, causal=True),
         "forward, window": lambda: attnpress.flash_attn_func(
             q, k, v, causal=True, window_size=(63, 0)
         ),
         "forward that records": lambda: attnpress.flash_attn_func(*with_grad, causal=True),
+        "forward, sinks": lambda: attnpress.flash_attn_func(q, k, v, causal=True, sinks=sinks),
+        "forward, slopes": lambda: attnpress.flash_attn_func(q, k, v, alibi_slopes=slopes),
+        "forward and lse": lambda: attnpress.forward(q, k, v),
+        "flash_attn_backward": lambda: attnpress.flash_attn_backward(dout, q, k, v, out, lse),
+        "merge": lambda: attnpress.merge([q, k], [lse, lse]),
+        "forward that records, sinks": lambda: attnpress.flash_attn_func(*with_grad, sinks=sinks),
         "forward and backward": lambda: torch.autograd.grad(
             attnpress.flash_attn_func(*with_grad, causal=True), with_grad, dout
         ),

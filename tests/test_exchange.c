@@ -19,6 +19,8 @@ typedef struct object {
   attnpress_tensor tensor; /* 4 dimensions */
   int device;
   int dimensions; /* of int32 */
+  int count;      /* of a tuple */
+  struct object *item[8];
 } object;
 
 static object type = {.references = 1}, other_type = {.references = 1}, none = {.references = 1},
@@ -35,7 +37,20 @@ static void inc_ref(void *o) {
   ++((object *)o)->references;
 }
 static void dec_ref(void *o) {
-  --((object *)o)->references;
+  object *of = o;
+  if (--of->references == 0)
+    for (int i = 0; i < of->count; ++i)
+      if (of->item[i] != NULL)
+        --of->item[i]->references;
+}
+static object tuple;
+static void *new_tuple(ptrdiff_t count) {
+  tuple = (object){.references = 1, .count = (int)count};
+  return &tuple;
+}
+static int set_item(void *of, ptrdiff_t index, void *item) {
+  ((object *)of)->item[index] = item;
+  return 0;
 }
 static void *type_of(void *o) {
   inc_ref(((object *)o)->type);
@@ -158,6 +173,8 @@ static attnpress_exchange exchange = {
     .PyObject_Type = type_of,
     .PyObject_CallFunctionObjArgs = call_object,
     .PyTuple_Pack = pack,
+    .PyTuple_New = new_tuple,
+    .PyTuple_SetItem = set_item,
     .Py_IncRef = inc_ref,
     .Py_DecRef = dec_ref,
     .PyLong_AsVoidPtr = address_of,
@@ -456,29 +473,54 @@ static void test_cache_refused(void **state) {
 
 static object replays_object, replay_object, device_object;
 static attnpress_replays replays;
+static object parameter_type = {.references = 1};
 
-/** A call of q, k, v and a new or a given out, and its struct. */
+/** A call of q, k and v, and of out or None, which returns out, given or new, and perhaps a second
+ * tensor, and its struct. */
 typedef struct kept_call {
   attnpress_forward_args args;
-  attnpress_replay_word words[5];
+  attnpress_replay_word words[6];
   attnpress_replay replay;
 } kept_call;
 
+enum { GIVEN = 4 };
+
 static void *run_replay(void *(*entry)(void *, void *const *, ptrdiff_t), kept_call *call,
                         object *with_out) {
-  void *given[2 + ATTNPRESS_REPLAY_TENSORS] = {&replays_object, &device_object, &q, &k, &v,
-                                               with_out};
-  for (int i = 2; i < 2 + ATTNPRESS_REPLAY_TENSORS; ++i)
-    if (given[i] == NULL)
-      given[i] = &none;
+  void *given[2 + GIVEN + 2] = {&replays_object, &device_object, &q, &k, &v, with_out, &out, &out};
+  const int keeps = entry == attnpress_exchange_keep;
+  if (with_out == NULL)
+    given[1 + GIVEN] = &none;
   replay_object.tensor.data = &call->replay;
-  if (entry == attnpress_exchange_keep)
+  if (keeps)
     given[1] = &replay_object;
-  none.references = 0;
-  return entry(&exchange, given, 2 + ATTNPRESS_REPLAY_TENSORS);
+  none.references = replays_object.references = 0;
+  tuple = (object){.references = 0};
+  return entry(&exchange, given, 2 + GIVEN + (keeps ? call->replay.outputs : 0));
 }
 
-/** The call without addresses: q, k, v, out and the workspace are sources 0 to 3 and 20. */
+static void keep(kept_call *call, object *with_out) {
+  assert_ptr_equal(run_replay(attnpress_exchange_keep, call, with_out), &replays_object);
+  assert_int_equal(replays_object.references, 1);
+}
+
+static void keep_not(kept_call *call, object *with_out) {
+  assert_ptr_equal(run_replay(attnpress_exchange_keep, call, with_out), &none);
+}
+
+/** Its first output. */
+static object *replayed(kept_call *call, object *with_out) {
+  assert_ptr_equal(run_replay(attnpress_exchange_replay, call, with_out), &tuple);
+  assert_int_equal(tuple.references, 1);
+  assert_int_equal(tuple.count, call->replay.outputs);
+  return tuple.item[0];
+}
+
+static int32_t word_of(const kept_call *call, const void *at) {
+  return (int32_t)(((const char *)at - (const char *)&call->args) / 8);
+}
+
+/** The call without addresses: sources are q, k, v, the given out, then what is made, then lent. */
 static void make_kept(kept_call *call, int num_splits) {
   *call = (kept_call){.args = ATTNPRESS_FORWARD_ARGS_INIT};
   attnpress_tensor *const tensor[] = {&call->args.q, &call->args.k, &call->args.v, &call->args.out};
@@ -486,27 +528,29 @@ static void make_kept(kept_call *call, int num_splits) {
   for (int i = 0; i < 4; ++i) {
     *tensor[i] = from[i]->tensor;
     tensor[i]->data = NULL;
-    call->words[i] =
-        (attnpress_replay_word){(int32_t)(((char *)&tensor[i]->data - (char *)&call->args) / 8), i};
+    call->words[i] = (attnpress_replay_word){word_of(call, &tensor[i]->data), i < 3 ? i : GIVEN, 0};
   }
-  call->words[4] = (attnpress_replay_word){offsetof(attnpress_forward_args, workspace) / 8,
-                                           ATTNPRESS_REPLAY_TENSORS};
+  call->words[4] = (attnpress_replay_word){word_of(call, &call->args.workspace), GIVEN + 1, 0x100};
   call->args.num_splits = num_splits;
   call->args.workspace_bytes = num_splits > 1 ? 1 << 24 : 0;
   call->replay = (attnpress_replay){.struct_size = sizeof call->replay,
+                                    .function = (void *)(uintptr_t)attnpress_forward,
                                     .image = (const unsigned char *)&call->args,
                                     .addresses = call->words,
+                                    .output = {{&make, 0, 0}},
+                                    .tensors = GIVEN,
+                                    .outputs = 1,
                                     .address_count = num_splits > 1 ? 5 : 4,
                                     .image_bytes = sizeof call->args,
-                                    .append = -1,
-                                    .makes_out = 1,
-                                    .workspace_bytes = (int64_t)call->args.workspace_bytes};
+                                    .second = -1,
+                                    .lent_bytes = (int64_t)call->args.workspace_bytes};
 }
 
 static void set_up_replays(void) {
   replays = (attnpress_replays){{NULL}};
   replays_object = (object){.tensor.data = &replays};
   device_object = (object){.tensor.data = NULL};
+  exchange.parameter_type = &parameter_type;
   q.tensor = attnpress_tensor_bshd(q.tensor.data, BATCH, SEQLEN_Q, HEADS_Q, HDIM, ATTNPRESS_BF16);
   out.tensor = q.tensor;
   out.tensor.data = (void *)0x90000;
@@ -519,6 +563,7 @@ static void assert_not_replayed(kept_call *call, object *with_out) {
   cuda->reset();
   assert_ptr_equal(run_replay(attnpress_exchange_replay, call, with_out), &none);
   assert_int_equal(none.references, 1);
+  assert_int_equal(tuple.references, 0);
   assert_int_equal(cuda->launches, 0);
   assert_false(is_raised);
   for (int i = 0; i < made_count; ++i)
@@ -531,11 +576,12 @@ static void test_replay(void **state) {
   set_up_replays();
   make_kept(&call, 3);
   assert_not_replayed(&call, NULL);
-  assert_ptr_equal(run_replay(attnpress_exchange_keep, &call, NULL), &none);
+  keep(&call, NULL);
+  keep_not(&call, NULL);                         /* it is already */
   q.tensor.data = (char *)q.tensor.data + 0x400; /* other addresses */
   v.tensor.data = (char *)v.tensor.data + 0x800;
-  assert_ptr_equal(run_replay(attnpress_exchange_replay, &call, NULL), &made[0]);
-  assert_int_equal(made[0].references, 1);
+  assert_ptr_equal(replayed(&call, NULL), &made[0]);
+  assert_int_equal(made[0].references, 1); /* the tuple's */
   assert_int_equal(workspace_bytes, 1 << 24);
   assert_int_equal(launches_at_return, cuda->launches);
   assert_int_equal(is_lent, 0);
@@ -544,7 +590,7 @@ static void test_replay(void **state) {
   plain.k.data = k.tensor.data;
   plain.v.data = v.tensor.data;
   plain.out.data = made[0].tensor.data;
-  plain.workspace = (void *)0x600000;
+  plain.workspace = (void *)0x600100;
   const int launches = cuda->launches;
   assert_int_equal(attnpress_forward(handles[ATTNPRESS_CUDA], &plain, NULL), ATTNPRESS_OK);
   assert_int_equal(cuda->launches, 2 * launches);
@@ -562,27 +608,91 @@ static void test_replay_layouts(void **state) {
   kept_call call, other, given;
   set_up_replays();
   make_kept(&call, 1);
-  run_replay(attnpress_exchange_keep, &call, NULL);
+  keep(&call, NULL);
   k.tensor.stride[1] *= 2;
   assert_not_replayed(&call, NULL);
   make_kept(&other, 1);
-  run_replay(attnpress_exchange_keep, &other, NULL);
-  assert_ptr_equal(run_replay(attnpress_exchange_replay, &other, NULL), &made[0]);
+  keep(&other, NULL);
+  assert_ptr_equal(replayed(&other, NULL), &made[0]);
   attnpress_fwd_sm90_args kernel;
   memcpy(&kernel, cuda->launch[0].args, sizeof kernel);
   assert_ptr_equal(kernel.fwd.out, made[0].tensor.data);
   k.tensor.stride[1] /= 2;
   made_count = 0;
-  assert_ptr_equal(run_replay(attnpress_exchange_replay, &call, NULL), &made[0]);
+  assert_ptr_equal(replayed(&call, NULL), &made[0]);
 
   assert_not_replayed(&call, &out); /* a given output is another layout */
   make_kept(&given, 1);
-  given.replay.makes_out = 0;
-  run_replay(attnpress_exchange_keep, &given, &out);
-  assert_ptr_equal(run_replay(attnpress_exchange_replay, &given, &out), &out);
+  given.words[3].source = 3;
+  given.replay.output[0] = (attnpress_replay_output){NULL, 3, 0};
+  keep(&given, &out);
+  made_count = 0;
+  assert_ptr_equal(replayed(&given, &out), &out);
   assert_int_equal(out.references--, 2);
+  assert_int_equal(made_count, 0);
   memcpy(&kernel, cuda->launch[0].args, sizeof kernel);
   assert_ptr_equal(kernel.fwd.out, out.tensor.data);
+}
+
+/** Two tensors at one address are another layout than two at two: which of both an address of the
+ * structs is, was found by comparing. */
+static void test_replay_same_addresses(void **state) {
+  (void)state;
+  kept_call call;
+  set_up_replays();
+  make_kept(&call, 1);
+  void *const address = v.tensor.data;
+  v.tensor.data = k.tensor.data;
+  call.words[2].source = 1;
+  keep(&call, NULL);
+  assert_ptr_equal(replayed(&call, NULL), &made[0]);
+  v.tensor.data = address;
+  assert_not_replayed(&call, NULL);
+  v.tensor.data = (char *)address + 8; /* nor one that is aligned in another way */
+  assert_not_replayed(&call, NULL);
+  v.tensor.data = address;
+  v.type = &parameter_type;
+  make_kept(&call, 1);
+  keep(&call, NULL);
+  made_count = 0;
+  assert_ptr_equal(replayed(&call, NULL), &made[0]);
+  v.type = &type;
+}
+
+/** A second output, made by a callable of its own, and a struct that points to another. */
+static void test_replay_outputs(void **state) {
+  (void)state;
+  kept_call call;
+  set_up_replays();
+  maker.tensor = out.tensor;
+  make_kept(&call, 1);
+  call.replay.outputs = 2;
+  call.replay.output[1] = (attnpress_replay_output){&maker, -1, 0};
+  call.words[4] = (attnpress_replay_word){word_of(&call, &call.args.lse), GIVEN + 1, 0};
+  attnpress_window window = {.struct_size = sizeof window, .left = 5, .right = 0};
+  unsigned char image[sizeof call.args + sizeof window];
+  call.args.mask = ATTNPRESS_WINDOW;
+  memcpy(image, &call.args, sizeof call.args);
+  memcpy(image + sizeof call.args, &window, sizeof window);
+  call.words[5] = (attnpress_replay_word){word_of(&call, &call.args.window), -1, sizeof call.args};
+  call.replay.image = image;
+  call.replay.image_bytes = sizeof image;
+  call.replay.address_count = 6;
+  keep(&call, NULL);
+  assert_ptr_equal(replayed(&call, NULL), &made[0]);
+  assert_ptr_equal(tuple.item[1], &made[1]);
+  attnpress_fwd_sm90_args kernel;
+  memcpy(&kernel, cuda->launch[0].args, sizeof kernel);
+  assert_ptr_equal(kernel.fwd.lse, made[1].tensor.data);
+  assert_int_equal(cuda->launches, 1);
+  maker.device = 1; /* what is made lies elsewhere, or otherwise */
+  assert_not_replayed(&call, NULL);
+  maker.device = 0;
+  maker.tensor.shape[1] = 5;
+  assert_not_replayed(&call, NULL);
+  maker.tensor = out.tensor;
+  made_count = 0;
+  assert_ptr_equal(replayed(&call, NULL), &made[0]);
 }
 
 static void test_replay_refused(void **state) {
@@ -590,7 +700,7 @@ static void test_replay_refused(void **state) {
   kept_call call;
   set_up_replays();
   make_kept(&call, 2);
-  run_replay(attnpress_exchange_keep, &call, NULL);
+  keep(&call, NULL);
   q.tensor.data = (char *)q.tensor.data + 8; /* half of what the library reads at a time */
   assert_not_replayed(&call, NULL);
   q.tensor.data = (char *)q.tensor.data - 8;
@@ -611,203 +721,22 @@ static void test_replay_refused(void **state) {
   assert_not_replayed(&call, NULL);
   handles[ATTNPRESS_CUDA] = handle;
   made_count = 0;
-  assert_ptr_equal(run_replay(attnpress_exchange_replay, &call, NULL), &made[0]);
+  assert_ptr_equal(replayed(&call, NULL), &made[0]);
 
   replays = (attnpress_replays){{NULL}};
   call.replay.struct_size -= 8; /* a package of another version */
-  run_replay(attnpress_exchange_keep, &call, NULL);
-  assert_not_replayed(&call, NULL);
+  keep_not(&call, NULL);
   call.replay.struct_size += 8;
   call.replay.image_bytes = ATTNPRESS_REPLAY_IMAGE_BYTES + 8;
-  run_replay(attnpress_exchange_keep, &call, NULL);
+  keep_not(&call, NULL);
+  call.replay.image_bytes = sizeof call.args;
+  call.replay.outputs = ATTNPRESS_REPLAY_OUTPUTS + 1;
+  keep_not(&call, NULL);
+  call.replay.outputs = 1;
+  out.device = 1; /* of what it made */
+  keep_not(&call, NULL);
+  out.device = 0;
   assert_not_replayed(&call, NULL);
-}
-
-/* ---- Calls of rows that ran before ----------------------------------------------------------- */
-
-static object calls_object, call_object_of_rows, count_object, parameter_type = {.references = 1};
-static attnpress_rows_calls calls;
-
-/** A call of q, k and a third tensor or none, which makes one output, as q, or two. */
-typedef struct rows_call {
-  uint64_t args[8];
-  attnpress_replay_word words[6];
-  attnpress_rows_call call;
-} rows_call;
-
-static uint64_t got[8];
-static int rows_runs;
-static attnpress_status rows_status;
-static attnpress_status run_rows(attnpress_handle *handle, const void *args, void *on) {
-  assert_ptr_equal(handle, handles[ATTNPRESS_CUDA]);
-  assert_ptr_equal(on, stream);
-  assert_int_equal(locks, 1);
-  memcpy(got, args, sizeof got);
-  ++rows_runs;
-  return rows_status;
-}
-
-static void make_rows(rows_call *call, int outputs, int64_t bytes) {
-  *call = (rows_call){.args = {7, 0, 0, 0, 0, 0, 0, 9}};
-  const int sources[] = {0,
-                         1,
-                         2,
-                         ATTNPRESS_ROWS_TENSORS,
-                         ATTNPRESS_ROWS_TENSORS + 1,
-                         ATTNPRESS_ROWS_TENSORS + ATTNPRESS_ROWS_OUTPUTS};
-  for (int i = 0; i < 6; ++i)
-    call->words[i] = (attnpress_replay_word){1 + i, sources[i]};
-  call->words[4].source = outputs > 1 ? sources[4] : sources[3];
-  call->words[5].source = bytes > 0 ? sources[5] : 0;
-  call->call = (attnpress_rows_call){.struct_size = sizeof call->call,
-                                     .run = run_rows,
-                                     .image = (const unsigned char *)call->args,
-                                     .addresses = call->words,
-                                     .image_bytes = sizeof call->args,
-                                     .address_count = 6,
-                                     .outputs = outputs,
-                                     .output = {{.like = 0}, {.make = &maker, .like = -1}},
-                                     .workspace_bytes = bytes};
-}
-
-static void set_up_rows(void) {
-  calls = (attnpress_rows_calls){{NULL}};
-  calls_object = (object){.tensor.data = &calls};
-  device_object = (object){.tensor.data = NULL};
-  count_object = (object){.tensor.data = (void *)3};
-  exchange.parameter_type = &parameter_type;
-  q.tensor = attnpress_tensor_bshd((void *)0x10000, 2, 3, 4, 8, ATTNPRESS_BF16);
-  out.tensor = q.tensor;
-  out.tensor.data = (void *)0x90000;
-  maker.tensor = out.tensor;
-  rows_status = ATTNPRESS_OK;
-  rows_runs = made_count = 0;
-}
-
-static void keep_rows(rows_call *call, object *third) {
-  void *given[] = {&calls_object, &call_object_of_rows, &count_object, &q, &k, third, &out, &out};
-  call_object_of_rows = (object){.tensor.data = &call->call};
-  none.references = 0;
-  assert_ptr_equal(attnpress_exchange_keep_rows(&exchange, given, 6 + call->call.outputs), &none);
-  assert_int_equal(none.references, 1);
-}
-
-static void *rows_again(object *third) {
-  void *given[] = {&calls_object, &device_object, &q, &k, third};
-  none.references = tuples = made_count = rows_runs = 0;
-  return attnpress_exchange_rows(&exchange, given, 5);
-}
-
-static void assert_no_rows(object *third, int runs) {
-  assert_ptr_equal(rows_again(third), &none);
-  assert_int_equal(none.references, 1);
-  assert_int_equal(rows_runs, runs);
-  assert_int_equal(is_lent, 0);
-  assert_false(is_raised);
-  for (int i = 0; i < made_count; ++i)
-    assert_int_equal(made[i].references, 0);
-}
-
-static void test_rows(void **state) {
-  (void)state;
-  rows_call one, two;
-  set_up_rows();
-  assert_no_rows(&none, 0);
-  make_rows(&one, 1, 0);
-  make_rows(&two, 2, 4096);
-  keep_rows(&one, &none);
-  keep_rows(&two, &v);
-  stream = cuda->stream_new(cuda->context_get());
-  q.tensor.data = (char *)q.tensor.data + 2; /* any addresses */
-  k.type = &parameter_type;
-  assert_ptr_equal(rows_again(&none), &made[0]);
-  assert_int_equal(made[0].references, 1);
-  const uint64_t wanted[] = {7,
-                             (uintptr_t)q.tensor.data,
-                             (uintptr_t)k.tensor.data,
-                             0,
-                             (uintptr_t)made[0].tensor.data,
-                             (uintptr_t)made[0].tensor.data,
-                             (uintptr_t)q.tensor.data,
-                             9};
-  assert_memory_equal(got, wanted, sizeof got);
-  assert_ptr_equal(rows_again(&v), &none); /* which stands for the tuple */
-  assert_int_equal(tuples, 2);
-  assert_int_equal(workspace_bytes, 4096);
-  assert_int_equal(is_lent, 0);
-  assert_int_equal(got[3], (uintptr_t)v.tensor.data);
-  assert_int_equal(got[5], (uintptr_t)made[1].tensor.data);
-  assert_int_equal(got[6], 0x600000);
-  for (int i = 0; i < 2; ++i)
-    assert_int_equal(made[i].references, 1); /* the tuple's */
-  assert_int_equal(two.args[1], 0);          /* the struct is as it was */
-  k.type = &type;
-}
-
-static void test_rows_given(void **state) {
-  (void)state;
-  rows_call call;
-  set_up_rows();
-  make_rows(&call, 1, 0);
-  call.call.output[0] = (attnpress_rows_output){.like = 2, .is_given = 1};
-  keep_rows(&call, &out);
-  assert_ptr_equal(rows_again(&out), &out);
-  assert_int_equal(out.references--, 2);
-  assert_int_equal(made_count, 0);
-  assert_int_equal(got[4], (uintptr_t)out.tensor.data);
-}
-
-static void test_rows_refused(void **state) {
-  (void)state;
-  rows_call call;
-  set_up_rows();
-  make_rows(&call, 1, 64);
-  keep_rows(&call, &v);
-  const attnpress_tensor before[] = {q.tensor, k.tensor};
-  k.tensor.stride[1] *= 2;
-  assert_no_rows(&v, 0);
-  k.tensor = before[1];
-  assert_no_rows(&none, 0);
-  v.type = &other_type;
-  assert_no_rows(&v, 0);
-  v.type = &type;
-  k.device = 1;
-  assert_no_rows(&v, 0);
-  k.device = 0;
-  device_object.tensor.data = (void *)1;
-  assert_no_rows(&v, 0);
-  device_object.tensor.data = NULL;
-  refuses_memory = 1;
-  assert_no_rows(&v, 0);
-  refuses_memory = 0;
-  rows_status = ATTNPRESS_INVALID_ARGUMENT; /* the family's own way says what is wrong */
-  assert_no_rows(&v, 1);
-  rows_status = ATTNPRESS_OK;
-  attnpress_handle *handle = handles[ATTNPRESS_CUDA];
-  handles[ATTNPRESS_CUDA] = NULL;
-  assert_no_rows(&v, 0);
-  handles[ATTNPRESS_CUDA] = handle;
-  call.call.output[0] = (attnpress_rows_output){.make = &maker, .like = -1};
-  maker.device = 1; /* what is made lies elsewhere, or otherwise */
-  assert_no_rows(&v, 0);
-  maker.device = 0;
-  maker.tensor.shape[1] = 5;
-  assert_no_rows(&v, 0);
-  maker.tensor = before[0];
-  assert_ptr_equal(rows_again(&v), &made[0]);
-
-  calls = (attnpress_rows_calls){{NULL}};
-  call.call.struct_size -= 8; /* a package of another version */
-  keep_rows(&call, &v);
-  assert_no_rows(&v, 0);
-  call.call.struct_size += 8;
-  call.call.image_bytes = ATTNPRESS_ROWS_IMAGE_BYTES + 8;
-  keep_rows(&call, &v);
-  assert_no_rows(&v, 0);
-  call.call.image_bytes = sizeof call.args;
-  call.call.outputs = ATTNPRESS_ROWS_OUTPUTS + 1;
-  keep_rows(&call, &v);
-  assert_no_rows(&v, 0);
 }
 
 #define EXCHANGE_TEST(name)                                                                        \
@@ -820,8 +749,8 @@ int main(void) {
       EXCHANGE_TEST(test_refused),        EXCHANGE_TEST(test_backward),
       EXCHANGE_TEST(test_cache),          EXCHANGE_TEST(test_cache_refused),
       EXCHANGE_TEST(test_replay),         EXCHANGE_TEST(test_replay_layouts),
-      EXCHANGE_TEST(test_replay_refused), EXCHANGE_TEST(test_rows),
-      EXCHANGE_TEST(test_rows_given),     EXCHANGE_TEST(test_rows_refused),
+      EXCHANGE_TEST(test_replay_refused), EXCHANGE_TEST(test_replay_same_addresses),
+      EXCHANGE_TEST(test_replay_outputs),
   };
   return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

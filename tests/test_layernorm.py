@@ -8,7 +8,6 @@ import pytest
 from python_support import DTYPES, EPSILON, needs_torch, torch
 
 from attnpress import layernorm as ln
-from attnpress._rows import library_of
 
 EPS = 1e-3
 
@@ -320,9 +319,10 @@ def test_repeats():
 @pytest.mark.parametrize("given", ["", "w", "wb", "r", "wr", "wbr", "wo", "wbro", "m"])
 def test_known_again(given: str, rms: bool, monkeypatch) -> None:
     """A call whose signature was seen has its own tensors, and what the first one would give."""
-    monkeypatch.setattr(library_of("x", torch.empty(0)), "quick", None)  # an older PyTorch
-    monkeypatch.setattr(ln, "_quick", None)
-    known = ln._signatures._known
+    from attnpress import _exchange, _replay  # which import PyTorch
+
+    monkeypatch.setattr(_exchange, "functions", None)  # an older one
+    known = _replay._plans.by_key
     known.clear()
 
     def tensors(seed: int) -> dict[str, object]:

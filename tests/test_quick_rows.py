@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from attnpress import _exchange, _quick_rows  # noqa: E402
+from attnpress import _exchange, _quick_rows, _replay  # noqa: E402
 from attnpress import conv2d as cv  # noqa: E402
 from attnpress import layernorm as ln  # noqa: E402
 from attnpress import matmul as mm  # noqa: E402
@@ -318,7 +318,7 @@ def test_versions_and_second_derivatives(ways: Ways) -> None:
 
 def test_many_kinds(monkeypatch, ways: Ways) -> None:
     """No more than so many calls are kept, while other threads run those that are dropped."""
-    monkeypatch.setattr(_quick_rows, "_MAX_CALLS", 8)
+    monkeypatch.setattr(_replay, "_MAX_KEPT", 8)
     faults: list[object] = []
 
     def work(seed: int) -> None:
@@ -337,7 +337,7 @@ def test_many_kinds(monkeypatch, ways: Ways) -> None:
         thread.join()
     assert not faults
     assert ways.taken
-    assert len(o._quick.forward_calls._seen) <= 8
+    assert _replay._kept_count <= 8
 
 
 def test_nothing_is_left() -> None:

@@ -159,10 +159,12 @@ def test_random_calls(ways, device, seed):
     torch.manual_seed(seed)
     for number in range(200):
         values, options = drawn(draw, device)
-        options["return_attn_probs"] = draw.random() < 0.3
+        function = draw.choice([attnpress.flash_attn_func] * 3 + [attnpress.forward])
+        if function is attnpress.flash_attn_func:
+            options["return_attn_probs"] = draw.random() < 0.3
 
-        def call(values=values, options=options):
-            return attnpress.flash_attn_func(*values, **options)
+        def call(values=values, options=options, function=function):
+            return function(*values, **options)
 
         slow = outcome(lambda call=call: ways.slowly(call))
         assert same(slow, outcome(call)), (seed, number, options)
@@ -203,6 +205,30 @@ def test_random_gradients(ways, device, seed):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("seed", range(2))
+def test_random_backward_calls(ways, device, seed):
+    """flash_attn_backward(), without tensors of features; tests/test_replay.py has those with."""
+    draw = random.Random(200 + seed)
+    torch.manual_seed(seed)
+    for number in range(80):
+        values, options = drawn(draw, device)
+        forward = outcome(lambda v=values, o=options: attnpress.forward(*v, **o))
+        if not isinstance(forward[0], torch.Tensor):
+            continue
+        out, lse = (laid_out(draw, x.shape, x.dtype, device) if x.ndim == 4 else x for x in forward)
+        dout = laid_out(draw, out.shape, draw.choice([out.dtype] * 9 + [torch.float32]), device)
+        dlse = draw.choice([None, torch.randn_like(lse), torch.randn_like(lse)[:, :1]])
+        options |= {"deterministic": True, "dsoftmax_lse": dlse}
+
+        def call(values=values, options=options, rest=(out, lse), dout=dout):
+            return attnpress.flash_attn_backward(dout, *values, *rest, **options)
+
+        slow = outcome(lambda call=call: ways.slowly(call))
+        assert same(slow, outcome(call)), (seed, number, options)
+    assert ways.taken > 10
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_it_is_taken(ways, device):
     """Of ordinary calls all but the first of their kind go the quick way."""
     q, k, v = tensors(device=device, heads_kv=2)
@@ -223,6 +249,9 @@ def test_it_is_taken(ways, device):
         out = attnpress.flash_attn_func(*leaves, **options)
         torch.autograd.grad(out, leaves, torch.ones_like(out))
         assert ways.taken == 8
+        out, lse = attnpress.forward(q, k, v, **options)
+        attnpress.flash_attn_backward(out, q, k, v, out, lse, **options)
+        assert ways.taken == 10
 
 
 def test_other_shapes_need_no_plan_of_their_own(ways):

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from . import _library as c
 from ._ragged import check_tables_alike
-from ._rows import declared
+from ._rows import declared, library_of
 from ._strided import Arguments
 
 Array = TypeVar("Array")
@@ -137,14 +137,31 @@ def append(
     that are not allowed, attnpress.Error for a call that failed, NotImplementedError where
     gradients would be recorded.
     """
+    name, first = _first_of(k, v, q)
+    asked, made = library_of(name, first).known(
+        ("append", q_at_first, interleaved), k, v, k_cache, v_cache, q, q_out, seqused_k,
+        cu_seqlens, kv_batch_idx, page_table, page_table_v, page_indptr, slot_mapping, cos, sin,
+        positions, first_positions,
+    )  # fmt: skip
+    if made is not None:
+        return q if q_out is None else q_out
     given, args = prepared(
         k, v, k_cache, v_cache, q=q, q_out=q_out, seqused_k=seqused_k, cu_seqlens=cu_seqlens,
         kv_batch_idx=kv_batch_idx, page_table=page_table, page_table_v=page_table_v,
         page_indptr=page_indptr, slot_mapping=slot_mapping, cos=cos, sin=sin, positions=positions,
         first_positions=first_positions, q_at_first=q_at_first, interleaved=interleaved,
     )  # fmt: skip
-    given.library.run(_function(), args, given.first)
+    pointed = [args.rotary.contents] if args.rotary else []
+    given.library.run(_function(), args, given.first, asked, pointed=pointed)
     return q if q_out is None else q_out
+
+
+def _first_of(k: Any, v: Any, q: Any) -> tuple[str, Any]:
+    """What the other tensors are measured by, and its name."""
+    for name, value in (("k", k), ("v", v), ("q", q)):
+        if value is not None:
+            return name, value
+    raise ValueError("k, v and q are None; there is nothing to do")
 
 
 def prepared(
@@ -155,14 +172,7 @@ def prepared(
     first_positions: Any = None, q_at_first: bool = False, interleaved: bool = False,
 ) -> tuple[Arguments, AppendArgs]:  # fmt: skip
     """The argument struct of such a call, and what has to be alive as long."""
-    name: str
-    first: Any
-    name, first = next(
-        ((name, value) for name, value in (("k", k), ("v", v), ("q", q)) if value is not None),
-        ("k", None),
-    )
-    if first is None:
-        raise ValueError("k, v and q are None; there is nothing to do")
+    name, first = _first_of(k, v, q)
     given = Arguments(name, first)
     ragged = len(getattr(first, "shape", ())) == 3
     tokens = tuple(first.shape[: 1 if ragged else 2])

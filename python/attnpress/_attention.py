@@ -151,6 +151,39 @@ def _without_tensors(causal: bool, window_size: Any, softcap: float) -> tuple[bo
     return causal, None if request is None else groups_of(None, request, None, None)
 
 
+def _again(
+    adapter: ModuleType, q: Any, k: Any, v: Any, alibi_slopes: Any, bias: Any, sinks: Any,
+    options: tuple[Any, ...], is_known: bool, with_lse: bool, deterministic: bool,
+) -> tuple[dict[str, Any], Any]:  # fmt: skip
+    """(further arguments of the adapter's forward(), what it returns) of a call with tensors of
+    features that its adapter knows again; else the latter is None. is_known: False of calls with
+    other features. options: scale, causal, window_size, softcap, chunk, top_left."""
+    again = getattr(adapter, "forward_again", None)
+    if again is None or not is_known:
+        return {}, None
+    asked, found = again(
+        q, k, v, alibi_slopes, bias, sinks, options, bool(with_lse), bool(deterministic)
+    )
+    return ({} if asked is None else {"asked": asked}), found
+
+
+def _has_numbers_alone(
+    alibi_slopes: object, bias: object, sinks: object, dropout_p: Any, score_mod: object,
+    window_size: Any, chunk: Any, top_left: Any,
+) -> bool:  # fmt: skip
+    """Whether _without_tensors() says what a call asks for."""
+    return (
+        alibi_slopes is bias is sinks is score_mod is None
+        and dropout_p.__class__ is float
+        and dropout_p == 0
+        and window_size.__class__ is tuple
+        and all(side.__class__ is int for side in window_size)
+        and chunk.__class__ is int
+        and chunk == 0
+        and top_left is False
+    )
+
+
 def _groups_of(adapter: ModuleType, request: Request | None, q, k, v, scale) -> Groups | None:
     if request is None:
         return None
@@ -276,6 +309,7 @@ def flash_attn_func(
             return_attn_probs=return_attn_probs,
         )  # fmt: skip
     groups = None
+    kept: dict[str, Any] = {}
     if (
         dropout_p
         or alibi_slopes is not None
@@ -285,6 +319,13 @@ def flash_attn_func(
         or score_mod is not None
     ):
         sinks = _sinks_of(s_aux, sinks)
+        kept, found = _again(
+            adapter, q, k, v, alibi_slopes, bias, sinks,
+            (softmax_scale, causal, window_size, softcap, 0, False),
+            dropout_p == 0 and score_mod is None, return_attn_probs, deterministic,
+        )  # fmt: skip
+        if found is not None:
+            return found
         causal, request = _request_of(
             causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed,
             score_mod=score_mod,
@@ -300,7 +341,7 @@ def flash_attn_func(
             window_size = window_of(window_size)
         causal, groups = _without_tensors(bool(causal), window_size, softcap)
     result = adapter.forward(
-        q, k, v, softmax_scale, causal, return_attn_probs, groups, bool(deterministic)
+        q, k, v, softmax_scale, causal, return_attn_probs, groups, bool(deterministic), **kept
     )
     if groups is None or not (return_attn_probs and groups.dropout_p):
         return result
@@ -375,15 +416,28 @@ def flash_attn_backward(
             window_size=window_size, chunk=chunk, top_left=top_left, softcap=softcap,
             alibi_slopes=alibi_slopes, bias=bias, sinks=sinks, dropout_p=dropout_p, seed=seed,
         )  # fmt: skip
-    causal, request = _request_of(
-        causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left,
-        score_mod,
-    )  # fmt: skip
-    groups = _groups_of(adapter, request, q, k, v, softmax_scale)
-    return adapter.backward(
-        dout, q, k, v, out, softmax_lse, softmax_scale, causal, bool(deterministic), dsoftmax_lse,
-        groups,
-    )  # fmt: skip
+    deterministic = bool(deterministic)
+    backward = adapter.backward
+    if _has_numbers_alone(
+        alibi_slopes, bias, sinks, dropout_p, score_mod, window_size, chunk, top_left
+    ):
+        causal, groups = _without_tensors(bool(causal), window_size, softcap)
+        backward = getattr(adapter, "backward_quickly", backward)
+    elif score_mod is None and dropout_p == 0 and hasattr(adapter, "backward_again"):
+        options = softmax_scale, causal, window_size, softcap, chunk, top_left
+        return adapter.backward_again(
+            dout, q, k, v, out, softmax_lse, dsoftmax_lse, alibi_slopes, bias, sinks, options,
+            deterministic,
+        )  # fmt: skip
+    else:
+        causal, request = _request_of(
+            causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk,
+            top_left, score_mod,
+        )  # fmt: skip
+        groups = _groups_of(adapter, request, q, k, v, softmax_scale)
+    return backward(
+        dout, q, k, v, out, softmax_lse, softmax_scale, causal, deterministic, dsoftmax_lse, groups
+    )
 
 
 def forward(
@@ -421,12 +475,27 @@ def forward(
             softcap=softcap, alibi_slopes=alibi_slopes, bias=bias, sinks=sinks, dropout_p=dropout_p,
             seed=seed, deterministic=deterministic, chunk=chunk, top_left=top_left,
         )  # fmt: skip
-    causal, request = _request_of(
-        causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk, top_left,
-        score_mod,
-    )  # fmt: skip
-    groups = _groups_of(adapter, request, q, k, v, softmax_scale)
-    return adapter.forward(q, k, v, softmax_scale, causal, True, groups, bool(deterministic))[:2]
+    kept: dict[str, Any] = {}
+    if _has_numbers_alone(
+        alibi_slopes, bias, sinks, dropout_p, score_mod, window_size, chunk, top_left
+    ):
+        causal, groups = _without_tensors(bool(causal), window_size, softcap)
+    else:
+        kept, found = _again(
+            adapter, q, k, v, alibi_slopes, bias, sinks,
+            (softmax_scale, causal, window_size, softcap, chunk, top_left),
+            dropout_p == 0 and score_mod is None, True, deterministic,
+        )  # fmt: skip
+        if found is not None:
+            return found[:2]
+        causal, request = _request_of(
+            causal, window_size, softcap, alibi_slopes, bias, sinks, dropout_p, seed, chunk,
+            top_left, score_mod,
+        )  # fmt: skip
+        groups = _groups_of(adapter, request, q, k, v, softmax_scale)
+    return adapter.forward(
+        q, k, v, softmax_scale, causal, True, groups, bool(deterministic), **kept
+    )[:2]
 
 
 def dropout_mask(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import addressof, byref, c_size_t, sizeof
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import _library as c
 from ._plan import dense_stride, handle_of, packer, recover
@@ -57,7 +57,7 @@ class Call:
     """A request as the library takes it. `workspace_bytes`: what it needs besides."""
 
     def __init__(self, request: Request) -> None:
-        args = self._args = c.BackwardArgs(struct_size=sizeof(c.BackwardArgs))
+        args = self.args = c.BackwardArgs(struct_size=sizeof(c.BackwardArgs))
         self._backend = request.backend
         inputs = (request.q, request.k, request.v, request.out, request.dout)
         for name, layout in zip(_NAMES, inputs):
@@ -93,6 +93,12 @@ class Call:
         c.check(c.backward_workspace_bytes(handle_of(request.backend), args, size))
         self.workspace_bytes = args.workspace_bytes = size.value
 
+    def pointed(self) -> list[Any]:
+        """The structs that `args` points to; not those of a snippet's gradients."""
+        groups = () if self._groups is None else self._groups.structs.values()
+        ragged = () if self._ragged is None else (self._ragged,)
+        return [*groups, *ragged, self._dbias]
+
     def run(
         self,
         dq: int,
@@ -107,7 +113,7 @@ class Call:
         """Runs it, with these addresses; dsinks: of (heads_q) floats, 0 without sinks; dbias: of
         the request's shape and dtype; dbuffers: of zeros of the request's shapes, in fp32, 0 where
         it has none. Raises what failed."""
-        args = self._args
+        args = self.args
         args.dq.data, args.dk.data, args.dv.data = dq, dk, dv
         args.dsinks = dsinks or None
         self._dbias.data = dbias or None
@@ -132,7 +138,7 @@ class Plan:
     __slots__ = ("handle", "parts", "strides", "workspace_bytes", "_backend")
 
     def __init__(self, request: Request, call: Call) -> None:
-        args = c.BackwardArgs.from_buffer_copy(call._args)
+        args = c.BackwardArgs.from_buffer_copy(call.args)
         args.window = args.alibi = args.bias = args.sinks = args.dropout = None
         args.score_mod = args.dbias = args.dbuffers = args.dsinks = None
         self.parts = _split(bytes(args))

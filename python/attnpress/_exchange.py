@@ -48,6 +48,8 @@ _FUNCTIONS = (
     "PyObject_Type",
     "PyObject_CallFunctionObjArgs",
     "PyTuple_Pack",
+    "PyTuple_New",
+    "PyTuple_SetItem",
     "Py_IncRef",
     "Py_DecRef",
     "PyLong_AsVoidPtr",
@@ -96,8 +98,7 @@ class _Exchange(Structure):
         ("tensors", c_void_p),
         ("handles", c_void_p),
         ("run", c_void_p * 3),
-        ("forward", c_void_p),
-        ("append_forward", c_void_p),
+        ("replayed", c_void_p),
         ("tensor_type", c_void_p),
         ("parameter_type", c_void_p),
         ("make", c_void_p),
@@ -106,14 +107,19 @@ class _Exchange(Structure):
     ]
 
 
-_REPLAY_TENSORS, _REPLAY_DIMENSIONS, _REPLAY_BUCKETS = 20, 4, 64
-_REPLAY_WORDS = 1 + _REPLAY_TENSORS * (1 + 2 * _REPLAY_DIMENSIONS)
+REPLAY_TENSORS, REPLAY_OUTPUTS, _REPLAY_BUCKETS, _REPLAY_WORDS = 40, 8, 64, 320
 
 
 class ReplayWord(Structure):
     """attnpress_replay_word"""
 
-    _fields_ = [("word", c_int32), ("source", c_int32)]
+    _fields_ = [("word", c_int32), ("source", c_int32), ("beyond", c_int64)]
+
+
+class ReplayOutput(Structure):
+    """attnpress_replay_output"""
+
+    _fields_ = [("maker", c_void_p), ("like", c_int64), ("hash", c_uint64)]
 
 
 class Replay(Structure):
@@ -121,17 +127,17 @@ class Replay(Structure):
 
     _fields_ = [
         ("struct_size", c_size_t),
+        ("function", c_void_p),
         ("image", c_char_p),
         ("addresses", POINTER(ReplayWord)),
-        ("inner", POINTER(ReplayWord)),
+        ("output", ReplayOutput * REPLAY_OUTPUTS),
+        ("tensors", c_int32),
+        ("outputs", c_int32),
         ("address_count", c_int32),
-        ("inner_count", c_int32),
         ("image_bytes", c_int32),
-        ("forward", c_int32),
-        ("append", c_int32),
-        ("makes_out", c_int32),
-        ("workspace_bytes", c_int64),
-        ("rotated_bytes", c_int64),
+        ("first", c_int32),
+        ("second", c_int32),
+        ("lent_bytes", c_int64),
         ("hash", c_uint64),
         ("count", c_int64),
         ("words", c_int64 * _REPLAY_WORDS),
@@ -141,46 +147,6 @@ class Replay(Structure):
 
 class Replays(Structure):
     """attnpress_replays"""
-
-    _fields_ = [("first", c_void_p * _REPLAY_BUCKETS)]
-
-
-_ROWS_TENSORS, _ROWS_OUTPUTS, _ROWS_DIMENSIONS = 8, 4, 6
-_ROWS_WORDS = 1 + (_ROWS_TENSORS + _ROWS_OUTPUTS) * (1 + 2 * _ROWS_DIMENSIONS)
-ROWS_OUTPUT, ROWS_WORKSPACE = _ROWS_TENSORS, _ROWS_TENSORS + _ROWS_OUTPUTS
-"""Sources of addresses: the first output, and the workspace."""
-
-
-class RowsOutput(Structure):
-    """attnpress_rows_output"""
-
-    _fields_ = [("make", c_void_p), ("like", c_int32), ("is_given", c_int32)]
-
-
-class RowsCall(Structure):
-    """attnpress_rows_call"""
-
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("run", c_void_p),
-        ("image", c_char_p),
-        ("addresses", POINTER(ReplayWord)),
-        ("image_bytes", c_int32),
-        ("address_count", c_int32),
-        ("outputs", c_int32),
-        ("reserved", c_int32),
-        ("output", RowsOutput * _ROWS_OUTPUTS),
-        ("workspace_bytes", c_int64),
-        ("hash", c_uint64),
-        ("count", c_int64),
-        ("all", c_int64),
-        ("words", c_int64 * _ROWS_WORDS),
-        ("next", c_void_p),
-    ]
-
-
-class RowsCalls(Structure):
-    """attnpress_rows_calls"""
 
     _fields_ = [("first", c_void_p * _REPLAY_BUCKETS)]
 
@@ -202,20 +168,14 @@ class Functions(NamedTuple):
     where the call is not for this way. lse of the forward pass, dlse and block_table: a tensor or
     None. template: an address in Templates.
 
-    keep(replays, replay, *tensors) -> None, replay(replays, current device, *tensors) -> out or
-    None: calls of sequences that ran before (_replay.py). tensors: 20, each may be None.
-
-    keep_rows(calls, call, count, *tensors, *outputs) -> None, rows(calls, current device, *tensors)
-    -> output, tuple of outputs, or None: calls of other families that ran before
-    (_quick_rows.py)."""
+    keep(replays, replay, *tensors, *made) -> None, replay(replays, current device, *tensors) ->
+    made or None: calls that ran before (_replay.py). tensors: each may be None. made: a tuple."""
 
     forward: Call
     backward: Call
     cache: Call
     keep: Call
     replay: Call
-    keep_rows: Call
-    rows: Call
 
 
 _python = ctypes.PyDLL(None)  # not ctypes.pythonapi, whose functions others give types to
@@ -321,8 +281,6 @@ def _open() -> Functions | None:
         _builtin("attnpress_exchange_cache", capsule),
         _builtin("attnpress_exchange_keep", capsule),
         _builtin("attnpress_exchange_replay", capsule),
-        _builtin("attnpress_exchange_keep_rows", capsule),
-        _builtin("attnpress_exchange_rows", capsule),
     )
 
 

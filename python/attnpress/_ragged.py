@@ -33,10 +33,11 @@ class Ragged:
     """Where that is one call of append(): what makes it and the call's own as one."""
     rotated: Any = None
     """What is read for q, where `before` writes it."""
-    key: tuple[Any, ...] | None = None
-    """All that a call depends on but addresses, where its adapter is to know it again (_replay.py),
-    and its tensors."""
-    tensors: tuple[Any, ...] = ()
+    asked: Any = None
+    """What keeps the call, where its adapter is to know it again (_replay.py); is_packed: q and out
+    have a dimension less for the caller; given_out: the caller's."""
+    is_packed: bool = False
+    given_out: Any = None
     is_plain: bool = False
     """Of a call over a cache: it has neither new keys nor features, and no room for its output."""
 

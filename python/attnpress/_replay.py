@@ -1,312 +1,285 @@
-"""Calls of sequences that ran before are known again by all that they depend on but addresses.
+"""Calls of the library that ran before are known again by all that they depend on but addresses.
 Their argument structs are kept, and a call fills in its own addresses and makes its outputs: that
 takes a tenth of the time of checking the tensors and filling the structs.
 
-Kept are calls of ordinary tensors that the library read where they lie, that record no gradients,
-and whose features are numbers. Those whose output alone is asked for, and lies as q, one builtin
-function knows again (`run_quickly()`): such plans are the process's, the others the thread's."""
+What is kept nobody writes down: the words of the structs that are addresses are those of their
+types that are pointers, and whose address one is, is found by comparing. A call is kept where each
+is a tensor's of the caller's, one's that was made for it, or another struct's: not where a tensor
+was copied, nor where a struct points to a text.
+
+One builtin function knows a call again and runs it (runtime/exchange/replay.c); where PyTorch or
+Python do not have what that needs, `_run()` does the same."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import marshal
-from collections.abc import Callable
-from ctypes import Structure, addressof, c_size_t, c_void_p, sizeof
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from ctypes import addressof, c_size_t, c_void_p, sizeof
+from typing import Any, NamedTuple
 
 import torch
 
 from . import _exchange
 from . import _library as c
-from ._append import AppendArgs
-from ._plan import new_plans, recover
+from ._plan import handle_of, new_plans, recover
 
-if TYPE_CHECKING:
-    from ._ragged import Call, Ragged
-    from ._scores import Groups
-
-PLACES = (
-    "q", "k", "v", "out", "k_new", "v_new", "cos", "sin", "first_positions", "cu_seqlens_q",
-    "cu_seqlens_k", "cu_seqlens_k_new", "seqused_q", "seqused_k", "leftpad_k", "kv_batch_idx",
-    "page_table", "page_table_v", "page_indptr", "schedule",
-)  # fmt: skip
-"""The tensors of a call, in the order of key_of()'s `tensors`."""
-# What a call makes; out, too, where none is given. The first two have these numbers in
-# runtime/exchange/replay.c, too.
-_MADE = ("workspace", "q_rotated", "lse")
-_NUMBERS = {name: i for i, name in enumerate((*PLACES, *_MADE))}
-_PLAIN = frozenset({int, float, bool, type(None)})
-
-_Tensor = torch.Tensor
-_is_grad_enabled = torch.is_grad_enabled
-_empty = torch.empty
-_empty_like = torch.empty_like
-_empty_strided = torch.empty_strided
-_plans = new_plans()
+_PLAIN = frozenset({int, float, bool, str, type(None)})
+_MAX_KEPT = 1024  # by the builtin function: all are dropped when there are more
+_ALIGNMENT = 256  # of each piece of the memory that is lent to a call
 _WORD = sizeof(c_void_p)
+_IMAGE = -1  # as a source of addresses
 
-_FORWARD = {"q": "q", "k": "k", "v": "v", "out": "out", "lse": "lse", "workspace": "workspace"}
-_LENGTHS = {name: name for name in PLACES[PLACES.index("cu_seqlens_q") :]}
-_APPEND = {
-    "k_new": "k_new", "v_new": "v_new", "k_cache": "k", "v_cache": "v", "q": "q",
-    "q_out": "q_rotated", "cu_seqlens_new": "cu_seqlens_k_new", "seqused_k": "seqused_k",
-    "kv_batch_idx": "kv_batch_idx", "page_table": "page_table", "page_table_v": "page_table_v",
-    "page_indptr": "page_indptr",
-}  # fmt: skip
-_ROTARY = {"cos": "cos", "sin": "sin", "first_positions": "first_positions"}
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_empty, _empty_like, _empty_strided = torch.empty, torch.empty_like, torch.empty_strided
+_dumps = marshal.dumps
+_current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+_plans = new_plans()  # of the way without a builtin function
+_kept: dict[Any, tuple[int, list[object]]] = {}
+"""By names, the address of their Replays, and what these point to. Whoever calls the builtin
+function holds the pair: another thread may drop it here at any time."""
+_kept_count = 0
 
 
-def key_of(tensors: tuple[Any, ...], options: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """All that a call depends on but addresses; None of calls that are not kept. options: numbers
-    and tuples of numbers, whose types count, as a call may refuse 1.0 where it takes 1."""
-    device = None
-    parts: list[Any] = [options]
-    for option in options:
-        kind: Any = type(option)
-        if kind is tuple:
-            kind = tuple(map(type, option))
-            if not _PLAIN.issuperset(kind):
-                return None
-        elif kind not in _PLAIN:
-            return None
-        parts.append(kind)
-    records = _is_grad_enabled()
+class Asked(NamedTuple):
+    """A call that is not known yet, and may be kept when it has run."""
+
+    name: Hashable  # of all that the call depends on but its tensors
+    tensors: tuple[Any, ...]  # each may be None
+    options: tuple[Any, ...] = ()  # that the name was made of
+
+
+def known(
+    options: tuple[Any, ...], tensors: tuple[Any, ...]
+) -> tuple[Asked | None, tuple[Any, ...] | None]:
+    """(what keep() takes, or None of a call that is not kept; what again() gives). options:
+    numbers, words and sequences of these: all that the call depends on but the tensors."""
+    try:  # bytes tell numbers and their types, as 1 and 1.0 may not be the same to a call
+        name = _dumps(options, 2)  # later versions have references, by counts of them
+    except ValueError:  # what is no number
+        return None, None
+    return Asked(name, tensors, options), again(name, tensors)
+
+
+def again(name: Hashable, tensors: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The outputs of a call that was kept, which is run; None of others. No gradient is recorded
+    here."""
+    functions = _exchange.functions
+    if functions is None:
+        return _run(Asked(name, tensors))
+    found = _kept.get(name)
+    if found is None:
+        return None
+    index = 0
     for x in tensors:
+        if x is not None:
+            if getattr(x, "is_cuda", False):
+                index = _current_device()
+            break
+    made: tuple[Any, ...] | None = functions.replay(found[0], index, *tensors)
+    return made
+
+
+# ---- Keeping -------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _pointers_of(kind: Any) -> tuple[int, ...]:
+    """The bytes of a struct or an array at which pointers stand."""
+    if hasattr(kind, "_fields_"):
+        parts = [(getattr(kind, name).offset, of) for name, of, *_ in kind._fields_]
+    elif hasattr(kind, "_length_"):
+        parts = [(i * sizeof(kind._type_), kind._type_) for i in range(kind._length_)]
+    else:
+        is_pointer = kind is c_void_p or hasattr(kind, "contents")
+        return (0,) if is_pointer else ()
+    return tuple(begin + at for begin, of in parts for at in _pointers_of(of))
+
+
+def _is_plain(option: Any) -> bool:
+    kind = option.__class__
+    return kind in _PLAIN or (kind in (tuple, list) and all(map(_is_plain, option)))
+
+
+class _Plan(NamedTuple):
+    """A call without its addresses."""
+
+    function: Any
+    taken: tuple[int, ...]  # the bytes of the image at which those begin that the function takes
+    image: bytes  # the structs, one behind the other
+    addresses: tuple[tuple[int, int, int], ...]  # as attnpress_replay_word
+    makers: tuple[tuple[Callable[..., Any] | None, int], ...]  # as attnpress_replay_output
+    lent_bytes: int
+
+
+def _maker_of(made: Any, tensors: tuple[Any, ...]) -> tuple[Callable[..., Any] | None, int]:
+    """What makes such a tensor, None of one that was given; of which it is called, or -1."""
+    for i, x in enumerate(tensors):
+        if x is made:
+            return None, i
+    for i, x in enumerate(tensors):
+        if x is not None and x.shape == made.shape and x.dtype == made.dtype:
+            if _empty_like(x).stride() == made.stride():
+                return _empty_like, i
+    options = {"dtype": made.dtype, "device": made.device}
+    spread = _empty((), **options).expand(made.shape)
+    if _empty_like(spread).stride() == made.stride():  # quicker than by shape and strides
+        return functools.partial(_empty_like, spread), -1
+    return functools.partial(_empty_strided, tuple(made.shape), made.stride(), **options), -1
+
+
+def _plan_of(
+    tensors: tuple[Any, ...], function: Any, taken: Sequence[Any], made: Sequence[Any],
+    pointed: Iterable[Any], lent: Iterable[tuple[int, int]],
+) -> _Plan | None:  # fmt: skip
+    sources: dict[int | None, tuple[int, int]] = {}
+    for i, x in enumerate((*tensors, *made)):
+        if x is not None:
+            sources.setdefault(x.data_ptr(), (i, 0))
+    size = 0
+    for address, count in lent:
+        sources[address] = (len(tensors) + len(made), size)
+        size += -(-count // _ALIGNMENT) * _ALIGNMENT
+    image = bytearray()
+    begins = []
+    for struct in (structs := (*taken, *pointed)):
+        sources[addressof(struct)] = (_IMAGE, len(image))
+        begins.append(len(image))
+        image += bytes(struct)
+    addresses = []
+    for begin, struct in zip(begins, structs):
+        kind: Any = type(struct)
+        for at in _pointers_of(kind):
+            value = c_size_t.from_buffer(image, begin + at).value
+            if value:
+                if value not in sources:
+                    return None
+                addresses.append(((begin + at) // _WORD, *sources[value]))
+    makers = tuple(_maker_of(x, tensors) for x in made)
+    return _Plan(
+        function, tuple(begins[: len(taken)]), bytes(image), tuple(addresses), makers, size
+    )
+
+
+def keep(
+    asked: Asked | None, function: Any, taken: Sequence[Any], made: Sequence[Any] = (),
+    pointed: Iterable[Any] = (), lent: Iterable[tuple[int, int]] = (),
+) -> None:  # fmt: skip
+    """Keeps a call that has run, function(handle, *taken, stream) of the library.
+
+    taken: one struct or two; pointed: those that they point to. made: the outputs that again() is
+    to give, as a caller sees them; others than the caller's are made anew. lent: address and bytes
+    of the memory that the call alone needs, as a workspace."""
+    if asked is None or not _is_plain(asked.options):
+        return
+    tensors = asked.tensors
+    given = [x for x in tensors if x is not None]
+    if any(x.__class__ is not _Tensor and x.__class__ is not _Parameter for x in given):
+        return
+    if any(x.is_cuda for x in given) and torch.cuda.is_current_stream_capturing():
+        return  # what is made while a graph is captured is the graph's
+    plan = _plan_of(tensors, function, taken, made, pointed, lent)
+    if plan is None:
+        return
+    if _exchange.functions is None:
+        key = _key_of(asked)
+        if key is not None:
+            _plans.add(key, plan)
+    else:
+        _keep_quickly(_exchange.functions, asked, plan, made)
+
+
+def _keep_quickly(
+    functions: _exchange.Functions, asked: Asked, plan: _Plan, made: Sequence[Any]
+) -> None:
+    global _kept_count  # noqa: PLW0603
+    words = (_exchange.ReplayWord * len(plan.addresses))(
+        *(_exchange.ReplayWord(*each) for each in plan.addresses)
+    )
+    outputs = [
+        _exchange.ReplayOutput(None if maker is None else id(maker), like)
+        for maker, like in plan.makers
+    ]
+    if len(outputs) > _exchange.REPLAY_OUTPUTS:
+        return
+    replay = _exchange.Replay(
+        struct_size=sizeof(_exchange.Replay),
+        function=ctypes.cast(plan.function, c_void_p),
+        image=plan.image,
+        addresses=words,
+        output=(_exchange.ReplayOutput * _exchange.REPLAY_OUTPUTS)(*outputs),
+        tensors=len(asked.tensors),
+        outputs=len(outputs),
+        address_count=len(words),
+        image_bytes=len(plan.image),
+        first=plan.taken[0],
+        second=plan.taken[1] if len(plan.taken) > 1 else -1,
+        lent_bytes=plan.lent_bytes,
+    )
+    if _kept_count >= _MAX_KEPT:
+        _kept.clear()
+        _kept_count = 0
+    table = _exchange.Replays()
+    address, kept = _kept.setdefault(asked.name, (addressof(table), [table]))
+    if functions.keep(address, addressof(replay), *asked.tensors, *made) is not None:
+        kept += [replay, plan]
+        _kept_count += 1
+
+
+# ---- Without the builtin function ----------------------------------------------------------------
+
+
+def _key_of(asked: Asked) -> tuple[Any, ...] | None:
+    """What the builtin function compares; None where the tensors are not all ordinary."""
+    device = None
+    parts: list[Any] = []
+    addresses: list[int] = []
+    for x in asked.tensors:
         if x is None:
             parts.append(None)
+            addresses.append(0)
             continue
-        if x.__class__ is not _Tensor or (records and x.requires_grad):
+        if x.__class__ is not _Tensor and x.__class__ is not _Parameter:
             return None
         if device is None:
             device = x.device
         elif x.device != device:
             return None
-        parts.append((x.shape, x.stride(), x.dtype))
-    return (device, *parts)
+        address = x.data_ptr()
+        same = addresses.index(address) if address in addresses else len(addresses)
+        addresses.append(address)
+        parts.append((x.shape, x.stride(), x.dtype, address % 16, address != 0, same))
+    return None if device is None else (device, asked.name, *parts)
 
 
-class _Structs:
-    """The structs of a call, one behind the other, and where addresses stand in them."""
-
-    def __init__(self) -> None:
-        self.image = bytearray()
-        self.slots: list[tuple[int, str]] = []  # the word, and whose address it is
-        self.inner: list[tuple[int, int]] = []  # the word, and the byte that it points to
-
-    def add(self, struct: Structure, places: dict[str, str], known: dict[str, int]) -> int:
-        """Its first byte; -1 where a pointer is not that of its place: what was copied."""
-        begin = len(self.image)
-        self.image += bytes(struct)
-        for field, place in places.items():
-            value: Any = getattr(struct, field)
-            address = value.data if isinstance(value, c.Tensor) else value
-            if not address:  # not given, or without elements
-                continue
-            if address != known.get(place):
-                return -1
-            self.slots.append(((begin + getattr(type(struct), field).offset) // _WORD, place))
-        return begin
-
-    def point(self, owner: int, struct: type[Structure], field: str, target: int) -> None:
-        self.inner.append(((owner + getattr(struct, field).offset) // _WORD, target))
-
-
-@dataclass
-class _Plan:
-    """A call without its addresses. Nothing of it changes but `handle`, which any call may replace
-    by a better one, and `turn`."""
-
-    handle: int
-    function: Callable[..., int]
-    structs: tuple[int, ...]  # the bytes of the image at which those begin that the function takes
-    image: bytes
-    words: Callable[[bytes], Any]  # a copy of the image
-    slots: tuple[tuple[int, int], ...]  # the word, and which address
-    inner: tuple[tuple[int, int], ...]  # the word, and the byte that it points to
-    out: tuple[Any, Any] | None  # shape and stride, where it is made
-    lse: Any  # shape, or None
-    rotated: Any  # likewise
-    out_as_q: bool  # these two are laid out as q is, and made more quickly for it
-    rotated_as_q: bool
-    workspace_bytes: int
-    groups: Groups | None  # structs of features, which the image points to
-    turn: int = -1  # the quick way's when it was last given the call
-
-
-def keep(
-    key: tuple[Any, ...], tensors: tuple[Any, ...], call: Call, request: Ragged, size: int,
-    out: Any, lse: Any, workspace: Any,
-) -> None:  # fmt: skip
-    """Keeps a call that has run. tensors: as of key_of(), q and out with a dimension less than what
-    the library was given where sequences lie one after the other. size: bytes of workspace."""
-    given = dict(zip(PLACES, tensors))
-    known = {name: 0 if x is None else x.data_ptr() for name, x in given.items()}
-    rotated = request.rotated
-    known |= {"lse": 0 if lse is None else lse.data_ptr(), "workspace": workspace.data_ptr()}
-    known |= {"out": out.data_ptr(), "q_rotated": 0 if rotated is None else rotated.data_ptr()}
-    structs = _Structs()
-    reads = {**_FORWARD, "q": "q" if rotated is None else "q_rotated"}
-    forward_at = structs.add(call.struct, reads, known)
-    lengths_at = structs.add(call.ragged, _LENGTHS, known)
-    if min(forward_at, lengths_at) < 0:
-        return
-    structs.point(forward_at, c.ForwardArgs, "ragged", lengths_at)
-    function: Callable[..., int] = c.library.attnpress_forward
-    taken: tuple[int, ...] = (forward_at,)
-    if call.appended is not None:
-        args = call.appended.args
-        append_at = structs.add(args, _APPEND, known)
-        if append_at < 0:
-            return
-        if args.rotary:
-            rotary_at = structs.add(args.rotary.contents, _ROTARY, known)
-            if rotary_at < 0:
-                return
-            structs.point(append_at, AppendArgs, "rotary", rotary_at)
-        function, taken = call.appended.function, (append_at, forward_at)
-    elif request.before is not None:
-        return
-    image = bytes(structs.image)
-    q = given["q"]
-    shown = out if q.ndim == out.ndim else out[0]
-
-    def lies_as_q(x: Any) -> bool:
-        return bool(q.is_contiguous() and x.shape == q.shape and x.stride() == q.stride())
-
-    plan = _Plan(
-        handle=call.handle,
-        function=function,
-        structs=taken,
-        image=image,
-        words=(c_size_t * (len(image) // _WORD)).from_buffer_copy,
-        slots=tuple((word, _NUMBERS[name]) for word, name in structs.slots),
-        inner=tuple(structs.inner),
-        out=None if given["out"] is not None else (shown.shape, shown.stride()),
-        lse=None if lse is None else lse.shape,
-        rotated=None if rotated is None else rotated.shape,
-        out_as_q=lies_as_q(shown),
-        rotated_as_q=rotated is not None and lies_as_q(rotated),
-        workspace_bytes=size,
-        groups=call.groups,
-    )
-    _plans.add(key, plan)
-    _keep_quickly(key[1], tensors, plan)
-
-
-def run(key: tuple[Any, ...], tensors: tuple[Any, ...], stream_of: Any) -> Any:
-    """(out, lse) of a call that was kept; None of others. stream_of: of a device's index."""
-    plan = _plans.by_key.get(key)
-    if plan is None:
+def _run(asked: Asked) -> tuple[Any, ...] | None:
+    """again()"""
+    key = _key_of(asked)
+    plan = None if key is None else _plans.by_key.get(key)
+    if plan is None or key is None:
         return None
-    addresses = [0 if x is None else x.data_ptr() for x in tensors]
-    if (addresses[0] | addresses[1] | addresses[2] | addresses[3]) % 16:
-        return None
-    q, _, _, out = tensors[:4]
-    device, dtype = q.device, q.dtype
-    if plan.out is not None:
-        if plan.out_as_q:
-            out = _empty_like(q)
-        else:
-            out = _empty_strided(*plan.out, dtype=dtype, device=device)
-        addresses[3] = out.data_ptr()
-    lse = workspace = rotated = None
-    if plan.lse is not None:
-        lse = _empty(plan.lse, dtype=torch.float32, device=device)
-    if plan.workspace_bytes:
-        # Freed when this function returns; the allocator gives it to later work of this stream.
-        workspace = _empty(plan.workspace_bytes, dtype=torch.uint8, device=device)
-    if plan.rotated_as_q:
-        rotated = _empty_like(q)
-    elif plan.rotated is not None:
-        rotated = _empty(plan.rotated, dtype=dtype, device=device)
-    addresses += [0 if x is None else x.data_ptr() for x in (workspace, rotated, lse)]
-    words = plan.words(plan.image)
-    base = addressof(words)
-    for word, place in plan.slots:
-        words[word] = addresses[place]
-    for word, target in plan.inner:
-        words[word] = base + target
-    structs = [base + at for at in plan.structs]
+    device = key[0]
     on_gpu = device.type == "cuda"
-    stream = stream_of(device.index) if on_gpu else None
-    handle = plan.handle
+    if on_gpu and _current_device() != device.index:
+        return None
+    tensors = asked.tensors
+    made = tuple(
+        tensors[like] if maker is None else maker() if like < 0 else maker(tensors[like])
+        for maker, like in plan.makers
+    )
+    # Freed when this function returns; the allocator gives it to later work of this stream.
+    lent = _empty(plan.lent_bytes, dtype=torch.uint8, device=device)
+    sources = [0 if x is None else x.data_ptr() for x in (*tensors, *made, lent)]
+    words = (c_size_t * (len(plan.image) // _WORD)).from_buffer_copy(plan.image)
+    sources.append(addressof(words))  # of _IMAGE
+    for word, source, beyond in plan.addresses:
+        words[word] = sources[source] + beyond
+    structs = [sources[_IMAGE] + at for at in plan.taken]
+    stream = torch.cuda.current_stream().cuda_stream if on_gpu else None
+    backend = c.CUDA if on_gpu else c.CPU
+    handle = handle_of(backend)
     status = plan.function(handle, *structs, stream)
     if status != c.OK:
-        backend = c.CUDA if on_gpu else c.CPU
-        plan.handle = recover(status, backend, handle, plan.function, *structs, stream)
-    if plan.turn != _turn:
-        _keep_quickly(key[1], tensors, plan)
-    return out, lse
-
-
-# ---- The quick way -------------------------------------------------------------------------------
-
-_MAX_QUICK = 1024  # all are dropped when there are more, and a turn begins
-_FLOATS = PLACES.index("first_positions")  # the tensors before it may record gradients
-_quick: dict[bytes, tuple[int, list[object]]] = {}
-"""By options, the address of their Replays, and what these point to. Whoever calls the builtin
-function holds the pair: another thread may drop it here at any time."""
-_quick_count = _turn = 0
-
-
-def _name_of(options: tuple[Any, ...]) -> bytes:
-    """Bytes that tell numbers and their types, as 1 and 1.0 may not be the same to a call."""
-    return marshal.dumps(options, 2)  # later versions have references, by counts of them
-
-
-def _keep_quickly(options: tuple[Any, ...], tensors: tuple[Any, ...], plan: _Plan) -> None:
-    global _quick_count, _turn  # noqa: PLW0603
-    plan.turn = _turn
-    functions, made = _exchange.functions, plan.out is not None
-    if functions is None or plan.lse is not None:
-        return
-    if (made and not plan.out_as_q) or (plan.rotated is not None and not plan.rotated_as_q):
-        return
-    q = tensors[0]
-
-    def words(pairs: Any) -> Any:
-        return (_exchange.ReplayWord * len(pairs))(*pairs)
-
-    replay = _exchange.Replay(
-        struct_size=sizeof(_exchange.Replay),
-        image=plan.image,
-        addresses=words(plan.slots),
-        inner=words(plan.inner),
-        address_count=len(plan.slots),
-        inner_count=len(plan.inner),
-        image_bytes=len(plan.image),
-        forward=plan.structs[-1],
-        append=plan.structs[0] if len(plan.structs) > 1 else -1,
-        makes_out=made,
-        workspace_bytes=plan.workspace_bytes,
-        rotated_bytes=0 if plan.rotated is None else q.numel() * q.element_size(),
-    )
-    if _quick_count >= _MAX_QUICK:
-        _quick.clear()
-        _quick_count = 0
-        _turn = plan.turn = _turn + 1
-    table = _exchange.Replays()
-    address, kept = _quick.setdefault(_name_of(options), (addressof(table), [table]))
-    kept += [replay, plan]
-    _quick_count += 1
-    functions.keep(address, addressof(replay), *tensors)
-
-
-def run_quickly(
-    tensors: tuple[Any, ...], options: tuple[Any, ...], current_device: Callable[[], int]
-) -> Any:
-    """The output of a call that was kept, of ordinary tensors; None of all else."""
-    functions = _exchange.functions
-    if functions is None or not _quick:
-        return None
-    try:
-        found = _quick.get(_name_of(options))
-    except ValueError:  # what is no number
-        return None
-    if found is None:
-        return None
-    if _is_grad_enabled():
-        for x in tensors[:_FLOATS]:
-            if x is not None and getattr(x, "requires_grad", True):
-                return None
-    return functions.replay(found[0], current_device() if tensors[0].is_cuda else 0, *tensors)
+        recover(status, backend, handle, plan.function, *structs, stream)
+    return made

@@ -109,40 +109,6 @@ def run_with_workspace(
     return size
 
 
-class Signatures:
-    """Calls that were made before, of PyTorch tensors without gaps: of each signature the bytes of
-    the call's struct, whose pointers are another call's, and those of the workspace that it
-    needs."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], tuple[bytes, int]] = {}
-
-    def key(self, options: tuple[Any, ...], *values: Any) -> tuple[Any, ...] | None:
-        """Of a call with these tensors; None: it has to go the whole way. All that the struct and
-        the workspace depend on is in it or in `options`."""
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return None
-        for value in values:
-            kind = value.__class__
-            if kind is not torch.Tensor and kind is not torch.nn.Parameter:
-                return None
-            if not value.is_contiguous():
-                return None
-        return (*options, *((x.shape, x.dtype, x.device) for x in values))
-
-    def find(self, key: tuple[Any, ...] | None) -> tuple[bytes, int] | None:
-        return None if key is None else self._known.get(key)
-
-    def keep(self, key: tuple[Any, ...] | None, args: Structure, workspace_bytes: int) -> None:
-        """What find() gives from now on."""
-        if key is None:
-            return
-        if len(self._known) >= _WORKSPACES_MAX:
-            self._known.clear()
-        self._known[key] = bytes(args), workspace_bytes
-
-
 # ---- The two libraries --------------------------------------------------------------------------
 
 _libraries: dict[str, Library] = {}  # by name, made when first asked for
@@ -193,10 +159,13 @@ _ON_CPU, _ON_GPU = contextlib.nullcontext(c.CPU), contextlib.nullcontext(c.CUDA)
 
 class Torch:
     def __init__(self, torch: Any) -> None:
-        from . import _quick_rows, _torch
+        from . import _quick_rows, _replay, _torch
 
         self.torch = torch
-        self.quick: Any = _quick_rows if _quick_rows.IS_OPEN else None  # for calls that come again
+        self._is_compiling = torch.compiler.is_compiling
+        self._known = _torch.known_unrecorded
+        self._replay = _replay
+        self.quick: Any = _quick_rows  # for calls that come again
         self.has_context = _torch._has_context
         self.current_device = _torch._get_device
         self.raw_stream = _torch._raw_stream
@@ -286,10 +255,24 @@ class Torch:
                 self.torch.cuda.mem_get_info(value.device)  # binds the context to this thread
             yield c.CUDA
 
-    def run(self, function: Callable[..., int], args: Structure, value: Any) -> None:
+    def known(self, options: tuple[Any, ...], *tensors: Any) -> tuple[Any, Any]:
+        """(what run() takes, the outputs) of a call that is known again, or None for either
+        (_replay.py). options: all that it depends on besides tensors, or None."""
+        if self._is_compiling():
+            return None, None
+        found: tuple[Any, Any] = self._known(tensors, options)
+        return found
+
+    def run(
+        self, function: Callable[..., int], args: Structure, value: Any, asked: Any = None,
+        made: Sequence[Any] = (), pointed: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
+        """The call, on value's device. asked: what known() gave, and further what keep() of
+        _replay.py takes."""
         with self.on_device(value) as backend:
             stream = self.raw_stream(value.get_device()) if backend == c.CUDA else None
             call(backend, function, args, stream)
+        self._replay.keep(asked, function, (args,), made, pointed)
 
 
 class NumPy:
@@ -357,7 +340,13 @@ class NumPy:
     def on_device(self, value: Any) -> contextlib.AbstractContextManager[int]:
         return _ON_CPU
 
-    def run(self, function: Callable[..., int], args: Structure, value: Any) -> None:
+    def known(self, options: tuple[Any, ...], *tensors: Any) -> tuple[Any, Any]:
+        return None, None
+
+    def run(
+        self, function: Callable[..., int], args: Structure, value: Any, asked: Any = None,
+        made: Sequence[Any] = (), pointed: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
         call(c.CPU, function, args, None)
 
 

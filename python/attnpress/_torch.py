@@ -3,6 +3,7 @@ has PyTorch."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from ctypes import addressof
 from typing import Any, NoReturn
@@ -10,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 from torch.autograd import forward_ad as _forward_mode
 
-from . import _exchange, _replay
+from . import _attention, _exchange, _replay
 from . import _library as c
 from ._backward import Call, Layout, Request, check_shapes, dbias_shape
 from ._backward import Plan as BackwardPlan
@@ -196,14 +197,14 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, q, k, v, options, *of_groups):
-        key, softmax_scale, causal, with_lse, groups, _ = options
-        out, lse = _launched(key, q, k, v, softmax_scale, causal, True, groups)
+        key, softmax_scale, causal, with_lse, groups, _, asked = options
+        out, lse = _launched(key, q, k, v, softmax_scale, causal, True, groups, asked)
         if groups is None:
             ctx.save_for_backward(q, k, v, out, lse)
         else:  # with them what the groups point to, so that a change in place is found out
             kept = (x for x in groups.kept if torch.is_tensor(x))
             ctx.save_for_backward(q, k, v, out, lse, *kept)
-        ctx.options = options
+        ctx.options = options[:6]
         if not with_lse:
             return out
         ctx.set_materialize_grads(False)
@@ -268,8 +269,44 @@ class _Recorded(_Attention):
         return _Attention.backward(ctx, dout, dlse)
 
 
+class _Again(torch.autograd.Function):
+    """_Attention of a call with tensors of features that has been run."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, slopes, bias, sinks, done):
+        (out, lse), ctx.options, with_lse = done
+        ctx.save_for_backward(q, k, v, out, lse, slopes, bias, sinks)
+        if not with_lse:
+            return out
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    def backward(ctx, dout, dlse=None):
+        return (_once_again if _is_grad_enabled() else _gradients_again)(ctx, dout, dlse)
+
+
+def _gradients_again(ctx, dout, dlse) -> tuple:
+    """By the arguments of _Again.forward()."""
+    if dout is None and dlse is None:
+        return (None,) * 7
+    q, k, v, out, lse, slopes, bias, sinks = ctx.saved_tensors
+    if dout is None:
+        dout = torch.zeros_like(out)
+    with_dbias = ctx.needs_input_grad[4]
+    options, deterministic = ctx.options
+    dq, dk, dv, *others = backward_again(
+        dout, q, k, v, out, lse, dlse, slopes, bias, sinks, options, deterministic, with_dbias
+    )
+    dbias = others.pop() if with_dbias else None
+    return dq, dk, dv, None, dbias, others[0] if others else None, None
+
+
+_once_again = torch.autograd.function.once_differentiable(_gradients_again)
+
 # Without what torch.autograd.Function.apply() does for functorch, whose tensors do not come here.
 _record = super(torch.autograd.Function, _Recorded).apply
+_record_again = super(torch.autograd.Function, _Again).apply
 
 
 def _planned_backward(
@@ -410,14 +447,14 @@ def backward(
     dout, q, k, v, out, lse, softmax_scale: float | None, causal: bool, deterministic: bool, dlse,
     groups: Groups | None = None, sequences: Ragged | None = None, given=None,
     with_dbias: bool = False, plan_key: tuple | None = None,
-    with_dbuffers: tuple[bool, ...] = (),
+    with_dbuffers: tuple[bool, ...] = (), asked: _replay.Asked | None = None,
 ):  # fmt: skip
     """dq, dk and dv, and with sinks dsinks; behind them, where asked, dbias; last, where one is
     asked, a tuple of the gradients of a snippet's buffers, None where not. With `sequences` tensors
     are those of ragged() and lse is (heads_q, total_q); gradients of rows that belong to no
     sequence are 0, or, with `given`, three tensors to write dq, dk and dv to, left as they are.
     Queues the work on q's device's current stream. plan_key: of the plan that is kept, where no
-    tensor was copied."""
+    tensor was copied; asked: of the call itself."""
     _key(q, k, v, softmax_scale, causal, None)  # all three are tensors
     if q.is_cuda and _get_device() != q.device.index:
         with torch.cuda.device(q.device):
@@ -463,7 +500,7 @@ def backward(
         bias = groups.bias
         shape = dbias_shape(bias.shape, groups.structs["bias"].shape[3])
         sums_keys = bias.shape[-1:] != shape[3:]  # which the library does not
-        dbias = _empty(shape, dtype=torch.float32 if sums_keys else bias.dtype, device=q.device)
+        dbias = _empty(shape, dtype=_FLOAT32 if sums_keys else bias.dtype, device=q.device)
     dbuffers: list = []
     if any(with_dbuffers) and groups is not None:
         dbuffers = [
@@ -488,10 +525,12 @@ def backward(
     if sequences is not None and given is None:
         for gradient in gradients:
             gradient.zero_()
-    sinks = None if groups is None else groups.sinks
+    sinks, bias = (None, None) if groups is None else (groups.sinks, groups.bias)
     if sinks is not None:
         gradients.append(_empty(q.shape[2], dtype=torch.float32, device=q.device))
     dq, dk, dv, dsinks = [x.data_ptr() for x in gradients] + [0] * (4 - len(gradients))
+    if dbias is not None:
+        gradients.append(dbias)
     # Freed when this function returns; the allocator gives it to later work of this stream.
     workspace = _empty(call.workspace_bytes, dtype=torch.uint8, device=q.device)
     stream = _raw_stream(q.device.index) if q.is_cuda else None
@@ -500,16 +539,71 @@ def backward(
         dq, dk, dv, dsinks, workspace.data_ptr(), stream, dbias_data,
         [0 if x is None else x.data_ptr() for x in dbuffers],
     )  # fmt: skip
-    if sinks is not None:
-        gradients[3] = gradients[3].to(sinks.dtype)
-    if dbias is not None:
-        if sums_keys:
-            dbias = dbias.sum(3).to(bias.dtype)
-        gradients.append(dbias.reshape(bias.shape))
+    if asked is not None:
+        function, pointed = c.library.attnpress_backward, call.pointed()
+        lent = [(workspace.data_ptr(), call.workspace_bytes)]
+        _replay.keep(asked, function, (call.args,), gradients, pointed, lent)
+    gradients = _as_given(gradients, bias if with_dbias else None, sinks)
     if dbuffers and groups is not None:
         of = zip(dbuffers, groups.buffers)
         gradients.append(tuple(None if x is None else x.to(value.dtype) for x, value in of))
     return tuple(gradients)
+
+
+def _as_given(gradients, bias, sinks) -> list:
+    """What the library wrote as backward() gives it: dsinks, and dbias behind it, as sinks and bias
+    are, where they are given."""
+    gradients = list(gradients)
+    if sinks is not None:
+        gradients[3] = gradients[3].to(sinks.dtype)
+    if bias is not None:
+        dbias = gradients[-1]
+        if bias.shape[-1:] != dbias.shape[3:]:  # the library does not sum over keys
+            dbias = dbias.sum(3).to(bias.dtype)
+        gradients[-1] = dbias.reshape(bias.shape)
+    return gradients
+
+
+def _groups_of(q, k, v, slopes, bias, sinks, scale, causal, window_size, softcap, chunk, top_left):
+    """(whether the mask is causal, the groups) of a call with these arguments of
+    attnpress.forward()."""
+    causal, request = _attention._request_of(
+        causal, window_size, softcap, slopes, bias, sinks, 0.0, None, chunk, top_left
+    )
+    return causal, _attention._groups_of(sys.modules[__name__], request, q, k, v, scale)
+
+
+def backward_again(
+    dout, q, k, v, out, lse, dlse, slopes, bias, sinks, options: tuple, deterministic: bool,
+    with_dbias: bool = False,
+):  # fmt: skip
+    """backward() of a call with tensors of features, which is known again. options: scale and what
+    follows it in _groups_of()."""
+    tensors = (dout, q, k, v, out, lse, dlse, slopes, bias, sinks)
+    asked, made = known(tensors, ("backward", *options, deterministic, with_dbias))
+    if made is not None:
+        return tuple(_as_given(made, bias if with_dbias else None, sinks))
+    scale = options[0]
+    causal, groups = _groups_of(q, k, v, slopes, bias, sinks, *options)
+    return backward(
+        dout, q, k, v, out, lse, scale, causal, deterministic, dlse, groups,
+        with_dbias=with_dbias, asked=asked,
+    )  # fmt: skip
+
+
+def backward_quickly(
+    dout, q, k, v, out, lse, scale, causal, deterministic, dlse, groups: Groups | None
+):
+    """backward() of a call without tensors of features."""
+    templates = _backward_templates if groups is None else groups.backward_templates
+    template = None if templates is None else templates.get((scale, causal, deterministic))
+    if template is not None and _forward_mode._current_level < 0 and not _transformed():
+        found = _quick_backward(template, dout, q, k, v, out, lse, dlse)
+        if found is not None:
+            return found
+    found = backward(dout, q, k, v, out, lse, scale, causal, deterministic, dlse, groups)
+    _exchange.add_backward(scale, causal, deterministic, groups)
+    return found
 
 
 def _requires_grad(groups: Groups) -> bool:
@@ -531,9 +625,11 @@ def forward(
     with_lse: bool,
     groups: Groups | None = None,
     deterministic: bool = False,
+    asked: _replay.Asked | None = None,
 ):
     """out, or (out, lse, an empty tensor) where with_lse. Queues the work on q's device's current
-    stream. Where an argument requires grad, the outputs have a backward pass."""
+    stream. Where an argument requires grad, the outputs have a backward pass. asked: of the
+    call."""
     templates = _forward_templates if groups is None else groups.forward_templates
     if templates is not None:
         template = templates.get((softmax_scale, causal))
@@ -559,7 +655,7 @@ def forward(
     ) and _is_grad_enabled():
         if _transformed():
             _refuse_transforms()
-        options = key, softmax_scale, causal, with_lse, groups, deterministic
+        options = key, softmax_scale, causal, with_lse, groups, deterministic, asked
         if groups is None:
             found = _Attention.apply(q, k, v, options)
         else:
@@ -569,8 +665,28 @@ def forward(
                 _check_not_deterministic(groups)
             found = _Attention.apply(q, k, v, options, groups.sinks, groups.bias, *groups.buffers)
         return (*found, _empty(0, dtype=dtype, device=key[0])) if with_lse else found
-    out, lse = _launched(key, q, k, v, softmax_scale, causal, with_lse, groups)
+    out, lse = _launched(key, q, k, v, softmax_scale, causal, with_lse, groups, asked)
     return out if lse is None else (out, lse, _empty(0, dtype=dtype, device=key[0]))
+
+
+def forward_again(
+    q, k, v, slopes, bias, sinks, options: tuple, with_lse: bool, deterministic: bool
+):
+    """(what forward() takes, what it returns) of a call with tensors of features, where it is known
+    again; else the latter is None. options: as of backward_again()."""
+    if needs_grad(slopes) or (q.dtype is _FLOAT32 and _autocasts(q.device)):
+        return None, None
+    records = needs_grad(q, k, v, bias, sinks)
+    kept = ("forward", *options, with_lse or records)
+    asked, made = known((q, k, v, slopes, bias, sinks), kept)
+    if made is None:
+        return asked, None
+    if records:
+        done = made, (options, deterministic), with_lse
+        made = _record_again(q, k, v, slopes, bias, sinks, done)
+        if not with_lse:
+            return None, made
+    return None, (*made, q.new_empty(0)) if with_lse else made[0]
 
 
 def _quickly(template, q, k, v, softmax_scale, causal, with_lse, groups, deterministic):
@@ -599,16 +715,16 @@ def _quickly(template, q, k, v, softmax_scale, causal, with_lse, groups, determi
         if not with_lse:
             return found
         out, lse = found
-    return out, lse, _empty(0, dtype=out.dtype, device=device)
+    return out, lse, q.new_empty(0)
 
 
-def _launched(key, q, k, v, softmax_scale, causal, with_lse, groups):
+def _launched(key, q, k, v, softmax_scale, causal, with_lse, groups, asked=None):
     """(out, lse), of which lse is None unless with_lse. key: that of the arguments."""
     device = key[0]
     on_gpu = q.is_cuda
     if on_gpu and _get_device() != device.index:
         with torch.cuda.device(device):
-            return _launched(key, q, k, v, softmax_scale, causal, with_lse, groups)
+            return _launched(key, q, k, v, softmax_scale, causal, with_lse, groups, asked)
     plan = _plans.by_key.get(key) or _new_plan(key, q, k, v, softmax_scale, causal, groups)
     try:
         q_data, k_data, v_data = q.data_ptr(), k.data_ptr(), v.data_ptr()
@@ -643,6 +759,11 @@ def _launched(key, q, k, v, softmax_scale, causal, with_lse, groups):
     if status != 0:  # ATTNPRESS_OK
         backend = c.CUDA if on_gpu else c.CPU
         plan.handle = recover(status, backend, handle, _forward, args, stream)
+    if asked is not None and groups is not None:
+        made = (out,) if lse is None else (out, lse)
+        taken, pointed = c.ForwardArgs.from_buffer_copy(args), groups.structs.values()
+        lent = [(workspace_data, plan.workspace_bytes)]
+        _replay.keep(asked, _forward, (taken,), made, pointed, lent)
     return out, lse
 
 
@@ -757,9 +878,37 @@ def ragged(
     kept = all(a is b for a, b in zip((q, k, v), given))
     if groups is None and kept and request.is_plain:
         _exchange.add_cache(softmax_scale, causal, num_splits)
-    if request.key is not None and kept and _exchange.is_plain(groups):
-        _replay.keep(request.key, request.tensors, call, request, size, out, lse, workspace)
+    if request.asked is not None and kept:
+        _replay.keep(*_kept_of(request, call, out, lse, workspace))
     return out, lse
+
+
+def _kept_of(request: Ragged, call: RaggedCall, out, lse, workspace) -> tuple:
+    """What keep() takes of a call of sequences that has run."""
+    asked = request.asked
+    assert asked is not None
+    function: Any = c.library.attnpress_forward
+    taken: list[Any] = [call.struct]
+    pointed: list[Any] = [call.ragged]
+    if call.groups is not None:
+        pointed += call.groups.structs.values()
+    if call.appended is not None:
+        function, args = call.appended.function, call.appended.args
+        taken = [args, *taken]
+        if args.rotary:
+            pointed.append(args.rotary.contents)
+    elif request.before is not None:
+        asked = None  # two calls
+    shown = out[0] if request.is_packed else out
+    if request.given_out is not None:
+        shown = request.given_out
+    made = (shown,) if lse is None else (shown, lse)
+    lent = [
+        (x.data_ptr(), x.numel() * x.element_size())
+        for x in (workspace, request.rotated)
+        if x is not None
+    ]
+    return asked, function, taken, made, pointed, lent
 
 
 def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
@@ -776,18 +925,20 @@ def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
 
 
 def known(tensors: tuple, options: tuple):
-    """(key, (out, lse)) of a call of sequences. key: all that it depends on but addresses; None of
-    one that is not kept, and of one that ran before the quick way. The other is None of calls that
-    are not known."""
+    """(what keeps a call, what it made) where it is known again (_replay.py); None for either. For
+    calls of which no gradient is recorded."""
     if _transformed() or _forward_mode._current_level >= 0:
         return None, None
-    out = _replay.run_quickly(tensors, options, _get_device)
-    if out is not None:
-        return None, (out, None)
-    key = _replay.key_of(tensors, options)
-    if key is None or (key[0].type == "cuda" and _get_device() != key[0].index):
-        return None, None
-    return key, _replay.run(key, tensors, _raw_stream)
+    return _replay.known(options, tensors)
+
+
+def known_unrecorded(tensors: tuple, options: tuple):
+    """The same of calls that may be recorded, and are then not kept."""
+    if _is_grad_enabled():
+        for x in tensors:
+            if x is not None and getattr(x, "requires_grad", True):
+                return None, None
+    return known(tensors, options)
 
 
 def empty_like(q):

@@ -156,13 +156,14 @@ CACHE = {
 }
 
 
-def _known(
-    q: Any, tensors: tuple[Any, ...], options: tuple[Any, ...]
-) -> tuple[tuple[Any, ...] | None, tuple[Any, Any] | None]:
-    """The key by which its adapter may know a call again, and what it returns then, (out, lse).
-    tensors: in the order of _replay.PLACES."""
-    known = None if _tracing() else getattr(_adapters.get(type(q)), "known", None)
-    return (None, None) if known is None else known(tensors, options)
+def _known(q: Any, tensors: tuple[Any, ...], options: tuple[Any, ...]) -> tuple[Any, Any]:
+    """What keeps a call, for its adapter to know it again, and the tensors that it made where it is
+    known; None for either."""
+    adapter = None if _tracing() else _adapters.get(type(q))
+    if adapter is None or not hasattr(adapter, "known_unrecorded"):
+        return None, None
+    known: tuple[Any, Any] = adapter.known_unrecorded(tensors, options)
+    return known
 
 
 def _packed(cu_seqlens_q: Any, max_seqlen_q: Any, max_seqlen_k: Any, **arrays: Any) -> Ragged:
@@ -341,18 +342,18 @@ def flash_attn_varlen_func(
     """
     num_splits = splits_of(num_splits, batch_invariant)
     tensors = (
-        q, k, v, out, None, None, None, None, None, cu_seqlens_q, cu_seqlens_k, None, seqused_q,
-        seqused_k, leftpad_k, None, block_table, block_table_v, page_indptr, schedule,
+        q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, block_table,
+        block_table_v, page_indptr, schedule, alibi_slopes, bias, s_aux,
     )  # fmt: skip
-    key, again = None, None
-    if alibi_slopes is bias is score_mod is s_aux is None and dropout_p == 0:
+    asked, again = None, None
+    if score_mod is None and dropout_p == 0:
         options = (
-            softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
+            "varlen", softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
             max_seqlen_k, return_attn_probs,
         )  # fmt: skip
-        key, again = _known(q, tensors, options)
+        asked, again = _known(q, tensors, options)
     if again is not None:
-        return (*again, _adapter_of(q).empty_like(q)) if return_attn_probs else again[0]
+        return (*again, q.new_empty(0)) if return_attn_probs else again[0]
     adapter = _tracing() or _adapter_of(q)
     _dimensions("q", q, 3, "(total_q, heads_q, head_dim)")
     paged = block_table is not None
@@ -390,7 +391,7 @@ def flash_attn_varlen_func(
         seqused_k=seqused_k, leftpad_k=leftpad_k, page_table=block_table,
         page_table_v=block_table_v, page_indptr=page_indptr, schedule=schedule,
     )  # fmt: skip
-    ragged.key, ragged.tensors = key, tensors
+    ragged.asked, ragged.is_packed, ragged.given_out = asked, True, out
     _check_tables(block_table, block_table_v, page_indptr)
     lse_shape = (q.shape[1], q.shape[0]) if return_attn_probs else None
     result, lse, call = _forward(
@@ -660,19 +661,18 @@ def flash_attn_with_kvcache(
             if result is not None:
                 return result
     tensors = (
-        q, k_cache, v_cache, out, k, v, rotary_cos, rotary_sin, rotary_seqlens, cu_seqlens_q, None,
-        cu_seqlens_k_new, None, cache_seqlens, cache_leftpad, cache_batch_idx, block_table,
-        block_table_v, page_indptr, schedule,
+        q, k_cache, v_cache, out, k, v, rotary_cos, rotary_sin, rotary_seqlens, cu_seqlens_q,
+        cu_seqlens_k_new, cache_seqlens, cache_leftpad, cache_batch_idx, block_table, block_table_v,
+        page_indptr, schedule, alibi_slopes, bias, s_aux,
     )  # fmt: skip
     options = (
-        softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
+        "cache", softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
         rotary_interleaved, return_softmax_lse, cu_seqlens_k_new is cu_seqlens_q,
     )  # fmt: skip
     has_number = cache_seqlens is not None and not hasattr(cache_seqlens, "shape")
-    may_be_known = alibi_slopes is bias is score_mod is s_aux is None
-    key, again = None, None
-    if may_be_known and not has_number:
-        key, again = _known(q, tensors, options)
+    asked, again = None, None
+    if score_mod is None and not has_number:
+        asked, again = _known(q, tensors, options)
     if again is not None:
         return again if return_softmax_lse else again[0]
     adapter = _adapter_of(q)
@@ -695,9 +695,9 @@ def flash_attn_with_kvcache(
         )
     if has_number:
         cache_seqlens = adapter.int32_full(batch, checked_length("cache_seqlens", cache_seqlens), q)
-        tensors = (*tensors[:13], cache_seqlens, *tensors[14:])
-        if may_be_known:
-            key, again = _known(q, tensors, options)
+        tensors = (*tensors[:11], cache_seqlens, *tensors[12:])
+        if score_mod is None:
+            asked, again = _known(q, tensors, options)
         if again is not None:
             return again if return_softmax_lse else again[0]
     arrays = {
@@ -711,8 +711,9 @@ def flash_attn_with_kvcache(
         "schedule": schedule,
     }
     ragged = Ragged(
-        batch=batch, arrays=arrays, said=CACHE, key=key, tensors=tensors, is_plain=is_plain
-    )
+        batch=batch, arrays=arrays, said=CACHE, asked=asked, is_packed=packed,
+        given_out=out, is_plain=is_plain,
+    )  # fmt: skip
     if packed and max_seqlen_q is not None:
         ragged.max_seqlen_q = max_seqlen_q
     if k is None:

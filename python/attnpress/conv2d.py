@@ -189,10 +189,7 @@ def forward(
     library.run(_forward, args, x)
     del kept
     if options is not None and library.quick is not None:
-        tensors = {"x": x, "weight": weight, "bias": bias}
-        _quickly(library.quick).forward_calls.keep(
-            options, args, tensors, (("out", result, False),), 0
-        )
+        _quickly(library.quick).forward_calls.keep(options, args, (x, weight, bias), (result,), 0)
     return result
 
 
@@ -245,11 +242,9 @@ def backward(
     size = run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
     if options is not None and library.quick is not None:
-        tensors = {"dout": dout, "x": x, "weight": weight, "out": out if relu else None}
-        made = (("dx", dx), ("dweight", dweight), ("dbias", dbias))
-        outputs = [(name, value, False) for name, value in made if value is not None]
+        tensors = dout, x, weight, out if relu else None
         _quickly(library.quick).backward_calls.keep(
-            (*options, *needs), args, tensors, outputs, size
+            (*options, *needs), args, tensors, (dx, dweight, dbias), size
         )
     return dx, dweight, dbias
 

@@ -26,7 +26,6 @@ from . import _library as c
 from ._rows import (
     PLAN_ARGUMENTS,
     Library,
-    Signatures,
     declared,
     library_of,
     readable,
@@ -192,19 +191,11 @@ def forward(
     """What the norms above are made of, without autograd: (y, sum, mean, rstd). sum is x + residual
     or, where there is none, x itself; mean, None with rms, and rstd are fp32, of x's leading
     dimensions, and both None without moments."""
-    signature = None
     is_number = type(eps) is float  # others are looked at each time: some are none, some change
     if is_number and _quick is not None:
         found = _quick.forward(x, weight, bias, eps, residual, out, rms, moments)
         if found is not None:
             return found  # type: ignore[no-any-return]
-    elif is_number:
-        given = [value for value in (x, weight, bias, residual, out) if value is not None]
-        absent = weight is None, bias is None, residual is None, out is None
-        signature = _signatures.key((eps, rms, moments, *absent), *given)
-    known = _signatures.find(signature)
-    if known is not None:
-        return _forward_again(known[0], x, weight, bias, residual, out, rms, moments)
     library = library_of("x", x)
     _check_parameters(library, x, weight, bias)
     _check_kinds(library, residual=residual, out=out)
@@ -234,13 +225,10 @@ def forward(
     del kept
     if out is not None:
         library.written(out)
-    _signatures.keep(signature, args, 0)
     if is_number and library.quick is not None:
-        tensors = {"x": x, "weight": weight, "bias": bias, "residual": residual, "y": out}
-        made = (("sum", None if total is x else total), ("mean", mean), ("rstd", rstd))
-        outputs = [("y", y, out is not None), *((n, v, False) for n, v in made if v is not None)]
+        outputs = (y, None if residual is None else total, mean, rstd)
         _quickly(library.quick).forward_calls.keep(
-            (eps, bool(rms), bool(moments)), args, tensors, outputs, 0
+            (eps, bool(rms), bool(moments)), args, (x, weight, bias, residual, out), outputs, 0
         )
     return y, total, mean, rstd
 
@@ -251,36 +239,6 @@ def _moments(library: Library, x: Any, rms: bool, moments: bool) -> tuple[Any, A
         return None, None
     mean = None if rms else library.empty(x.shape[:-1], "float32", x)
     return mean, library.empty(x.shape[:-1], "float32", x)
-
-
-_signatures = Signatures()
-
-
-def _forward_again(
-    known: bytes, x: Any, weight: Any, bias: Any, residual: Any, out: Any, rms: bool, moments: bool
-) -> tuple[Any, Any, Any, Any]:
-    """forward() of a signature that was seen before."""
-    library = library_of("x", x)
-    args = LayernormArgs.from_buffer_copy(known)
-    y = library.empty_like(x) if out is None else out
-    args.x, args.y = x.data_ptr(), y.data_ptr()
-    if weight is not None:
-        args.weight = weight.data_ptr()
-    if bias is not None:
-        args.bias = bias.data_ptr()
-    total = x
-    if residual is not None:
-        total = library.empty_like(x)
-        args.residual, args.sum = residual.data_ptr(), total.data_ptr()
-    mean, rstd = _moments(library, x, rms, moments)
-    if mean is not None:
-        args.mean = mean.data_ptr()
-    if rstd is not None:
-        args.rstd = rstd.data_ptr()
-    library.run(_forward, args, x)
-    if out is not None:
-        library.written(out)
-    return y, total, mean, rstd
 
 
 def backward(
@@ -344,11 +302,9 @@ def backward(
     size = run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
     if library.quick is not None:
-        tensors = {"dy": dy, "x": x, "rstd": rstd, "mean": mean, "weight": weight, "dsum": dsum}
-        made = (("dx", dx), ("dweight", dweight), ("dbias", dbias))
-        outputs = [(name, value, False) for name, value in made if value is not None]
+        options = bool(needs[1]), bool(needs[2]), bool(rms), given_dtype
         _quickly(library.quick).backward_calls.keep(
-            (bool(needs[1]), bool(needs[2]), bool(rms), given_dtype), args, tensors, outputs, size
+            options, args, (dy, x, rstd, mean, weight, dsum), (dx, dweight, dbias), size
         )
     return dx, dweight, dbias
 

@@ -138,8 +138,7 @@ def _run(library: Library, x: Any, w: Any, transposed: bool) -> Any:
     args.transposed = int(bool(transposed) != flipped)
     library.run(_function_in_place, args, x)
     if library.quick is not None and transposed.__class__ is bool:
-        outputs = (("x", x, True),)
-        _quickly(library.quick).calls.keep(transposed, args, {"x": x, "w": w}, outputs, 0)
+        _quickly(library.quick).calls.keep(transposed, args, (x, w), (x,), 0)
     return x
 
 

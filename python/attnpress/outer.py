@@ -11,7 +11,6 @@ Mirrors include/attnpress/outer.h.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from ctypes import (
     Structure,
@@ -30,7 +29,6 @@ from . import _library as c
 from ._rows import (
     PLAN_ARGUMENTS,
     Library,
-    Signatures,
     declared,
     dtype_or_fp64,
     library_of,
@@ -111,7 +109,6 @@ _forward = declared("attnpress_outer")
 _backward = declared("attnpress_outer_backward")
 _plan_forward = declared("attnpress_plan_outer", PLAN_ARGUMENTS)
 _plan_backward = declared("attnpress_plan_outer_backward", PLAN_ARGUMENTS)
-_signatures = Signatures()
 _WORKSPACE_MOST = 2**62
 """Bytes, of a sum over the batch: as many as its plan asks for."""
 
@@ -190,8 +187,7 @@ def forward(
     size = run_with_workspace(library, _forward, _plan_forward, args, x, key)
     del kept
     if is_plain and library.quick is not None:
-        outputs = (("c", result, False),)
-        _quickly(library.quick).forward_calls.keep(summed, args, {"x": x, "y": y}, outputs, size)
+        _quickly(library.quick).forward_calls.keep(summed, args, (x, y), (result,), size)
     return result
 
 
@@ -207,17 +203,11 @@ def backward(
 ) -> tuple[Any, Any]:
     """The gradients (dx, dy) by x and y, of dc, that by c; None for those that `needs` says are not
     wanted. f and scalars: as in outer()."""
-    signature = None
     is_plain = f is None and not scalars and summed.__class__ is bool
     if is_plain and _quick is not None:
         gradients = _quick.backward(dc, x, y, summed, needs)
         if gradients is not None:
             return gradients  # type: ignore[no-any-return]
-    elif f is None and not scalars:
-        signature = _signatures.key((summed, *needs), dc, x, y)
-        known = _signatures.find(signature)
-        if known is not None:
-            return _backward_again(known, dc, x, y, needs)
     mod = _Mod(f, scalars)
     library, batch = _checked(x, y)
     rows, columns = x.shape[-1], y.shape[-1]
@@ -247,33 +237,10 @@ def backward(
         key = (batch, rows, columns, args.dtype, args.summed, f is not None, bool(args.dx))
     size = run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
-    if args.x and args.y and args.dc:  # an empty tensor's address may change
-        _signatures.keep(signature, args, size)
     if is_plain and library.quick is not None:
-        outputs = [(n, d, False) for n, d in (("dx", dx), ("dy", dy)) if d is not None]
         _quickly(library.quick).backward_calls.keep(
-            (summed, *needs), args, {"dc": given, "x": x, "y": y}, outputs,
-            size,
-        )  # fmt: skip
-    return dx, dy
-
-
-def _backward_again(
-    known: tuple[bytes, int], dc: Any, x: Any, y: Any, needs: Sequence[bool]
-) -> tuple[Any, Any]:
-    """backward() of a signature that was seen before."""
-    library = library_of("x", x)
-    args = OuterBackwardArgs.from_buffer_copy(known[0])
-    empty_like = sys.modules["torch"].empty_like
-    dx = empty_like(x) if needs[0] else None
-    dy = empty_like(y) if needs[1] else None
-    args.x, args.y, args.dc = x.data_ptr(), y.data_ptr(), dc.data_ptr()
-    args.dx = None if dx is None else dx.data_ptr()
-    args.dy = None if dy is None else dy.data_ptr()
-    with library.on_device(x):
-        workspace = library.workspace(x, known[1])
-        args.workspace = None if workspace is None else workspace.data_ptr()
-        library.run(_backward, args, x)
+            (summed, *needs), args, (given, x, y), (dx, dy), size
+        )
     return dx, dy
 
 

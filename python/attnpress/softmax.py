@@ -144,9 +144,8 @@ def _call(
     if out is not None:
         library.written(out)
     if is_number and library.quick is not None:
-        tensors = {**dict(zip(names, given)), out_name: out}
         calls = _calls_of(struct, library.quick)
-        calls.keep(scale, args, tensors, ((out_name, result, out is not None),), 0)
+        calls.keep(scale, args, (*given, out), (result,), 0)
     return result
 
 

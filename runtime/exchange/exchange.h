@@ -24,19 +24,18 @@ typedef struct attnpress_exchange {
   const ap_dl_exchange *tensors;
   attnpress_handle *const *handles; /* (2), ATTNPRESS_CUDA and ATTNPRESS_CPU; NULL: not made yet */
   ap_run_lent *run[3]; /* in place of the library's, by entry, in their order; NULL: those */
-  /* In place of attnpress_forward() and attnpress_append_forward() in calls that ran before: */
-  attnpress_status (*forward)(attnpress_handle *, const void *args, void *stream);
-  attnpress_status (*append_forward)(attnpress_handle *, const void *append, const void *forward,
-                                     void *stream);
+  void *replayed; /* in place of the library's function of a call that ran before; NULL: that */
   /* Python objects, alive as long as this: */
   void *tensor_type;    /* of the tensors, which may not be of a type derived from it */
-  void *parameter_type; /* except this one, in calls of rows; NULL: none is */
+  void *parameter_type; /* except this one, in calls that ran before */
   void *make;           /* called with a tensor: a new one of its shape and order of dimensions */
   void *none;
   /* Functions of the interpreter, by their names: */
   void *(*PyObject_Type)(void *object);
   void *(*PyObject_CallFunctionObjArgs)(void *callable, ...);
   void *(*PyTuple_Pack)(ptrdiff_t count, ...);
+  void *(*PyTuple_New)(ptrdiff_t count);
+  int (*PyTuple_SetItem)(void *tuple, ptrdiff_t index, void *item);
   void (*Py_IncRef)(void *object);
   void (*Py_DecRef)(void *object);
   void *(*PyLong_AsVoidPtr)(void *object);
@@ -67,32 +66,40 @@ ATTNPRESS_API void *attnpress_exchange_cache(void *self, void *const *args, ptrd
 /* ---- Calls that ran before ------------------------------------------------------------------- */
 
 enum {
-  ATTNPRESS_REPLAY_TENSORS = 20, /* the tensors of a call of sequences; the fourth is out */
-  ATTNPRESS_REPLAY_OUT = 3,
-  ATTNPRESS_REPLAY_DIMENSIONS = 4,
-  ATTNPRESS_REPLAY_WORDS = 1 + ATTNPRESS_REPLAY_TENSORS * (1 + 2 * ATTNPRESS_REPLAY_DIMENSIONS),
+  ATTNPRESS_REPLAY_TENSORS = 40, /* the most of a call, of which each may be None */
+  ATTNPRESS_REPLAY_OUTPUTS = 8,
+  ATTNPRESS_REPLAY_WORDS = 320,
   ATTNPRESS_REPLAY_BUCKETS = 64,
   ATTNPRESS_REPLAY_IMAGE_BYTES = 4096,
 };
 
-/** Where a word of the structs comes from. */
+/** A word of the structs that is an address. */
 typedef struct attnpress_replay_word {
-  int32_t word; /* which 8 bytes of the image */
-  int32_t
-      source; /* of addresses: a tensor's number, or behind them 20: the workspace, 21: q rotated;
-                     of inner pointers: the byte of the image that it points to */
+  int32_t word;   /* which 8 bytes of the image */
+  int32_t source; /* a tensor's number; behind the tensors those that are made; behind these the
+                     memory that is lent to the call; -1: the image itself */
+  int64_t beyond; /* bytes from there */
 } attnpress_replay_word;
+
+/** A tensor that a call returns: maker(tensors[like]), or maker() where like is -1; tensors[like]
+ * itself where maker is NULL. */
+typedef struct attnpress_replay_output {
+  void *maker;
+  int64_t like;
+  uint64_t hash; /* filled by attnpress_exchange_keep(): how it lies */
+} attnpress_replay_output;
 
 /** A call that ran, without its addresses. Made by the package; not changed once it is in a table,
  * and freed with the table, which whoever calls `replay` keeps. */
 typedef struct attnpress_replay {
   size_t struct_size;
+  void *function;             /* of the library: takes a handle, one or two structs, and a stream */
   const unsigned char *image; /* the structs of arguments, one behind the other */
-  const attnpress_replay_word *addresses, *inner;
-  int32_t address_count, inner_count;
-  int32_t image_bytes, forward, append; /* the bytes at which those begin; append -1: none */
-  int32_t makes_out; /* 1: out is made, laid out as q, which is contiguous; 0: it is given */
-  int64_t workspace_bytes, rotated_bytes;
+  const attnpress_replay_word *addresses;
+  attnpress_replay_output output[ATTNPRESS_REPLAY_OUTPUTS];
+  int32_t tensors, outputs, address_count, image_bytes;
+  int32_t first, second; /* the bytes at which the structs begin that it takes; second -1: one */
+  int64_t lent_bytes;
   /* Filled by attnpress_exchange_keep(): how the tensors lie. */
   uint64_t hash;
   int64_t count;
@@ -100,73 +107,20 @@ typedef struct attnpress_replay {
   struct attnpress_replay *next;
 } attnpress_replay;
 
-/** Calls that differ in nothing but how their tensors lie. */
+/** Calls that differ in nothing but how their tensors lie: shapes, strides, dtypes, how addresses
+ * are aligned, and which are the same. */
 typedef struct attnpress_replays {
   attnpress_replay *first[ATTNPRESS_REPLAY_BUCKETS];
 } attnpress_replays;
 
 /** Builtin functions of Python, as those above.
  *
- * keep: args[0]: the address of an attnpress_replays, args[1]: of an attnpress_replay, then its 20
- * tensors, each may be None. Returns None; a call with tensors that are not ordinary is not kept.
+ * keep: args[0]: the address of an attnpress_replays, args[1]: of an attnpress_replay, then its
+ * tensors and those that were made. Returns args[0]; None: it is not kept, as its tensors are not
+ * ordinary, or as one like it is.
  *
- * replay: args[0]: the address of an attnpress_replays, args[1]: the current CUDA device, then 20
- * tensors. Runs the call that was kept with tensors that lie as these do, on addresses that are
- * multiples of 16 bytes where they are of q, k, v and out, and returns out. None: there is none, or
- * it failed. */
+ * replay: args[0]: the address of an attnpress_replays, args[1]: the current CUDA device, then
+ * tensors. Runs the call that was kept with tensors that lie as these do, and returns the tuple of
+ * its outputs. None: there is none, or it failed. */
 ATTNPRESS_API void *attnpress_exchange_keep(void *self, void *const *args, ptrdiff_t count);
 ATTNPRESS_API void *attnpress_exchange_replay(void *self, void *const *args, ptrdiff_t count);
-
-/* ---- Calls of rows that ran before ----------------------------------------------------------- */
-
-/* Of all operations but attention's. Their structs hold addresses, of tensors and of a workspace,
- * and what follows from how the tensors lie. */
-
-enum {
-  ATTNPRESS_ROWS_TENSORS = 8, /* of a call, at the most */
-  ATTNPRESS_ROWS_OUTPUTS = 4,
-  ATTNPRESS_ROWS_DIMENSIONS = 6,
-  ATTNPRESS_ROWS_WORDS =
-      1 + (ATTNPRESS_ROWS_TENSORS + ATTNPRESS_ROWS_OUTPUTS) * (1 + 2 * ATTNPRESS_ROWS_DIMENSIONS),
-  ATTNPRESS_ROWS_IMAGE_BYTES = 512,
-};
-
-/** A tensor that a call returns. */
-typedef struct attnpress_rows_output {
-  void *make;       /* Python callable; NULL: that of attnpress_exchange */
-  int32_t like;     /* which tensor it is called with; -1: none */
-  int32_t is_given; /* 1: it is that tensor, which the call writes */
-} attnpress_rows_output;
-
-/** A call that ran, without its addresses. Made and kept by the package, as attnpress_replay. */
-typedef struct attnpress_rows_call {
-  size_t struct_size;
-  attnpress_status (*run)(attnpress_handle *handle, const void *args, void *stream);
-  const unsigned char *image; /* the struct of arguments */
-  /* Sources: a tensor's number, then 8: the first output ..., 12: the workspace. */
-  const attnpress_replay_word *addresses;
-  int32_t image_bytes, address_count, outputs, reserved;
-  attnpress_rows_output output[ATTNPRESS_ROWS_OUTPUTS];
-  int64_t workspace_bytes;
-  /* Filled by attnpress_exchange_keep_rows(): how tensors, and outputs behind them, lie. */
-  uint64_t hash; /* of the tensors' words, `count` of them */
-  int64_t count, all;
-  int64_t words[ATTNPRESS_ROWS_WORDS];
-  struct attnpress_rows_call *next;
-} attnpress_rows_call;
-
-typedef struct attnpress_rows_calls {
-  attnpress_rows_call *first[ATTNPRESS_REPLAY_BUCKETS];
-} attnpress_rows_calls;
-
-/** Builtin functions of Python, as those above.
- *
- * keep_rows: args[0]: the address of an attnpress_rows_calls, args[1]: of an attnpress_rows_call,
- * args[2]: how many tensors follow, as an int, then these, each may be None, then its outputs.
- * Returns None.
- *
- * rows: args[0]: the address of an attnpress_rows_calls, args[1]: the current CUDA device, then the
- * tensors. Runs the call that was kept with tensors that lie as these do, and returns its output,
- * or the tuple of several. None: there is none, or it failed. */
-ATTNPRESS_API void *attnpress_exchange_keep_rows(void *self, void *const *args, ptrdiff_t count);
-ATTNPRESS_API void *attnpress_exchange_rows(void *self, void *const *args, ptrdiff_t count);
