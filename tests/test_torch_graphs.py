@@ -105,6 +105,19 @@ def test_dynamic_from_the_start_makes_no_graph_anew():
     assert counting.graphs == first
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_window_that_a_graph_does_not_know(dynamic):
+    """A number of the caller that changes is a symbol to Dynamo, which no message can print."""
+    q, k, v = tensors()
+
+    def windowed(left):
+        return attnpress.flash_attn_func(q, k, v, causal=True, window_size=(left, 0))
+
+    compiled = torch.compile(windowed, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for left in (3, 9, 11):
+        assert torch.equal(compiled(left), windowed(left))
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor's compiler g++ is not installed")
 def test_inductor_gives_the_same_bits():
     from torch._inductor import config
