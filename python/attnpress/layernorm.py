@@ -27,6 +27,7 @@ from ._rows import (
     PLAN_ARGUMENTS,
     Library,
     Signatures,
+    check_needs,
     declared,
     library_of,
     readable,
@@ -287,6 +288,7 @@ def backward(
     added to dx, the gradient by both x and the residual. dweight and dbias have the weight's dtype;
     where there is none, param_dtype, such as the bias has, or x's."""
     library = library_of("dy", dy)
+    check_needs(needs, ("x", "weight", "bias"))
     _check_parameters(library, x, weight, None)
     _check_kinds(library, x=x, dsum=dsum, mean=mean, rstd=rstd)
     library.check(("dy", "x", "dsum"), (dy, x, dy if dsum is None else dsum), None)
@@ -435,6 +437,8 @@ def _function() -> Any:
         return _functions["norm"]
     import torch
 
+    from ._torch import once_differentiable
+
     class Norm(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(
@@ -448,7 +452,7 @@ def _function() -> Any:
             return y, (total if ctx.has_residual else None)
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        @once_differentiable
         def backward(ctx: Any, dy: Any, dsum: Any) -> Any:
             total, weight, mean, rstd = ctx.saved_tensors
             if dy is None:  # only the sum was used

@@ -31,6 +31,7 @@ from ._rows import (
     PLAN_ARGUMENTS,
     Library,
     Signatures,
+    check_needs,
     declared,
     dtype_or_fp64,
     library_of,
@@ -195,6 +196,7 @@ def backward(
 ) -> tuple[Any, Any]:
     """The gradients (dx, dy) by x and y, of dc, that by c; None for those that `needs` says are not
     wanted. f and scalars: as in outer()."""
+    check_needs(needs, ("x", "y"))
     signature = None
     if f is None and not scalars:
         signature = _signatures.key((summed, *needs), dc, x, y)
@@ -332,6 +334,8 @@ def _function() -> Any:
         return _functions["outer"]
     import torch
 
+    from ._torch import once_differentiable
+
     class Outer(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(
@@ -342,7 +346,7 @@ def _function() -> Any:
             return forward(x, y, summed, f=f, scalars=scalars)
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        @once_differentiable
         def backward(ctx: Any, dc: Any) -> Any:
             x, y = ctx.saved_tensors
             needs = ctx.needs_input_grad[:2]
