@@ -472,8 +472,7 @@ static void *run_replay(void *(*entry)(void *, void *const *, ptrdiff_t), kept_c
   return entry(&exchange, given, 2 + ATTNPRESS_REPLAY_TENSORS);
 }
 
-/** The call without addresses: q, k, v, out and the workspace are sources 0 to 3 and the first
- * behind the tensors. */
+/** The call without addresses: q, k, v, out and the workspace are sources 0 to 3 and 20. */
 static void make_kept(kept_call *call, int num_splits) {
   *call = (kept_call){.args = ATTNPRESS_FORWARD_ARGS_INIT};
   attnpress_tensor *const tensor[] = {&call->args.q, &call->args.k, &call->args.v, &call->args.out};

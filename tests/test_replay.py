@@ -79,22 +79,8 @@ def whole_way(call):
     return result
 
 
-def with_features(seed: int, options: dict) -> dict:
-    """Makes tensors of what options say of sinks, and of slopes: the count of their dimensions."""
-    options = dict(options)
-    sinks, dimensions = options.pop("sinks", None), options.pop("slopes", 0)
-    if sinks is not None:
-        made = normal(HEADS, seed=seed + 5).to(options.pop("sinks_dtype", torch.float32))
-        options["s_aux"] = torch.nn.Parameter(made) if sinks == "parameter" else made
-    if dimensions:
-        shape = (BATCH, HEADS)[2 - dimensions :]
-        options["alibi_slopes"] = normal(*shape, seed=seed + 6).float().abs()
-    return options
-
-
 def decode(seed: int, **options):
     """A call over a cache, and its caches."""
-    options = with_features(seed, options)
     pages = options.pop("pages", None)
     shape = (12, pages, KV_HEADS, DIM) if pages else (BATCH, ROWS, KV_HEADS, DIM)
     k_cache, v_cache = normal(*shape, seed=seed), normal(*shape, seed=seed + 1)
@@ -121,7 +107,6 @@ def decode(seed: int, **options):
 
 
 def varlen(seed: int, **options):
-    options = with_features(seed, options)
     q = normal(20, HEADS, DIM, seed=seed)
     k, v = (normal(31, KV_HEADS, DIM, seed=seed + i) for i in (1, 2))
     cu_q = int32([0, 3 + seed % 4, 11, 20])
@@ -150,14 +135,6 @@ CALLS = {
     "ragged": (varlen, {"causal": True}),
     "ragged, lse, window": (varlen, {"window_size": (7, 3), "return_attn_probs": True}),
     "ragged, scale": (varlen, {"softmax_scale": 0.3, "num_splits": 2}),
-    "sinks": (decode, {"sinks": True, "window_size": (9, 0)}),
-    "sinks, appended, pages": (
-        decode, {"sinks": True, "sinks_dtype": torch.bfloat16, "new": 1, "pages": 16},
-    ),
-    "slopes": (decode, {"slopes": 1, "rows": 2, "causal": True}),
-    "ragged, sinks": (varlen, {"sinks": True, "causal": True}),
-    "ragged, sinks, lse": (varlen, {"sinks": True, "return_attn_probs": True}),
-    "ragged, slopes of each": (varlen, {"slopes": 2, "sinks": True}),
 }  # fmt: skip
 
 
@@ -246,31 +223,6 @@ def test_gradients_go_the_whole_way() -> None:
     with torch.no_grad():
         again = attnpress.flash_attn_varlen_func(q, k, k, *bounds, 20, 31)
     assert not again.requires_grad and torch.equal(out, again)
-
-
-def test_sinks_of_a_parameter(way: str, quick_runs: list) -> None:
-    """As a model has them; they go the whole way where their gradient is recorded."""
-    call = varlen(1, sinks="parameter")
-    expected = varlen(1, sinks=True)()[0]
-    forget()
-    with torch.no_grad():
-        for _ in range(3):
-            (out,) = call()
-            assert torch.equal(out, expected) and not out.requires_grad
-    assert len(_replay._plans.by_key) == 1
-    assert len([out for out in quick_runs if out is not None]) == (2 if way == "quick" else 0)
-    (out,) = call()
-    assert torch.equal(out, expected) and out.requires_grad
-
-
-def test_features_of_other_kinds_have_their_own_plan() -> None:
-    for options in ({"sinks": True}, {"sinks": True, "sinks_dtype": torch.bfloat16}, {}):
-        for slopes in (0, 1, 2):
-            call = varlen(1, slopes=slopes, **options)
-            expected = whole_way(call)[0]
-            call()
-            assert torch.equal(call()[0], expected)
-    assert len(_replay._plans.by_key) == 9
 
 
 def test_what_is_copied_is_not_kept() -> None:

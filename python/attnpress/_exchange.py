@@ -105,7 +105,7 @@ class _Exchange(Structure):
     ]
 
 
-_REPLAY_TENSORS, _REPLAY_DIMENSIONS, _REPLAY_BUCKETS = 22, 4, 64
+_REPLAY_TENSORS, _REPLAY_DIMENSIONS, _REPLAY_BUCKETS = 20, 4, 64
 _REPLAY_WORDS = 1 + _REPLAY_TENSORS * (1 + 2 * _REPLAY_DIMENSIONS)
 
 
@@ -162,7 +162,7 @@ class Functions(NamedTuple):
     None. template: an address in Templates.
 
     keep(replays, replay, *tensors) -> None, replay(replays, current device, *tensors) -> out or
-    None: calls of sequences that ran before (_replay.py). tensors: 22, each may be None."""
+    None: calls of sequences that ran before (_replay.py). tensors: 20, each may be None."""
 
     forward: Call
     backward: Call
@@ -303,13 +303,6 @@ def is_plain(groups: Groups | None) -> bool:
     """Whether calls of the same groups differ in nothing but their tensors."""
     return groups is None or (
         not groups.kept and groups.seed is None and groups.structs.keys() <= {"window"}
-    )
-
-
-def is_replayed(groups: Groups | None) -> bool:
-    """Whether calls of sequences with such groups differ in nothing but tensors that they name."""
-    return groups is None or (
-        groups.seed is None and groups.structs.keys() <= {"window", "sinks", "alibi"}
     )
 
 

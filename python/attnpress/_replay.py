@@ -3,9 +3,8 @@ Their argument structs are kept, and a call fills in its own addresses and makes
 takes a tenth of the time of checking the tensors and filling the structs.
 
 Kept are calls of ordinary tensors that the library read where they lie, that record no gradients,
-and whose features are numbers, sinks and slopes. Those whose output alone is asked for, and lies as
-q, one builtin function knows again (`run_quickly()`): such plans are the process's, the others the
-thread's."""
+and whose features are numbers. Those whose output alone is asked for, and lies as q, one builtin
+function knows again (`run_quickly()`): such plans are the process's, the others the thread's."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 PLACES = (
     "q", "k", "v", "out", "k_new", "v_new", "cos", "sin", "first_positions", "cu_seqlens_q",
     "cu_seqlens_k", "cu_seqlens_k_new", "seqused_q", "seqused_k", "leftpad_k", "kv_batch_idx",
-    "page_table", "page_table_v", "page_indptr", "schedule", "s_aux", "alibi_slopes",
+    "page_table", "page_table_v", "page_indptr", "schedule",
 )  # fmt: skip
 """The tensors of a call, in the order of key_of()'s `tensors`."""
 # What a call makes; out, too, where none is given. The first two have these numbers in
@@ -47,8 +46,7 @@ _plans = new_plans()
 _WORD = sizeof(c_void_p)
 
 _FORWARD = {"q": "q", "k": "k", "v": "v", "out": "out", "lse": "lse", "workspace": "workspace"}
-_LENGTHS = {name: name for name in PLACES[PLACES.index("cu_seqlens_q") : PLACES.index("s_aux")]}
-_FEATURES = {"sinks": {"data": "s_aux"}, "alibi": {"slopes": "alibi_slopes"}}
+_LENGTHS = {name: name for name in PLACES[PLACES.index("cu_seqlens_q") :]}
 _APPEND = {
     "k_new": "k_new", "v_new": "v_new", "k_cache": "k", "v_cache": "v", "q": "q",
     "q_out": "q_rotated", "cu_seqlens_new": "cu_seqlens_k_new", "seqused_k": "seqused_k",
@@ -153,12 +151,6 @@ def keep(
     if min(forward_at, lengths_at) < 0:
         return
     structs.point(forward_at, c.ForwardArgs, "ragged", lengths_at)
-    for name, places in _FEATURES.items():
-        if call.groups is not None and name in call.groups.structs:
-            feature_at = structs.add(call.groups.structs[name], places, known)
-            if feature_at < 0:
-                return
-            structs.point(forward_at, c.ForwardArgs, name, feature_at)
     function: Callable[..., int] = c.library.attnpress_forward
     taken: tuple[int, ...] = (forward_at,)
     if call.appended is not None:
@@ -251,7 +243,6 @@ def run(key: tuple[Any, ...], tensors: tuple[Any, ...], stream_of: Any) -> Any:
 
 _MAX_QUICK = 1024  # all are dropped when there are more, and a turn begins
 _FLOATS = PLACES.index("first_positions")  # the tensors before it may record gradients
-_FEATURE_FLOATS = PLACES.index("s_aux")  # and those from here on
 _quick: dict[bytes, tuple[int, list[object]]] = {}
 """By options, the address of their Replays, and what these point to. Whoever calls the builtin
 function holds the pair: another thread may drop it here at any time."""
@@ -315,7 +306,7 @@ def run_quickly(
     if found is None:
         return None
     if _is_grad_enabled():
-        for x in tensors[:_FLOATS] + tensors[_FEATURE_FLOATS:]:
+        for x in tensors[:_FLOATS]:
             if x is not None and getattr(x, "requires_grad", True):
                 return None
     return functions.replay(found[0], current_device() if tensors[0].is_cuda else 0, *tensors)

@@ -794,9 +794,8 @@ def ragged(
     kept = all(a is b for a, b in zip((q, k, v), given))
     if groups is None and kept and request.is_plain:
         _exchange.add_cache(softmax_scale, causal, num_splits)
-    if request.key is not None and kept and _exchange.is_replayed(groups):
-        tensors = _with_plain_sinks(request.tensors)
-        _replay.keep(request.key, tensors, call, request, size, out, lse, workspace)
+    if request.key is not None and kept and _exchange.is_plain(groups):
+        _replay.keep(request.key, request.tensors, call, request, size, out, lse, workspace)
     return out, lse
 
 
@@ -813,25 +812,12 @@ def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
     return None if records else _quick_cache(template, q, k, v, used, table)
 
 
-_SINKS = _replay.PLACES.index("s_aux")
-
-
-def _with_plain_sinks(tensors: tuple) -> tuple:
-    """A model's sinks are a parameter, which calls that are known again do not have."""
-    sinks = tensors[_SINKS]
-    if sinks.__class__ is not _Parameter or (sinks.requires_grad and _is_grad_enabled()):
-        return tensors
-    return (*tensors[:_SINKS], sinks.detach(), *tensors[_SINKS + 1 :])
-
-
 def known(tensors: tuple, options: tuple):
     """(key, (out, lse)) of a call of sequences. key: all that it depends on but addresses; None of
     one that is not kept, and of one that ran before the quick way. The other is None of calls that
     are not known."""
     if _transformed() or _forward_mode._current_level >= 0:
         return None, None
-    if tensors[_SINKS].__class__ is _Parameter:
-        tensors = _with_plain_sinks(tensors)
     out = _replay.run_quickly(tensors, options, _get_device)
     if out is not None:
         return None, (out, None)

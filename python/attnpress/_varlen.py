@@ -342,11 +342,10 @@ def flash_attn_varlen_func(
     num_splits = splits_of(num_splits, batch_invariant)
     tensors = (
         q, k, v, out, None, None, None, None, None, cu_seqlens_q, cu_seqlens_k, None, seqused_q,
-        seqused_k, leftpad_k, None, block_table, block_table_v, page_indptr, schedule, s_aux,
-        alibi_slopes,
+        seqused_k, leftpad_k, None, block_table, block_table_v, page_indptr, schedule,
     )  # fmt: skip
     key, again = None, None
-    if bias is score_mod is None and dropout_p == 0:
+    if alibi_slopes is bias is score_mod is s_aux is None and dropout_p == 0:
         options = (
             softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
             max_seqlen_k, return_attn_probs,
@@ -663,14 +662,14 @@ def flash_attn_with_kvcache(
     tensors = (
         q, k_cache, v_cache, out, k, v, rotary_cos, rotary_sin, rotary_seqlens, cu_seqlens_q, None,
         cu_seqlens_k_new, None, cache_seqlens, cache_leftpad, cache_batch_idx, block_table,
-        block_table_v, page_indptr, schedule, s_aux, alibi_slopes,
+        block_table_v, page_indptr, schedule,
     )  # fmt: skip
     options = (
         softmax_scale, causal, num_splits, window_size, softcap, chunk, max_seqlen_q,
         rotary_interleaved, return_softmax_lse, cu_seqlens_k_new is cu_seqlens_q,
     )  # fmt: skip
     has_number = cache_seqlens is not None and not hasattr(cache_seqlens, "shape")
-    may_be_known = bias is score_mod is None
+    may_be_known = alibi_slopes is bias is score_mod is s_aux is None
     key, again = None, None
     if may_be_known and not has_number:
         key, again = _known(q, tensors, options)

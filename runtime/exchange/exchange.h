@@ -66,7 +66,7 @@ ATTNPRESS_API void *attnpress_exchange_cache(void *self, void *const *args, ptrd
 /* ---- Calls that ran before ------------------------------------------------------------------- */
 
 enum {
-  ATTNPRESS_REPLAY_TENSORS = 22, /* the tensors of a call of sequences; the fourth is out */
+  ATTNPRESS_REPLAY_TENSORS = 20, /* the tensors of a call of sequences; the fourth is out */
   ATTNPRESS_REPLAY_OUT = 3,
   ATTNPRESS_REPLAY_DIMENSIONS = 4,
   ATTNPRESS_REPLAY_WORDS = 1 + ATTNPRESS_REPLAY_TENSORS * (1 + 2 * ATTNPRESS_REPLAY_DIMENSIONS),
