@@ -134,16 +134,16 @@ __device__ __forceinline__ void add_bias_slabs(float *score, uint32_t shared, in
   }
 }
 
-// Takes slope * |distance| off the scores of row `half`; `key` is this thread's first key. Rounded
-// once, in every row: the compiler moves a product in front of the branch to blocks with a mask and
-// without, and then leaves it a product of its own in some rows of a tile and not in others.
+// Takes slope * |distance| off the scores of row `half`; `key` is this thread's first key. Rounded once
+// by name: left to the compiler, copies of this text may differ in it, and then a row of a
+// batch-invariant call has other bits where its key block is not masked.
 __device__ __forceinline__ void add_alibi(float *score, int tiles, int half, ScoreRow row,
                                           int key) {
   const float distance = (float)(row.center - key);
 #pragma unroll
   for (int i = 0; i < tiles * 2; ++i) {
-    float *one = score + i / 2 * 4 + half * 2 + i % 2;
-    *one = multiply_add_once(-row.slope, fabsf(distance - (float)(i / 2 * 8 + i % 2)), *one);
+    float *at = score + i / 2 * 4 + half * 2 + i % 2;
+    *at = multiply_add_once(-row.slope, fabsf(distance - (float)(i / 2 * 8 + i % 2)), *at);
   }
 }
 
