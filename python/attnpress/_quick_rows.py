@@ -18,6 +18,7 @@ from torch.autograd import forward_ad as _forward_mode
 
 from . import _exchange
 from . import _library as c
+from ._torch import once_differentiable
 
 IS_OPEN = _exchange.functions is not None
 _WORD = sizeof(c_void_p)
@@ -75,7 +76,7 @@ class Calls:
         """The output, or the tuple of them; None: the call has to go the family's way. Gradients
         are not recorded, whatever the tensors ask for. tensors: all but the first may be None."""
         found = self._tables.get(options)
-        if found is None:
+        if found is None or not may_record():  # the family's own way refuses a tangent
             return None
         try:
             device = _get_device() if tensors[0].is_cuda else 0
@@ -180,7 +181,7 @@ def _gradients(ctx: Any, *given: Any) -> tuple[Any, ...]:
     return (*ctx.gradients(ctx, *given), None)
 
 
-_once = torch.autograd.function.once_differentiable(_gradients)
+_once = once_differentiable(_gradients)
 
 
 class _Recorded(torch.autograd.Function):  # type: ignore[misc]
