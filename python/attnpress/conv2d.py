@@ -219,13 +219,13 @@ def backward(
     """The gradients (dx, dweight, dbias) by x, weight and bias, of dout, that by the result; None
     for those that `needs` says are not wanted. out: the result, needed with relu alone. dx and
     dweight have their channels last in memory."""
+    check_needs(needs, ("x", "weight", "bias"))
     options = _options_of(stride, padding, dilation, relu) if choice is None else None
     if options is not None and _quick is not None:
         found = _quick.backward(dout, x, weight, out if relu else None, options, needs)
         if found is not None:
             return found  # type: ignore[no-any-return]
     library, shape, output = _checked(x, weight, stride, padding, dilation, relu)
-    check_needs(needs, ("x", "weight", "bias"))
     for name, value in (("dout", dout), ("out", out if relu else dout)):
         if not isinstance(value, library.kind):
             raise TypeError(

@@ -299,12 +299,12 @@ def backward(
     `needs` says are not wanted, except dx. dy: the gradient by y; dsum: that by the sum, which is
     added to dx, the gradient by both x and the residual. dweight and dbias have the weight's dtype;
     where there is none, param_dtype, such as the bias has, or x's."""
+    check_needs(needs, ("x", "weight", "bias"))
     if _quick is not None:
         found = _quick.backward(dy, x, rstd, mean, weight, dsum, needs, rms, param_dtype)
         if found is not None:
             return found  # type: ignore[no-any-return]
     library = library_of("dy", dy)
-    check_needs(needs, ("x", "weight", "bias"))
     _check_parameters(library, x, weight, None)
     _check_kinds(library, x=x, dsum=dsum, mean=mean, rstd=rstd)
     library.check(("dy", "x", "dsum"), (dy, x, dy if dsum is None else dsum), None)
