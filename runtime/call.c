@@ -14,6 +14,8 @@
 #include "press/info.h"
 #include "press/target.h"
 
+enum { NUM_SMS_MAX = 4096 }; /* of a device that a caller makes up; plans multiply by it */
+
 struct attnpress_plan {
   attnpress_handle *handle;
   const ap_operation *operation;
@@ -377,9 +379,12 @@ static attnpress_status check_options(const attnpress_handle *handle,
             ATTNPRESS_INVALID_ARGUMENT,
             "options.range is %d; it must be ATTNPRESS_ONE_CALL (0) or ATTNPRESS_UP_TO (1)",
             (int)o->range);
-  RETURN_IF(o->num_sms < 0 || (!named && o->num_sms != 0), ATTNPRESS_INVALID_ARGUMENT,
-            "options.num_sms is %d; it must be positive with a target, and 0 without",
-            (int)o->num_sms);
+  RETURN_IF(
+      o->num_sms < 0 || o->num_sms > NUM_SMS_MAX || (!named && o->num_sms != 0),
+      ATTNPRESS_INVALID_ARGUMENT,
+      "options.num_sms is %d; with a target it must be 1 to %d, or 0 for those of its largest "
+      "device, and 0 without",
+      (int)o->num_sms, NUM_SMS_MAX);
   return ATTNPRESS_OK;
 }
 

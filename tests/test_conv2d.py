@@ -141,6 +141,7 @@ def test_whole_numbers():
         ((X, W, None, [[1], [2]]), ValueError, "it must be a whole number, or two"),
         ((X, W, None, 1, 0, 2), ValueError, "there is no output"),
         ((X.astype(int), W.astype(int)), ValueError, "int64"),
+        ((np.ma.masked_array(X), W), TypeError, "x is a masked array"),
     ],
 )
 def test_errors(arguments, error, says):
@@ -153,6 +154,8 @@ def test_backward_errors():
         cv.backward(X, X, W)
     with pytest.raises(TypeError, match="out is NoneType"):
         cv.backward(np.zeros((1, 16, 2, 2), np.float32), X, W, relu=True)
+    with pytest.raises(ValueError, match=r"needs is .*; it must say of each, x, weight, bias"):
+        cv.backward(cv.conv2d(X, W), X, W, needs=(True,))
 
 
 # ---- PyTorch -------------------------------------------------------------------------------------

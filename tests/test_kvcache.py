@@ -288,6 +288,15 @@ def test_an_error_leaves_the_cache_as_it_was() -> None:
         )
 
 
+def test_errors_name_the_argument() -> None:
+    cache = torch.zeros(2, 8, 2, 64, dtype=torch.float16, device=DEVICE)
+    for window in (3, None):
+        with pytest.raises(TypeError, match=f"window_size is {window}; it must be a pair"):
+            attnpress.flash_attn_with_kvcache(cache, cache, cache, window_size=window)
+    with pytest.raises(ValueError, match=f"cache_seqlens is {1 << 31}; it must be less than"):
+        attnpress.flash_attn_with_kvcache(cache, cache, cache, cache_seqlens=1 << 31)
+
+
 @pytest.mark.skipif(DEVICE == "cpu", reason="there is no GPU")
 def test_a_captured_call_at_other_lengths() -> None:
     cache = Cache("pages of 16", [30, 3], 40, 2, 64, torch.bfloat16)

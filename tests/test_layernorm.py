@@ -180,6 +180,8 @@ def test_backward_errors():
         ln.backward(X, X, rstd[:1], rstd)
     with pytest.raises(TypeError, match="rstd is list"):
         ln.backward(X, X, [1.0], rstd)
+    with pytest.raises(ValueError, match=r"needs is .*; it must say of each, x, weight, bias"):
+        ln.backward(X, X, rstd, rstd, needs=(True,))
 
 
 # ---- PyTorch -------------------------------------------------------------------------------------

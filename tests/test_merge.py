@@ -126,6 +126,13 @@ def test_errors(arguments, options, error, says):
         attnpress.merge(*arguments, **options)
 
 
+def test_a_dtype_that_torch_does_not_know():
+    torch = pytest.importorskip("torch")
+    x, lse = torch.from_numpy(X), torch.from_numpy(L)
+    with pytest.raises(TypeError, match="dtype is 'fp16'; it must be a dtype of"):
+        attnpress.merge([x], [lse], dtype="fp16")
+
+
 def test_read_only():
     out = X.copy()
     out.flags.writeable = False

@@ -77,6 +77,8 @@ def test_backward_errors():
         o.backward(X, X, X)
     with pytest.raises(TypeError, match="dc is NoneType"):
         o.backward(None, X, X)
+    with pytest.raises(ValueError, match=r"needs is .*; it must say of each, x, y"):
+        o.backward(o.outer(X, X), X, X, needs=(True,))
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ static void test_bad_plan_options(void **state) {
       {1, {sizeof(attnpress_plan_options), NULL, NULL, 0, 0}, "options.target is NULL"},
       {1, {sizeof(attnpress_plan_options), NULL, "sm_9", 0, 0}, "target \"sm_9\" is unknown"},
       {1, {sizeof(attnpress_plan_options), NULL, "sm_90", 0, -1}, "options.num_sms is -1"},
+      {1, {sizeof(attnpress_plan_options), NULL, "sm_90", 0, 4097}, "it must be 1 to 4096"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     attnpress_plan *plan = (attnpress_plan *)8;

@@ -85,6 +85,12 @@ def test_types_of_a_program(mypy, root, tmp_path):
         ("log='x'", "TypeError", "it must be callable"),
         ("cache_layers='/opt/x'", "TypeError", "must be a sequence"),
         ("num_threads='2'", "TypeError", "num_threads is '2'; it must be a whole number"),
+        ("num_threads=1 << 32", "ValueError", "num_threads is 4294967296; it must be 0 to 214"),
+        ("cache_max_bytes=-1", "ValueError", "cache_max_bytes is -1; it must be 0 to 184"),
+        ("cache_dir=3", "TypeError", "cache_dir is 3; it must be a path"),
+        ("nvrtc_path=[]", "TypeError", "nvrtc_path is []; it must be a path"),
+        ("cache_layers=3", "TypeError", "cache_layers is 3; it must be a sequence of paths"),
+        ("cache_layers=[3]", "TypeError", "cache_layers is 3; it must be a path"),
     ],
 )
 def test_settings_that_are_not_allowed(root, call: str, exception: str, says: str):

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import attnpress  # noqa: E402
 import attnpress.torch as behind  # noqa: E402
+from attnpress import conv2d, layernorm, matmul, outer, softmax  # noqa: E402
 from attnpress import flash_attn_interface as interface  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -103,6 +104,19 @@ def test_dynamic_from_the_start_makes_no_graph_anew():
         qkv = tensors(batch, seqlen)
         assert torch.equal(compiled(*qkv), attnpress.flash_attn_func(*qkv, causal=True))
     assert counting.graphs == first
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_window_that_a_graph_does_not_know(dynamic):
+    """A number of the caller that changes is a symbol to Dynamo, which no message can print."""
+    q, k, v = tensors()
+
+    def windowed(left):
+        return attnpress.flash_attn_func(q, k, v, causal=True, window_size=(left, 0))
+
+    compiled = torch.compile(windowed, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for left in (3, 9, 11):
+        assert torch.equal(compiled(left), windowed(left))
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor's compiler g++ is not installed")
@@ -411,6 +425,65 @@ def test_second_derivatives_are_refused():
         with pytest.raises((RuntimeError, NotImplementedError)):
             (first,) = torch.autograd.grad(function(*qkv).sum(), qkv[0], create_graph=True)
             torch.autograd.grad(first.square().sum(), qkv[0])
+
+
+def recorded_calls():
+    """name: (function, its tensor) of what has gradients, whose own have none."""
+    q, k, v = tensors()
+    x = torch.randn(6, 64, device=DEVICE, dtype=torch.bfloat16)
+    square = torch.randn(64, 64, device=DEVICE, dtype=torch.bfloat16)
+    image = torch.randn(2, 8, 5, 5, device=DEVICE, dtype=torch.bfloat16)
+    sums = torch.tensor([0, 24, 48], dtype=torch.int32, device=DEVICE)
+    flat = [t.reshape(-1, *t.shape[2:]) for t in (q, k, v)]
+    return {
+        "attention": (lambda t: attnpress.flash_attn_func(t, k, v), q),
+        "features": (lambda t: attnpress.flash_attn_func(q, k, v, bias=t), q.new_zeros(24, 24)),
+        "sequences": (
+            lambda t: attnpress.flash_attn_varlen_func(t, *flat[1:], sums, sums, 24, 24), flat[0],
+        ),
+        "norm": (lambda t: layernorm.rms_norm(t, square[0]), x),
+        "product": (lambda t: matmul.matmul(t, square), x),
+        "outer": (lambda t: outer.outer(t, t), x),
+        "convolution": (lambda t: conv2d.conv2d(t, image[:, :, :3, :3].repeat(4, 1, 1, 1)), image),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(recorded_calls()))
+def test_second_derivatives_are_not_left_out(name):
+    """Beside another term, whose second derivative there is; with torch.autograd.grad(), which asks
+    by inputs, as with backward()."""
+    function, x = recorded_calls()[name]
+    x = x.clone().requires_grad_()
+    loss = function(x).float().square().sum() + x.float().pow(3).sum()
+    (first,) = torch.autograd.grad(loss, x, create_graph=True)
+    (again,) = torch.autograd.grad(function(x).float().square().sum() + x.float().pow(3).sum(), x)
+    assert torch.equal(first, again)
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        torch.autograd.grad(first.float().square().sum(), x, retain_graph=True)
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        first.float().square().sum().backward()
+    linear = function(x).sum() + x.float().pow(3).sum()  # whose gradient that comes in is constant
+    (first,) = torch.autograd.grad(linear, x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        torch.autograd.grad(first.float().square().sum(), x)
+
+
+@pytest.mark.parametrize("name", [*recorded_calls(), "softmax", "merge"])
+def test_forward_mode_is_refused(name):
+    """Rather than that a tangent is lost, or that of another tensor taken over."""
+    lse = torch.zeros(2, 4, 24, device=DEVICE)
+    calls = {
+        **recorded_calls(),
+        "softmax": (softmax.softmax, torch.randn(6, 64, device=DEVICE)),
+        "merge": (lambda t: attnpress.merge([t, t], [lse, lse])[0], tensors()[0]),
+    }
+    function, x = calls[name]
+    function(x)
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward-mode"):
+        function(forward_ad.make_dual(x, x))
+    with pytest.raises(NotImplementedError, match="make the mapped dimension part of the batch"):
+        torch.func.vmap(function)(torch.stack((x, x)))
 
 
 # ---- DTensors ------------------------------------------------------------------------------------

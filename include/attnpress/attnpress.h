@@ -729,7 +729,8 @@ typedef struct attnpress_plan_options {
    * handles. */
   const char *target;
   int32_t range;   /* ATTNPRESS_ONE_CALL or ATTNPRESS_UP_TO */
-  int32_t num_sms; /* with `target`: multiprocessors of the device; 0: those of its largest */
+  /** With `target`: multiprocessors of the device, up to 4,096; 0: those of its largest. */
+  int32_t num_sms;
 } attnpress_plan_options;
 #define ATTNPRESS_PLAN_OPTIONS_INIT                                                                \
   { sizeof(attnpress_plan_options), NULL, NULL, 0, 0 }

@@ -97,7 +97,7 @@ def merge(
     if out is None:
         try:
             out = library.empty(shape, first.dtype if dtype is None else dtype, first)
-        except TypeError:
+        except (TypeError, AttributeError):
             raise TypeError(
                 f"dtype is {dtype!r}; it must be a dtype of the parts' library"
             ) from None

@@ -15,6 +15,7 @@ from torch.autograd import forward_ad as _forward_mode
 
 from . import _library as c
 from . import _replay
+from ._torch import once_differentiable
 
 CONTIGUOUS = torch.contiguous_format
 KINDS = torch.Tensor, torch.nn.Parameter
@@ -36,6 +37,8 @@ class Calls:
     def run(self, options: Any, *tensors: Any) -> Any:
         """The output, or the tuple of them; None: the call has to go the family's way. Gradients
         are not recorded, whatever the tensors ask for. tensors: all but the first may be None."""
+        if not may_record():  # the family's own way refuses a tangent
+            return None
         made = _replay.again((self._name, options), tensors)
         return made if made is None or len(made) > 1 else made[0]
 
@@ -84,7 +87,7 @@ def _gradients(ctx: Any, *given: Any) -> tuple[Any, ...]:
     return (*ctx.gradients(ctx, *given), None)
 
 
-_once = torch.autograd.function.once_differentiable(_gradients)
+_once = once_differentiable(_gradients)
 
 
 class _Recorded(torch.autograd.Function):  # type: ignore[misc]

@@ -147,6 +147,14 @@ def check_same(
             )
 
 
+def check_needs(needs: Sequence[bool], names: Sequence[str]) -> None:
+    if len(needs) != len(names):
+        raise ValueError(
+            f"needs is {needs!r}; it must say of each, {', '.join(names)}, whether its gradient is "
+            "wanted"
+        )
+
+
 def check_writable(name: str, value: Any) -> None:
     """ValueError for an array that is read-only; PyTorch's tensors never are."""
     if not getattr(getattr(value, "flags", None), "writeable", True):
@@ -169,6 +177,7 @@ class Torch:
         self.has_context = _torch._has_context
         self.current_device = _torch._get_device
         self.raw_stream = _torch._raw_stream
+        self.check_untransformed = _torch.check_untransformed
         self.kind = torch.Tensor
         self.dtypes = {torch.float16: c.FP16, torch.bfloat16: c.BF16, torch.float32: c.FP32}
 
@@ -186,6 +195,7 @@ class Torch:
 
     def records(self, *values: Any) -> bool:
         """Whether a gradient by one of them is to be recorded."""
+        self.check_untransformed(*values)
         return self.torch.is_grad_enabled() and any(
             value is not None and value.requires_grad for value in values
         )
@@ -293,6 +303,9 @@ class NumPy:
     def check_place(self, name: str, value: Any, x: Any) -> None:
         if isinstance(value, self.numpy.ma.MaskedArray):
             raise TypeError(f"{name} is a masked array, whose mask would be lost")
+
+    def check_untransformed(self, *values: Any) -> None:
+        pass
 
     def records(self, *values: Any) -> bool:
         return False

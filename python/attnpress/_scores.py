@@ -89,9 +89,11 @@ def window_of(window_size: Any) -> tuple[int, int]:
         ) from None
     if len(sides) != 2:
         raise ValueError(f"window_size is {window_size!r}; {allowed}")
-    for side in sides:
-        _whole("window_size", side, -1, f"{allowed} (window_size is {window_size!r})")
-    return (operator.index(sides[0]), operator.index(sides[1]))
+    try:
+        left, right = (_whole("window_size", side, -1, allowed) for side in sides)
+    except ValueError as error:  # the pair is printed here alone: a graph's numbers cannot be
+        raise ValueError(f"{error} (window_size is {window_size!r})") from None
+    return left, right
 
 
 def mask_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import POINTER, c_char_p, c_int, c_void_p, cast
 from typing import Any
 
@@ -20,6 +20,21 @@ def _log_function(log: Log) -> Any:
         log(level, message.decode("utf-8", "replace"))
 
     return _LOG_FUNCTION(call)
+
+
+def _path(name: str, value: Any) -> bytes:
+    try:
+        return os.fsencode(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be a path, a str or os.PathLike") from None
+
+
+def _number(name: str, value: Any, least: int, end: int) -> int:
+    """One that a field of the struct can hold: others it would cut without a word."""
+    number = c.whole_number(name, value)
+    if not least <= number < end:
+        raise ValueError(f"{name} is {number}; it must be {max(least, 0)} to {end - 1}")
+    return number
 
 
 def configure(
@@ -50,26 +65,28 @@ def configure(
         that does not fit raises InvalidArgumentError, with sequence and value. Each call then waits
         for its stream.
 
-    Raises RuntimeError where a handle was already made, TypeError and InvalidArgumentError for
-    values that are not allowed."""
+    Raises RuntimeError where a handle was already made, TypeError, ValueError and
+    InvalidArgumentError for values that are not allowed."""
     if log is not None and not callable(log):
         raise TypeError(f"log is {type(log).__name__}; it must be callable as log(level, message)")
     if isinstance(cache_layers, (str, bytes, os.PathLike)):
         raise TypeError("cache_layers is one path; it must be a sequence of them")
-    layers = [os.fsencode(path) for path in cache_layers]
+    if not isinstance(cache_layers, Iterable):
+        raise TypeError(f"cache_layers is {cache_layers!r}; it must be a sequence of paths")
+    layers = [_path("cache_layers", path) for path in cache_layers]
     array = (c_char_p * (len(layers) + 1))(*layers, None)
     function = _log_function(log) if log is not None else None
     options = c.Options(
         struct_size=ctypes.sizeof(c.Options),
-        jit_off=int(jit_off),
-        cache_off=int(cache_off),
-        num_threads=c.whole_number("num_threads", num_threads),
-        nvrtc_path=os.fsencode(nvrtc_path) if nvrtc_path is not None else None,
-        cache_dir=os.fsencode(cache_dir) if cache_dir is not None else None,
+        jit_off=int(bool(jit_off)),
+        cache_off=int(bool(cache_off)),
+        num_threads=_number("num_threads", num_threads, -(1 << 31), 1 << 31),
+        nvrtc_path=_path("nvrtc_path", nvrtc_path) if nvrtc_path is not None else None,
+        cache_dir=_path("cache_dir", cache_dir) if cache_dir is not None else None,
         read_only_dirs=cast(array, POINTER(c_char_p)) if layers else None,
-        cache_max_bytes=c.whole_number("cache_max_bytes", cache_max_bytes),
+        cache_max_bytes=_number("cache_max_bytes", cache_max_bytes, 0, 1 << 64),
         log=cast(function, c_void_p) if function is not None else None,
-        arch_max=c.whole_number("arch_max", arch_max),
+        arch_max=_number("arch_max", arch_max, -(1 << 31), 1 << 31),
         check=int(bool(check)),
     )
     _plan.set_options(options, (array, function))

@@ -18,6 +18,7 @@ class Arguments:
         self.name, self.first = name, first
         self.library = library_of(name, first)
         self.kept: list[Any] = []  # what the call reads and writes
+        self.library.check_untransformed()
 
     def check_kind(self, name: str, value: Any) -> None:
         kind = self.library.kind

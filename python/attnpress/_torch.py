@@ -3,8 +3,10 @@ has PyTorch."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
+from collections.abc import Callable
 from ctypes import addressof
 from typing import Any, NoReturn
 
@@ -110,6 +112,14 @@ def _check_no_tangent(*tensors) -> None:
         _refuse_transforms()
 
 
+def check_untransformed(*values) -> None:
+    """NotImplementedError for tensors that torch.func or forward mode has made its own."""
+    if _transformed():
+        _refuse_transforms()
+    if _forward_mode._current_level >= 0:
+        _check_no_tangent(*(x for x in values if isinstance(x, torch.Tensor)))
+
+
 def _autocasts(device) -> bool:
     """Whether torch.autocast is on for a device that calls run on."""
     return device.type in ("cuda", "cpu") and torch.is_autocast_enabled(device.type)
@@ -139,10 +149,7 @@ def checked(q, k, v, softmax_scale: float | None) -> tuple[int, int, tuple]:
     """Backend, attnpress_dtype and shapes; raises for what is not allowed."""
     if not (isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
         raise TypeError(f"q, k and v are {_types(q, k, v)}; all three must be PyTorch tensors")
-    if _transformed():
-        _refuse_transforms()
-    if _forward_mode._current_level >= 0:
-        _check_no_tangent(q, k, v)
+    check_untransformed(q, k, v)
     if not q.device == k.device == v.device:
         raise ValueError(
             f"q is on {q.device}, k on {k.device}, v on {v.device}; one device is needed"
@@ -239,7 +246,37 @@ def _gradients(ctx, dout, dlse) -> tuple:
     return dq, dk, dv, None, others[0] if others else None, dbias, *dbuffers
 
 
-_once = torch.autograd.function.once_differentiable(_gradients)
+class _Refused(torch.autograd.Function):
+    """The first tensors as they are, without gradients by the others: asking for one raises."""
+
+    @staticmethod
+    def forward(ctx, count, *tensors):
+        return tuple(x.detach() for x in tensors[:count])
+
+    @staticmethod
+    def backward(ctx, *gradients) -> NoReturn:
+        raise NotImplementedError("there are no second derivatives of attnpress's functions")
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward() whose gradients have none. PyTorch's decorator of this name lets a second
+    derivative through, as if the gradients were constants, where the gradient that comes in
+    requires none, or where torch.autograd.grad() asks by inputs that it does not know."""
+
+    @functools.wraps(function)
+    def once(ctx, *gradients):
+        if not _is_grad_enabled():
+            return function(ctx, *gradients)
+        with torch.no_grad():
+            results = function(ctx, *gradients)
+        made = [x for x in results if x is not None]
+        refused = iter(_Refused.apply(len(made), *made, *ctx.saved_tensors, *gradients))
+        return tuple(None if x is None else next(refused) for x in results)
+
+    return once
+
+
+_once = once_differentiable(_gradients)
 
 
 class _Recorded(_Attention):
@@ -379,7 +416,7 @@ class _RaggedAttention(torch.autograd.Function):
         return out, lse
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @once_differentiable
     def backward(ctx, dout, dlse):
         if dout is None and dlse is None:
             return (None,) * len(ctx.needs_input_grad)
@@ -950,7 +987,9 @@ def empty_like(q):
 
 
 def check_no_grad(request: ScoreRequest) -> None:
-    """NotImplementedError for a tensor that requires grad and has no gradient."""
+    """NotImplementedError for a tensor that requires grad and has no gradient, or has a tangent."""
+    if not torch.compiler.is_compiling() and _forward_mode._current_level >= 0:
+        _check_no_tangent(*(x for x in request.tensors if isinstance(x, torch.Tensor)))
     slopes = request.alibi_slopes
     if isinstance(slopes, torch.Tensor) and slopes.requires_grad and torch.is_grad_enabled():
         _refuse_grad("alibi_slopes")

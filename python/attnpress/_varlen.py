@@ -20,7 +20,7 @@ from ._attention import (
 from ._ragged import Ragged, check_array, checked_length, extents_of, shapes_of, splits_of
 from ._rows import library_of
 from ._score_mod import ScoreMod
-from ._scores import groups_of, mask_of, probabilities
+from ._scores import groups_of, mask_of, probabilities, window_of
 
 Array = TypeVar("Array", bound=Any)
 """torch.Tensor or numpy.ndarray: what comes in goes out."""
@@ -650,7 +650,7 @@ def flash_attn_with_kvcache(
         and cache_batch_idx is cache_leftpad is block_table_v is page_indptr is schedule is None
         and alibi_slopes is bias is score_mod is s_aux is cu_seqlens_k_new is out is None
         and not (return_softmax_lse or softcap or chunk)
-        and (window_size == (-1, -1) or tuple(window_size) == (-1, -1))
+        and (window_size == (-1, -1) or window_of(window_size) == (-1, -1))
     )
     if is_plain:
         quick = _adapters.get(type(q))
@@ -694,7 +694,10 @@ def flash_attn_with_kvcache(
             "must be equal"
         )
     if has_number:
-        cache_seqlens = adapter.int32_full(batch, checked_length("cache_seqlens", cache_seqlens), q)
+        used = checked_length("cache_seqlens", cache_seqlens)
+        if used >= 1 << 31:
+            raise ValueError(f"cache_seqlens is {used}; it must be less than 2^31")
+        cache_seqlens = adapter.int32_full(batch, used, q)
         tensors = (*tensors[:11], cache_seqlens, *tensors[12:])
         if score_mod is None:
             asked, again = _known(q, tensors, options)

@@ -19,7 +19,15 @@ from collections.abc import Sequence
 from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p, sizeof
 from typing import Any, NamedTuple, TypeVar, Union
 
-from ._rows import PLAN_ARGUMENTS, Library, declared, dtype_or_fp64, library_of, run_with_workspace
+from ._rows import (
+    PLAN_ARGUMENTS,
+    Library,
+    check_needs,
+    declared,
+    dtype_or_fp64,
+    library_of,
+    run_with_workspace,
+)
 
 Array = TypeVar("Array")
 """torch.Tensor or numpy.ndarray."""
@@ -208,6 +216,7 @@ def backward(
     """The gradients (dx, dweight, dbias) by x, weight and bias, of dout, that by the result; None
     for those that `needs` says are not wanted. out: the result, needed with relu alone. dx and
     dweight have their channels last in memory."""
+    check_needs(needs, ("x", "weight", "bias"))
     options = _options_of(stride, padding, dilation, relu) if choice is None else None
     if options is not None and _quick is not None:
         found = _quick.backward(dout, x, weight, out if relu else None, options, needs)
@@ -311,7 +320,7 @@ def _checked(
             raise TypeError(
                 f"{name} is {type(value).__name__}; both must be {library.kind.__name__}"
             )
-    library.check_place("weight", weight, x)
+        library.check_place(name, value, x)
     steps = _pair("stride", stride), _pair("padding", padding), _pair("dilation", dilation)
     key = (tuple(x.shape), x.dtype, tuple(weight.shape), weight.dtype, steps, bool(relu))
     found = _known.get(key)
@@ -523,6 +532,8 @@ def _function() -> Any:
         return _functions["conv2d"]
     import torch
 
+    from ._torch import once_differentiable
+
     class Conv2d(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(
@@ -541,7 +552,7 @@ def _function() -> Any:
             return out
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        @once_differentiable
         def backward(ctx: Any, dout: Any) -> Any:
             return (*_gradients(ctx, dout), None, None, None, None)
 

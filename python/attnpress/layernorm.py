@@ -26,6 +26,7 @@ from . import _library as c
 from ._rows import (
     PLAN_ARGUMENTS,
     Library,
+    check_needs,
     declared,
     library_of,
     readable,
@@ -256,6 +257,7 @@ def backward(
     `needs` says are not wanted, except dx. dy: the gradient by y; dsum: that by the sum, which is
     added to dx, the gradient by both x and the residual. dweight and dbias have the weight's dtype;
     where there is none, param_dtype, such as the bias has, or x's."""
+    check_needs(needs, ("x", "weight", "bias"))
     if _quick is not None:
         found = _quick.backward(dy, x, rstd, mean, weight, dsum, needs, rms, param_dtype)
         if found is not None:
@@ -500,6 +502,8 @@ def _function() -> Any:
         return _functions["norm"]
     import torch
 
+    from ._torch import once_differentiable
+
     class Norm(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(
@@ -512,7 +516,7 @@ def _function() -> Any:
             return y, (None if residual is None else total)
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        @once_differentiable
         def backward(ctx: Any, dy: Any, dsum: Any) -> Any:
             dx, dweight, dbias, dresidual = _gradients(ctx, dy, dsum)
             return dx, dweight, dbias, None, dresidual, None

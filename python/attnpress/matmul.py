@@ -211,6 +211,8 @@ def _function() -> Any:
         return _functions["matmul"]
     import torch
 
+    from ._torch import once_differentiable
+
     class Matmul(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, x: Any, w: Any, transposed: bool) -> Any:
@@ -219,7 +221,7 @@ def _function() -> Any:
             return _out_of_place(library_of("x", x), x, w, transposed)
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        @once_differentiable
         def backward(ctx: Any, dy: Any) -> Any:
             return (*_gradients(ctx, dy), None)
 

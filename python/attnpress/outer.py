@@ -29,6 +29,7 @@ from . import _library as c
 from ._rows import (
     PLAN_ARGUMENTS,
     Library,
+    check_needs,
     declared,
     dtype_or_fp64,
     library_of,
@@ -203,6 +204,7 @@ def backward(
 ) -> tuple[Any, Any]:
     """The gradients (dx, dy) by x and y, of dc, that by c; None for those that `needs` says are not
     wanted. f and scalars: as in outer()."""
+    check_needs(needs, ("x", "y"))
     is_plain = f is None and not scalars and summed.__class__ is bool
     if is_plain and _quick is not None:
         gradients = _quick.backward(dc, x, y, summed, needs)
@@ -363,6 +365,8 @@ def _function() -> Any:
         return _functions["outer"]
     import torch
 
+    from ._torch import once_differentiable
+
     class Outer(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(
@@ -373,7 +377,7 @@ def _function() -> Any:
             return forward(x, y, summed, f=f, scalars=scalars)
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        @once_differentiable
         def backward(ctx: Any, dc: Any) -> Any:
             x, y = ctx.saved_tensors
             needs = ctx.needs_input_grad[:2]

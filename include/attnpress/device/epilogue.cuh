@@ -12,9 +12,11 @@ __device__ __forceinline__ float normalizer(float sum) {
   return sum == 0.0f ? 0.0f : reciprocal_approx(sum);
 }
 
-// The natural logarithm of sum * 2^reference_log2.
+// The natural logarithm of sum * 2^reference_log2. Neither the product that the reference is nor
+// what is done to the lse joins a step of it: kernels with few rows and with many have the same bits.
 __device__ __forceinline__ float natural_lse(float reference_log2, float sum) {
-  return (reference_log2 + log2_approx(sum)) * LN_2;
+  const float lse_log2 = multiply_add_once(log2_approx(sum), 1.0f, reference_log2);
+  return multiply_add_once(lse_log2, LN_2, 0.0f);
 }
 
 // A head's sink in units of log2. Heads are clamped: rows that are not there may have any.
