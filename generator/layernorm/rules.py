@@ -697,7 +697,7 @@ def _short_problems(variant: Variant, tile: Tile) -> list[str]:
     needed = WARP // tile.row_threads * group * row
     checks = (
         (
-            tile.row_threads in ((1,) if variant.cols <= 32 else (4, 8)),
+            tile.row_threads in ((1, 2, 4) if variant.cols <= 32 else (2, 4, 8)),
             "a lane has a row, or of more than 32 columns four or eight",
         ),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
