@@ -1224,6 +1224,10 @@ static void test_launch_gradients_of_slices(void **state) {
        "layernorm_bwd_gathered_cols64_fp16_wfp32_sm90"}, /* dx over dy */
       {17, INT64_C(1) << 40, 17, 1000, 0x10000, 0x2000000, 0, 0x30000, ATTNPRESS_BF16,
        ATTNPRESS_BF16, "layernorm_bwd_gathered_cols32_bf16_wbf16_sm90"},
+      {16, 20, 16, 1000, 0x10000, 0x2000000, 0, 0x30000, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_bwd_gathered_cols16_bf16_wbf16_sm90"},
+      {5, 9, 5, 1000, 0x10000, 0x2000000, 0, 0x30000, ATTNPRESS_BF16, ATTNPRESS_BF16,
+       "layernorm_bwd_gathered_cols16_bf16_wbf16_sm90"},
       {96, 97, 96, 1000, 0x10000, 0x2000000, 0, 0x30000, ATTNPRESS_BF16, ATTNPRESS_BF16,
        "layernorm_bwd_gathered_cols96_bf16_wbf16_sm90"},
       {41, 49, 41, 1000, 0x10000, 0x2000000, 0, 0x30000, ATTNPRESS_BF16, ATTNPRESS_BF16,

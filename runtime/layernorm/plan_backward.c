@@ -8,7 +8,7 @@ enum {
   SHORT_WHOLE_COLS_MAX = 88, /* of whole vectors: of longer rows 64 MB gain what 256 MB lose */
   SHORT_BANKS_COLS = 64, /* of 16 bits are as long as all banks: lanes' rows lie in the same ones */
   SLICE_COLS_MIN = 5,    /* of less a lane of two has no two words */
-  SLICE_CLASS_FIRST = 32,
+  SLICE_CLASS_FIRST = 16,
   SHIFTED_COLS_MIN = 72 /* of less a class of the others is fuller, and they are as fast */
 };
 

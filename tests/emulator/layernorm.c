@@ -836,7 +836,8 @@ enum {
   ROWS_MOST = 300,
   ELEMENTS_MOST = 120000,
   SLOT_ROUNDS = 3,
-  SHORT_CLASS_FIRST = 8,    /* columns */
+  SHORT_CLASS_FIRST = 8, /* columns */
+  SLICE_CLASS_FIRST = 16,
   SHORT_CLASSES_APART = 32, /* at the most */
   SHORT_ROUNDS = 84         /* of 32 rows of each warp: five pieces of sixteen */
 };
@@ -890,7 +891,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   if (is_short(k)) {
     /* Nor these, nor less columns than its class; pieces of a ring are gone round. */
     const int64_t apart = most > SHORT_CLASSES_APART ? SHORT_CLASSES_APART : most / 2;
-    const int first = most <= (is_slice(k) ? SHORT_CLASSES_APART : SHORT_CLASS_FIRST);
+    const int first = most <= (is_slice(k) ? SLICE_CLASS_FIRST : SHORT_CLASS_FIRST);
     const int64_t before = first ? 0 : most - apart;
     const int64_t given = before + (most - before) * row->sixteenths / 16 + row->more_columns;
     s.columns = given < most ? given : most;
