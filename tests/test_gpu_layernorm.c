@@ -633,25 +633,28 @@ static void test_rows_apart(void) {
   }
 }
 
-/* Slices of wider matrices, few rows and many, and what lies beside rows of y, which are the memory's end:
- * with gaps that are read and others, and where x begins elsewhere alone. */
+/* Slices of wider matrices, and gradients of them, few rows and many, and what lies beside rows of y or dx,
+ * which are the memory's end: with gaps that are read and others, and where x begins elsewhere alone. */
 static void test_slices(void) {
-  static const int64_t columns[] = {1,   2,   7,   8,   9,   17,  20,   31,  32,  33,  47,
-                                    64,  65,  96,  97,  100, 125, 128,  129, 160, 161, 192,
-                                    193, 223, 224, 225, 250, 256, 257,  300, 320, 321, 333,
-                                    383, 384, 385, 463, 500, 777, 1500, 3000};
+  static const int64_t columns[] = {1,   2,   7,   8,   9,   17,  20,   31,   32,   33,   47,
+                                    64,  65,  96,  97,  100, 125, 128,  129,  160,  161,  192,
+                                    193, 223, 224, 225, 250, 256, 257,  300,  320,  321,  333,
+                                    383, 384, 385, 463, 500, 777, 1500, 3000, 5001, 8001, 9101};
   static const int64_t gaps[] = {1, 2, 4, 5, 9, 31, 32, 33, 34, 100, 513};
   const int count = (int)(sizeof columns / sizeof *columns);
-  for (int n = 0; n < 6 * count; ++n) {
-    const int64_t c = columns[n / 6];
+  for (int n = 0; n < 12 * count; ++n) {
+    const int64_t c = columns[n / 12];
+    const int backward = n / 6 % 2;
     const shape s = {.rows = n % 6 == 0   ? 1 + n / 6 % 9
                              : n % 6 == 1 ? 70001 / c + n
                                           : 900000 / c + n,
                      .columns = c,
                      .dtype = 1 + n % 2,
                      .param_dtype = n % 11 == 3 ? 0 : 1 + n / 2 % 3,
+                     .backward = backward,
                      .rms = n / 4 % 2,
-                     .more = n % 13 == 5,
+                     .more = backward ? n % 4 == 1 : n % 13 == 5,
+                     .in_place = backward && n % 3 == 1,
                      .mean = n % 5 == 1   ? 40.0
                              : n % 7 == 4 ? -7.0
                                           : 0.0,

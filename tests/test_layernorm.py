@@ -257,6 +257,7 @@ def test_slices(device, rms, dtype, columns, begin, end):
     dtype = getattr(torch, dtype)
     generator = torch.Generator().manual_seed(2)
     wide = torch.randn((301, begin + columns + end), generator=generator).to(dtype).to(device)
+    dy = torch.randn((301, columns), generator=generator).to(dtype).to(device)
     weight, bias = torch.randn((2, columns), generator=generator).to(dtype).to(device)
     x = wide[:, begin : begin + columns]
     y = ln.rms_norm(x, weight, EPS) if rms else ln.layer_norm(x, weight, bias, EPS)
@@ -264,6 +265,17 @@ def test_slices(device, rms, dtype, columns, begin, end):
     tolerance = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5}[dtype]
     assert y.is_contiguous()
     torch.testing.assert_close(y.double(), want, atol=tolerance, rtol=tolerance)
+    inputs = [wide, weight] if rms else [wide, weight, bias]
+    inputs = [t.detach().requires_grad_() for t in inputs]
+    x = inputs[0][:, begin : begin + columns]
+    y = ln.rms_norm(x, inputs[1], EPS) if rms else ln.layer_norm(x, *inputs[1:], EPS)
+    y.backward(dy)
+    wanted = [t.detach().double().requires_grad_() for t in inputs]
+    x = wanted[0][:, begin : begin + columns]
+    torch_norm(x, wanted[1], None if rms else wanted[2], rms).backward(dy.double())
+    for ours, theirs in zip(inputs, wanted):
+        error = (ours.grad.double() - theirs.grad).abs().max() / theirs.grad.abs().max()
+        assert error < tolerance
 
 
 @needs_torch

@@ -26,6 +26,7 @@ enum {
   SHORT_MAX = 127,
   SHORT_FP32_MAX = 15,
   APART_MIN = 9,    /* columns of rows that surely lie across two vectors */
+  SLICE_MIN = 5,    /* of those of which one of two lanes has two words; backward */
   GATHERED_MIN = 8, /* of rows whose vectors reach to the next row, and no further */
   /* Columns of the longest odd rows of a block beyond those of its class, and with weights of
    * fp32. */
@@ -112,11 +113,14 @@ static void part_rows(ap_layernorm_problem *p) {
 
 static void place_matrices(ap_layernorm_problem *p, int more) {
   const int neat = one_in(3), alike = one_in(2);
-  const int slice = one_in(6); /* of a wider matrix: y alone is neat */
+  const int slice = one_in(6); /* of a wider matrix: y alone is neat, or other matrices are alike */
+  const int gaps = p->backward && one_in(2);
   const int64_t shift = one_in(2) ? below(9) : 0;
-  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i)
-    p->tensor[i] = random_matrix(p, i, slice ? i != AP_LAYERNORM_X : neat, !slice && alike, shift,
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
+    const int other = i != AP_LAYERNORM_X;
+    p->tensor[i] = random_matrix(p, i, slice ? other && !gaps : neat, slice ? other : alike, shift,
                                  i == AP_LAYERNORM_SUM || (!p->backward && i == AP_LAYERNORM_Y));
+  }
   if (p->backward) {
     if (!more)
       p->tensor[AP_LAYERNORM_DSUM].data = NULL;
@@ -218,6 +222,15 @@ static int is_alike_and_apart(const ap_layernorm_problem *p) {
   return apart;
 }
 
+/** Backward: x is another matrix than dx, none of its rows lies over another one, and the other matrices are
+ * such as `is_so` says. */
+static int has_other_x(const ap_layernorm_problem *p, int (*is_so)(const ap_layernorm_problem *p)) {
+  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *dx = &p->tensor[AP_LAYERNORM_DX];
+  ap_layernorm_problem others = *p;
+  others.tensor[AP_LAYERNORM_X] = *dx;
+  return x->data != dx->data && (p->rows == 1 || x->stride >= p->columns) && is_so(&others);
+}
+
 static int are_aligned(const ap_layernorm_problem *p) {
   return (uintptr_t)p->weight % VECTOR_BYTES == 0 && (uintptr_t)p->bias % VECTOR_BYTES == 0;
 }
@@ -303,6 +316,13 @@ static int takes_backward(const ap_layernorm_problem *p, const ap_launch *l, int
   case AP_LAYERNORM_ROWS_SHORT:
     return is_in_turn(p) && p->columns <= columns &&
            p->columns <= (size == 4 ? SHORT_FP32_MAX : SHORT_MAX);
+  case AP_LAYERNORM_ROWS_GATHERED:
+    return size == 2 && has_other_x(p, is_in_turn) && p->columns >= SLICE_MIN &&
+           p->columns <= columns;
+  case AP_LAYERNORM_ROWS_SHIFTED:
+    if (size == 4 || !has_other_x(p, is_alike))
+      return 0;
+    /* fall through */
   case AP_LAYERNORM_ROWS_ODD:
     if (size == 4)
       return p->columns <= columns;
@@ -349,9 +369,10 @@ static int has_no_walkers(const ap_launch *l) {
   case AP_LAYERNORM_ROWS_DIRECT:
   case AP_LAYERNORM_ROWS_EDGED:
   case AP_LAYERNORM_ROWS_APART:
+    return 1;
   case AP_LAYERNORM_ROWS_GATHERED:
   case AP_LAYERNORM_ROWS_SHIFTED:
-    return 1;
+    return l->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_FWD;
   default:
     return l->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_BWD_DX ||
            (l->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_FWD &&

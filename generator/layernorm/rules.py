@@ -91,7 +91,9 @@ DIRECT_FP32_WARPS, DIRECT_FP32_VECTORS = 12, 2048
 EDGED_SM_THREADS, EDGED_WARPS, EDGED_LONG_VECTORS = 1152, 9, 4096
 EDGED_HALF_WARP_VECTORS = 96  # with parameters of fp32 16 less
 # Rows of few columns: warps of a block, lanes of a row, and blocks of an SM, of classes up to each.
-SHORT_TILES = ((16, (4, 1, 3)), (32, (4, 1, 2)), (64, (8, 4, 2)), (96, (4, 8, 4)), (128, (4, 8, 3)))
+SHORT_TILES = ((16, (4, 1, 3)), (32, (4, 1, 2)), (64, (8, 4, 2)), (96, (4, 4, 3)), (128, (4, 8, 3)))
+# The same of those whose x is a slice of a wider matrix, which comes row by row.
+SLICE_TILES = ((32, (4, 2, 4)), (64, (8, 4, 2)), (96, (4, 8, 4)))
 CLUSTER_ARCH = 90
 SMEM_ALIGNMENT = 1024  # of dynamic shared memory
 CLUSTER_WARPS, CLUSTER_VECTORS = 16, 4  # of the rule's blocks, and of a thread in a row of a pair
@@ -149,6 +151,8 @@ def cluster(tile: Tile) -> int:
 
 def is_odd(variant: Variant) -> bool:
     """Whether rows of 16 bits begin at any element, and one block has one."""
+    if variant.rows == "shifted":
+        return variant["pass"] == "bwd"
     return variant.rows == "odd" and not is_shared(variant) and variant.dtype != "fp32"
 
 
@@ -159,7 +163,12 @@ def is_sorted(variant: Variant) -> bool:
 
 def is_short(variant: Variant) -> bool:
     """Whether rows of few columns come to a warp as pieces, in the backward pass."""
-    return variant.rows == "short"
+    return variant.rows == "short" or is_slice(variant)
+
+
+def is_slice(variant: Variant) -> bool:
+    """Whether x of such rows is one of a wider matrix."""
+    return variant.rows == "gathered" and variant["pass"] == "bwd"
 
 
 def is_packed(variant: Variant) -> bool:
@@ -189,12 +198,13 @@ def is_whole(variant: Variant) -> bool:
 
 def is_straight(variant: Variant) -> bool:
     """Whether rows are read straight into registers."""
-    return variant.rows in ("direct", "edged", "whole", "added", "apart", "shifted")
+    straight = ("direct", "edged", "whole", "added", "apart", "shifted")
+    return variant.rows in straight and not is_odd(variant)
 
 
 def is_edged(variant: Variant) -> bool:
     """Whether such rows begin anywhere: with gaps, in place, with a residual, or elsewhere in y."""
-    return variant.rows in ("edged", "shifted")
+    return variant.rows in ("edged", "shifted") and not is_odd(variant)
 
 
 def is_added(variant: Variant) -> bool:
@@ -291,7 +301,7 @@ def is_pieces(variant: Variant) -> bool:
 
 def is_gathered(variant: Variant) -> bool:
     """Whether lanes have rows of a wider matrix, which a warp's copies bring, without gaps in y."""
-    return variant.rows == "gathered"
+    return variant.rows == "gathered" and variant["pass"] == "fwd"
 
 
 def _gathered_smem_bytes(variant: Variant, tile: Tile) -> int:
@@ -414,7 +424,10 @@ def odd_edges(variant: Variant, tile: Tile) -> int:
 
 def _odd_smem_bytes(variant: Variant, tile: Tile) -> int:
     groups = threads(tile) // tile.row_threads
-    place = groups * (variant.cols * element_bytes(variant) + VECTOR_BYTES)
+    row_bytes = variant.cols * element_bytes(variant)
+    # Of shifted rows each warp has what follows its vectors.
+    long = variant.rows == "shifted" and tile.row_threads > WARP
+    place = groups * (row_bytes + (row_bytes // WARP if long else VECTOR_BYTES))
     if variant["pass"] == "fwd":
         return tile.slots * place
     values = variant.cols // tile.row_threads + odd_edges(variant, tile)
@@ -694,11 +707,13 @@ def _short_problems(variant: Variant, tile: Tile) -> list[str]:
     ring = tile.smem_bytes // tile.warps
     group = (16 if variant.cols == 8 else 4) // element_bytes(variant)
     row = 3 * (variant.cols - 1) * element_bytes(variant) + 8
+    if is_slice(variant):  # a row of x in whole vectors
+        row = (2 * (variant.cols - 1) + variant.cols) * element_bytes(variant) + 48
     needed = WARP // tile.row_threads * group * row
     checks = (
         (
-            tile.row_threads in ((1,) if variant.cols <= 32 else (4, 8)),
-            "a lane has a row, or of more than 32 columns four or eight",
+            tile.row_threads in ((1 + is_slice(variant),) if variant.cols <= 32 else (4, 8)),
+            "a lane has a row, of a slice two, or of more than 32 columns four or eight",
         ),
         (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
         (ring >= needed, f"{ring} bytes are no ring of a piece, which is {needed}"),
@@ -1048,7 +1063,8 @@ def _wide_tile(variant: Variant) -> Tile:
 def _short_tile(variant: Variant) -> Tile:
     """A lane a row, or as many as leave each at most 16 columns. Mostly fewer warps of an SM than
     registers are enough for, since their pieces are longer then."""
-    warps, lanes, blocks = next(tile for most, tile in SHORT_TILES if variant.cols <= most)
+    tiles = SLICE_TILES if is_slice(variant) else SHORT_TILES
+    warps, lanes, blocks = next(tile for most, tile in tiles if variant.cols <= most)
     return sized(variant, make_tile(family(), warps=warps, row_threads=lanes, blocks=blocks))
 
 

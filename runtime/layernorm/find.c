@@ -36,7 +36,7 @@ attnpress_status ap_layernorm_find_long_kernel(const ap_layernorm_problem *p,
 }
 
 attnpress_status ap_layernorm_find_odd_kernel(const ap_layernorm_problem *p,
-                                              const ap_device *device, int32_t pass,
+                                              const ap_device *device, int32_t pass, int32_t rows,
                                               ap_launch *launch, int *fits) {
   const int64_t edges = ap_element_bytes(p->dtype) == 2 ? ODD_EDGES : 0;
   int64_t columns = p->columns - edges; /* of vectors, at the least */
@@ -44,8 +44,7 @@ attnpress_status ap_layernorm_find_odd_kernel(const ap_layernorm_problem *p,
     columns = smaller(columns, ODD_BLOCK_COLS_MAX);
   *fits = 0;
   for (int32_t class = first_class(columns); !*fits && class < classes()->count - 1; ++class) {
-    FORWARD_IF(
-        ap_layernorm_find_kernel(p, device, pass, AP_LAYERNORM_ROWS_ODD, class, launch, fits));
+    FORWARD_IF(ap_layernorm_find_kernel(p, device, pass, rows, class, launch, fits));
     /* A cluster's threads have what lies beside the vectors as vectors. */
     if (*fits && has_odd_clusters(launch))
       *fits =

@@ -60,6 +60,8 @@ int64_t ap_layernorm_clusters_at_once(const ap_device *device, int32_t cluster) 
  * it does not matter. */
 static int64_t period_of(const ap_launch *launch) {
   switch (launch->variant.axis[AP_LAYERNORM_ROWS]) {
+  case AP_LAYERNORM_ROWS_SHIFTED:
+    return ODD_PERIOD;
   case AP_LAYERNORM_ROWS_ODD: /* clusters walk over one class of rows after the other, words are alike */
     return has_odd_clusters(launch) || launch->variant.axis[AP_LAYERNORM_DTYPE] == ATTNPRESS_FP32
                ? 1
@@ -107,6 +109,8 @@ static int64_t short_rows(const ap_layernorm_problem *p, const ap_launch *launch
 
 /** Whether each thread block, or warp, has its rows once. */
 static int has_no_walkers(const ap_launch *launch) {
+  if (launch->variant.axis[AP_LAYERNORM_PASS] != AP_LAYERNORM_PASS_FWD)
+    return 0;
   switch (launch->variant.axis[AP_LAYERNORM_ROWS]) {
   case AP_LAYERNORM_ROWS_DIRECT:
   case AP_LAYERNORM_ROWS_PAIRS:

@@ -28,6 +28,7 @@ enum {
       ODD_PERIOD - 1,              /* parts of the sums of those whose rows two clusters have */
   SORTED_MORE = ODD_PERIOD - 1,    /* clusters of sorted rows of all classes, beyond those of one */
   SHORT_COLS_MAX = 127,            /* of gradients of rows of few columns */
+  SLICE_COLS_MAX = 96,             /* and of those whose x is a slice of a wider matrix */
   GANG_COLS_MIN = 65536,           /* gangs have longer rows */
   GANG_WHOLE_DSUM_COLS_MIN = 8192, /* and with dsum, backward, whole vectors of more columns */
   GANG_BLOCK_COLS = 8192,          /* of a block, at the most; forward twice as many */
@@ -67,8 +68,11 @@ static inline int is_sorted(const ap_launch *launch) {
   return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SORTED;
 }
 
+/** Whether lanes have rows of few columns, of which a warp has pieces; backward. */
 static inline int is_short(const ap_launch *launch) {
-  return launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHORT;
+  const int32_t rows = launch->variant.axis[AP_LAYERNORM_ROWS];
+  return launch->variant.axis[AP_LAYERNORM_PASS] == AP_LAYERNORM_PASS_BWD &&
+         (rows == AP_LAYERNORM_ROWS_SHORT || rows == AP_LAYERNORM_ROWS_GATHERED);
 }
 
 static inline int is_split(const ap_launch *launch) {
@@ -130,10 +134,11 @@ attnpress_status ap_layernorm_find_kernel(const ap_layernorm_problem *p, const a
 attnpress_status ap_layernorm_find_long_kernel(const ap_layernorm_problem *p,
                                                const ap_device *device, int32_t pass,
                                                ap_launch *launch);
-/** That of rows that begin anywhere with room for the columns; rows of any number are left to others.
- * *fits: 0 where there is none. */
+/** That of rows that begin anywhere with room for the columns, for `rows` (AP_LAYERNORM_ROWS_ODD, or
+ * backward AP_LAYERNORM_ROWS_SHIFTED); rows of any number are left to others. *fits: 0 where there is
+ * none. */
 attnpress_status ap_layernorm_find_odd_kernel(const ap_layernorm_problem *p,
-                                              const ap_device *device, int32_t pass,
+                                              const ap_device *device, int32_t pass, int32_t rows,
                                               ap_launch *launch, int *fits);
 /** The kernel of gangs for rows of a kind (AP_LAYERNORM_ROWS_...): some have registers for half of the
  * columns. block_cols: one of gang_block_cols */

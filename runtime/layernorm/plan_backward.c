@@ -6,7 +6,10 @@ enum {
   SORTED_ROWS = 4096,        /* more than are on their way beyond the last */
   SHORT_FP32_COLS_MAX = 15,  /* of fp32, whose lanes find more words in one bank */
   SHORT_WHOLE_COLS_MAX = 88, /* of whole vectors: of longer rows 64 MB gain what 256 MB lose */
-  SHORT_BANKS_COLS = 64 /* of 16 bits are as long as all banks: lanes' rows lie in the same ones */
+  SHORT_BANKS_COLS = 64, /* of 16 bits are as long as all banks: lanes' rows lie in the same ones */
+  SLICE_COLS_MIN = 5,    /* of less a lane of two has no two words */
+  SLICE_CLASS_FIRST = 16,
+  SHIFTED_COLS_MIN = 72 /* of less a class of the others is fuller, and they are as fast */
 };
 
 /** Whether rows without gaps are as short. The columns alone decide, since a workspace's size does not
@@ -28,6 +31,26 @@ static attnpress_status find_short_kernel(const ap_layernorm_problem *p, const a
     return ATTNPRESS_OK;
   return ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SHORT,
                                   first_class(p->columns), launch, fits);
+}
+
+/** The kernels of rows of 16 bits that begin elsewhere in x than in the other matrices: of few columns, where
+ * these have no gaps, and of more. *fits: 0 where there is none. */
+static attnpress_status find_slice_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                          ap_launch *launch, int *fits) {
+  *fits = 0;
+  if (p->columns < SLICE_COLS_MIN || p->columns > SLICE_COLS_MAX)
+    return ATTNPRESS_OK;
+  return ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_GATHERED,
+                                  first_class(larger(p->columns, SLICE_CLASS_FIRST)), launch, fits);
+}
+
+static attnpress_status find_shifted_kernel(const ap_layernorm_problem *p, const ap_device *device,
+                                            ap_launch *launch, int *fits) {
+  *fits = 0;
+  if (p->columns < SHIFTED_COLS_MIN)
+    return ATTNPRESS_OK;
+  return ap_layernorm_find_odd_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_SHIFTED,
+                                      launch, fits);
 }
 
 /** Whether these are all, without dsum, and no more rows than a kernel counts. */
@@ -109,7 +132,8 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
                                            ap_layernorm_plan *plan) {
   ap_launch *launch = &plan->base.launch[0], other;
   int fits = 0, other_fits;
-  FORWARD_IF(ap_layernorm_find_odd_kernel(p, device, AP_LAYERNORM_PASS_BWD, &other, &other_fits));
+  FORWARD_IF(ap_layernorm_find_odd_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_ODD,
+                                          &other, &other_fits));
   for (int32_t class = first_class(p->columns);
        p->columns <= AP_LAYERNORM_BWD_COLS_MAX && !fits && class < backward_classes(); ++class)
     FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_BWD, AP_LAYERNORM_ROWS_ALIGNED,
@@ -120,12 +144,21 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
     return fits ? plan_at_once(p, device, plan) : plan_in_turn(p, device, plan);
   /* The workspace's size is that of any kernel: it does not depend on pointers and strides. */
   size_t needed = 0;
-  ap_launch sorted, few;
-  int sorted_fits = 0, few_fits;
+  ap_launch sorted, few, slice, shifted;
+  int sorted_fits = 0, few_fits, slice_fits, shifted_fits;
   FORWARD_IF(find_short_kernel(p, device, &few, &few_fits));
   if (few_fits)
     needed =
         ap_layernorm_parts_bytes(p, ap_layernorm_walkers_of(p, device, &few) * pitch_of(p, &few));
+  FORWARD_IF(find_slice_kernel(p, device, &slice, &slice_fits));
+  if (slice_fits)
+    needed =
+        larger_size(needed, ap_layernorm_parts_bytes(p, ap_layernorm_walkers_of(p, device, &slice) *
+                                                            pitch_of(p, &slice)));
+  FORWARD_IF(find_shifted_kernel(p, device, &shifted, &shifted_fits));
+  if (shifted_fits)
+    needed = larger_size(needed, ap_layernorm_parts_bytes(
+                                     p, ap_layernorm_walkers_of(p, device, &shifted) * p->columns));
   if (p->columns > odd_block_cols(p))
     FORWARD_IF(find_sorted_kernel(p, device, &sorted, &sorted_fits));
   if (sorted_fits)
@@ -139,7 +172,11 @@ static attnpress_status plan_rows_backward(const ap_layernorm_problem *p, const 
       needed, ap_layernorm_parts_bytes(p, ap_layernorm_parts_most(p, device, &other) * p->columns));
   if (begins_anywhere(p))
     *launch = sorted_fits && has_sorted_rows(p) ? sorted : other;
-  if (few_fits && has_gradients_in_turn(p))
+  if (shifted_fits && has_shifted_gradients(p))
+    *launch = shifted;
+  if (slice_fits && has_gathered_gradients(p))
+    *launch = slice;
+  if (few_fits && has_gradients_in_turn(p, AP_LAYERNORM_X))
     *launch = few;
   FORWARD_IF(fits || begins_anywhere(p) ? plan_at_once(p, device, plan)
                                         : plan_in_turn(p, device, plan));

@@ -247,7 +247,8 @@ attnpress_status ap_layernorm_plan_forward(const ap_layernorm_problem *p, const 
   ap_launch *launch = &plan->base.launch[0];
   int fits = 0;
   if (has_odd_rows(p))
-    FORWARD_IF(ap_layernorm_find_odd_kernel(p, device, AP_LAYERNORM_PASS_FWD, launch, &fits));
+    FORWARD_IF(ap_layernorm_find_odd_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_ODD,
+                                            launch, &fits));
   /* The last class has no need of shared memory: it runs everywhere. */
   for (int32_t class = first_class(p->columns); !fits; ++class)
     FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_ALIGNED,

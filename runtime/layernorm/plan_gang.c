@@ -147,6 +147,11 @@ static int64_t fewer_vectors(int64_t vectors, int64_t blocks, int64_t most, int6
   return smaller((blocks * warps * smaller(each, most) - vectors) / 2, GANG_FEWER);
 }
 
+/** Whether a weight is of fp32 beside 16 bits. */
+static int has_wide_weight(const ap_layernorm_problem *p) {
+  return p->param_dtype == ATTNPRESS_FP32 && p->dtype != ATTNPRESS_FP32;
+}
+
 /** Shapes the gangs of a launch, for rows of so many matrices: as few blocks to a row as have room for it,
  * or some more, where others would have nothing to do. slots: rows of a warp's ring, if it can */
 static void shape_gangs(const ap_layernorm_problem *p, const ap_device *device, int32_t matrices,
@@ -158,7 +163,10 @@ static void shape_gangs(const ap_layernorm_problem *p, const ap_device *device, 
   const int64_t columns = gang->launch.variant.axis[AP_LAYERNORM_COLS]; /* of a block */
   const int64_t warps = field(&gang->launch, AP_LAYERNORM_TILE_ROW_THREADS) / WARP;
   const int64_t blocks = smaller(device->sm_count, GANG_BLOCKS_MAX);
-  const int64_t ring = gang->launch.tile.smem_bytes / warps / VECTOR_BYTES / matrices;
+  /* Of rows that begin anywhere weights of fp32 beside 16 bits are in shared memory, as the kernel. */
+  const int64_t weights =
+      split && has_wide_weight(p) ? columns * ap_element_bytes(p->param_dtype) : 0;
+  const int64_t ring = (gang->launch.tile.smem_bytes - weights) / warps / VECTOR_BYTES / matrices;
   /* Blocks of a gang whose rings have room for so many rows of a warp's part, and its registers for one. */
   const int64_t most =
       columns / elements / warps - split; /* columns move on, by a vector at the most */
@@ -177,13 +185,15 @@ static void shape_gangs(const ap_layernorm_problem *p, const ap_device *device, 
 static attnpress_status find_gang(const ap_layernorm_problem *p, const ap_device *device,
                                   int32_t rows, int32_t matrices, gang_shape *gang) {
   const int added = matrices > 2;
+  /* Where rings have not all of shared memory: as many gangs as if they had. */
+  const int less = rows == AP_LAYERNORM_ROWS_SPLIT && has_wide_weight(p);
   int fits;
   gang->gangs = 0;
   if (!ap_layernorm_has_sums(p) || p->rows > INT32_MAX)
     return ATTNPRESS_OK;
   FORWARD_IF(ap_layernorm_find_gang_kernel(p, device, rows, GANG_BLOCK_COLS, &gang->launch, &fits));
   if (fits)
-    shape_gangs(p, device, matrices, added ? GANG_DSUM_SLOTS : GANG_SLOTS, gang);
+    shape_gangs(p, device, matrices, (added ? GANG_DSUM_SLOTS : GANG_SLOTS) - less, gang);
   if (rows != AP_LAYERNORM_ROWS_SPLIT || added || p->columns <= GANG_LONG_COLS_MIN)
     return ATTNPRESS_OK;
   gang_shape more = {.gangs = 0};

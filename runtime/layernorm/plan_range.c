@@ -49,9 +49,14 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
   const int32_t last_odd = last_class + (pass == AP_LAYERNORM_PASS_BWD &&
                                          classes()->values[last_class] > ODD_BLOCK_COLS_MAX);
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ODD, last_odd, all, plan));
-  if (pass == AP_LAYERNORM_PASS_BWD)
+  if (pass == AP_LAYERNORM_PASS_BWD) {
     FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_SHORT,
                              (int32_t)smaller(last_class, last_short), 0, plan));
+    /* Of slices the first class has shorter ones, too. */
+    FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_GATHERED, last_class,
+                             first_class(SLICE_COLS_MAX), plan));
+    FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_SHIFTED, last_class, all, plan));
+  }
   if (last_odd == last_class)
     return ATTNPRESS_OK;
   return range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_SORTED, last_odd, all, plan);

@@ -43,10 +43,10 @@ static inline int has_no_gaps(const ap_layernorm_problem *p) {
   return 1;
 }
 
-/** Whether rows of the backward pass lie one after the other, of all matrices, from a multiple of a
- * vector on; dx may be one of the others. */
-static inline int has_gradients_in_turn(const ap_layernorm_problem *p) {
-  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
+/** Whether rows of the backward pass lie one after the other from a multiple of a vector on, of all matrices
+ * from number `first` on; dx may be one of the others. */
+static inline int has_gradients_in_turn(const ap_layernorm_problem *p, int first) {
+  for (int i = first; i < AP_LAYERNORM_TENSORS; ++i) {
     const ap_layernorm_tensor *t = &p->tensor[i];
     if (t->data != NULL &&
         ((p->rows > 1 && t->stride != p->columns) || (uintptr_t)t->data % VECTOR_BYTES != 0))
@@ -55,16 +55,20 @@ static inline int has_gradients_in_turn(const ap_layernorm_problem *p) {
   return 1;
 }
 
-/** Whether rows of all matrices begin alike, each at the same element of a vector. */
+/** Whether rows of two matrices begin alike, each at the same element of a vector; a matrix that is not there
+ * is as any. */
+static inline int are_cut_alike(const ap_layernorm_problem *p, int one, int other) {
+  const ap_layernorm_tensor *a = &p->tensor[one], *b = &p->tensor[other];
+  const int64_t strides = (a->stride - b->stride) * ap_element_bytes(p->dtype);
+  return b->data == NULL || (((uintptr_t)a->data - (uintptr_t)b->data) % VECTOR_BYTES == 0 &&
+                             (p->rows == 1 || strides % VECTOR_BYTES == 0));
+}
+
+/** Whether those of all matrices do. */
 static inline int has_rows_cut_alike(const ap_layernorm_problem *p) {
-  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X];
-  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i) {
-    const ap_layernorm_tensor *t = &p->tensor[i];
-    const int64_t strides = (x->stride - t->stride) * ap_element_bytes(p->dtype);
-    if (t->data != NULL && (((uintptr_t)x->data - (uintptr_t)t->data) % VECTOR_BYTES != 0 ||
-                            (p->rows > 1 && strides % VECTOR_BYTES != 0)))
+  for (int i = 0; i < AP_LAYERNORM_TENSORS; ++i)
+    if (!are_cut_alike(p, AP_LAYERNORM_X, i))
       return 0;
-  }
   return 1;
 }
 
@@ -75,6 +79,17 @@ static inline int has_gradients_cut_alike(const ap_layernorm_problem *p) {
     if (p->tensor[i].data != NULL && p->rows > 1 && p->tensor[i].stride < p->columns)
       return 0;
   return has_rows_cut_alike(p);
+}
+
+/** Whether rows of 16 bits begin elsewhere in x, such as a slice of a wider matrix, than in the other
+ * matrices of the backward pass, which begin alike: so dx is another one. Vectors of x are read that hold
+ * elements of other rows. */
+static inline int has_shifted_gradients(const ap_layernorm_problem *p) {
+  if (ap_element_bytes(p->dtype) != 2 || are_cut_alike(p, AP_LAYERNORM_DX, AP_LAYERNORM_X) ||
+      (p->rows > 1 && p->tensor[AP_LAYERNORM_X].stride < p->columns))
+    return 0;
+  return are_cut_alike(p, AP_LAYERNORM_DX, AP_LAYERNORM_DY) &&
+         are_cut_alike(p, AP_LAYERNORM_DX, AP_LAYERNORM_DSUM);
 }
 
 /** How many classes of these there are: a class's begin at one element of a vector. */
@@ -110,6 +125,11 @@ static inline int has_packed_sums(const ap_layernorm_problem *p) {
   const void *const residual = p->tensor[AP_LAYERNORM_RESIDUAL].data;
   const void *const sum = p->tensor[AP_LAYERNORM_SUM].data;
   return has_rows_in_turn(p) && x != y && x != sum && residual != y && residual != sum;
+}
+
+/** Whether rows of the backward pass do so but those of x, which begin elsewhere. */
+static inline int has_gathered_gradients(const ap_layernorm_problem *p) {
+  return has_shifted_gradients(p) && has_gradients_in_turn(p, AP_LAYERNORM_DY);
 }
 
 /** Whether rows of 16 bits lie one after the other in y, from a multiple of a vector on, as whatever a

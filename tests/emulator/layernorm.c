@@ -25,6 +25,7 @@ enum {
   VECTOR_BYTES = 16,
   APART_LEAST = 9, /* columns of rows that surely lie across two vectors */
   GATHERED_CLASS_FIRST = 32,
+  SLICE_LEAST = 5,    /* of rows of which one of two lanes has two words */
   GATHERED_LEAST = 8, /* of slices; where their rows begin, beside their gap */
   SLICE_BEGIN = 3
 };
@@ -72,8 +73,14 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
       tile->field[AP_LAYERNORM_TILE_PIECE] > 0 && source_constant(source, "TEAM") < tile->threads;
 }
 
+/* Gradients of rows of 16 bits that begin elsewhere in x than in the other matrices. */
+static int is_moved(const kernel *k) {
+  return pass_of(k) == AP_LAYERNORM_PASS_BWD &&
+         k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHIFTED;
+}
+
 static int is_odd(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD;
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD || is_moved(k);
 }
 
 /* Odd rows that are cut into vectors. */
@@ -163,9 +170,15 @@ static int is_pieces(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_PIECES;
 }
 
-/* Gradients of rows of few columns, some to a warp. */
+/* Gradients of rows of few columns, some to a warp, of which x is a slice of a wider matrix. */
+static int is_slice(const kernel *k) {
+  return pass_of(k) == AP_LAYERNORM_PASS_BWD &&
+         k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GATHERED;
+}
+
+/* Those, and others that lie one after the other. */
 static int is_short(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHORT;
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHORT || is_slice(k);
 }
 
 /* Longer ones with a residual, read straight into registers. */
@@ -185,7 +198,7 @@ static int is_edged(const kernel *k) {
 
 /* Elsewhere in x than in y. */
 static int is_shifted(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHIFTED;
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHIFTED && !is_moved(k);
 }
 
 /* Rows of 16 bits that begin anywhere, elsewhere in x than in y. */
@@ -195,7 +208,7 @@ static int is_apart(const kernel *k) {
 
 /* Short rows of 16 bits that begin anywhere in x, and lie one after the other in y. */
 static int is_gathered(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GATHERED;
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GATHERED && !is_slice(k);
 }
 
 /* Rows that lie one after the other; of `direct` and the like y is another matrix than x. */
@@ -252,6 +265,8 @@ static int64_t least_columns(const kernel *k) {
   int64_t below = 0;
   if (is_apart(k))
     return APART_LEAST;
+  if (is_slice(k))
+    return SLICE_LEAST;
   if (!is_of_one_class(k))
     return 1;
   for (int i = 0; classes->values[i] < k->variant.axis[AP_LAYERNORM_COLS]; ++i)
@@ -685,8 +700,8 @@ static int launch(const kernel *k, const call *c, char *report) {
                        .tensors = tensors,
                        .tensor_count = list_tensors(c, tensors),
                        .by_vectors = is_sorted(k) || is_split(k) ? matrix_count(c)
-                                     : is_gathered(k)            ? 1
-                                                                 : 0,
+                                     : is_gathered(k) || is_slice(k) || is_moved(k) ? 1
+                                                                                    : 0,
                        .by_spans = is_gathered(k)};
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
@@ -821,7 +836,8 @@ enum {
   ROWS_MOST = 300,
   ELEMENTS_MOST = 120000,
   SLOT_ROUNDS = 3,
-  SHORT_CLASS_FIRST = 8,    /* columns */
+  SHORT_CLASS_FIRST = 8, /* columns */
+  SLICE_CLASS_FIRST = 16,
   SHORT_CLASSES_APART = 32, /* at the most */
   SHORT_ROUNDS = 84         /* of 32 rows of each warp: five pieces of sixteen */
 };
@@ -836,6 +852,8 @@ static int64_t least_of_wide(const kernel *k, int cluster) {
 }
 
 static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
+  static const int64_t gaps[] = {[PACKED] = 0, [SHIFTED] = 31, [ODD] = 5,
+                                 [MIXED] = 1,  [APART] = 32,   [FAR] = ((int64_t)1 << 32) + 6};
   const int64_t most = most_columns(k);
   const int64_t columns = most <= AP_LAYERNORM_HELD_COLS_MAX ? most : LONG_COLUMNS;
   const int rows_of_a_block =
@@ -873,15 +891,19 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
   if (is_short(k)) {
     /* Nor these, nor less columns than its class; pieces of a ring are gone round. */
     const int64_t apart = most > SHORT_CLASSES_APART ? SHORT_CLASSES_APART : most / 2;
-    const int64_t before = most > SHORT_CLASS_FIRST ? most - apart : 0;
+    const int first = most <= (is_slice(k) ? SLICE_CLASS_FIRST : SHORT_CLASS_FIRST);
+    const int64_t before = first ? 0 : most - apart;
     const int64_t given = before + (most - before) * row->sixteenths / 16 + row->more_columns;
     s.columns = given < most ? given : most;
+    s.columns = s.columns > least_columns(k) ? s.columns : least_columns(k);
     s.layout = PACKED;
     s.rows = 32 * s.blocks * k->tile.threads / 32 * SHORT_ROUNDS + row->more_rows;
   }
+  if (is_slice(k) || (is_moved(k) && row->layout != APART)) {
+    s.gap = gaps[row->layout];
+    s.layout = SLICE;
+  }
   if (is_gathered(k)) { /* rows that come with what lies between them, and row by row */
-    static const int64_t gaps[] = {[PACKED] = 0, [SHIFTED] = 31, [ODD] = 5,
-                                   [MIXED] = 1,  [APART] = 32,   [FAR] = ((int64_t)1 << 32) + 6};
     s.gap = gaps[row->layout];
     s.layout = SLICE;
     s.in_place = s.more = 0;
@@ -1104,7 +1126,10 @@ int emulate_run_layernorm(int argc, char **argv) {
     snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
   else if (is_gathered(&k) && (s.layout != SLICE || s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes a slice of another matrix alone", k.stem);
-  else if (s.layout == SLICE && !is_gathered(&k) && !is_shifted(&k) && !is_apart(&k) && !is_odd(&k))
+  else if (is_slice(&k) && s.layout != SLICE)
+    snprintf(report, sizeof report, "%s takes a slice of another matrix alone", k.stem);
+  else if (s.layout == SLICE && !is_gathered(&k) && !is_slice(&k) && !is_shifted(&k) &&
+           !is_apart(&k) && !is_odd(&k))
     snprintf(report, sizeof report, "%s takes no slice", k.stem);
   else if (is_sorted(&k) && s.more)
     snprintf(report, sizeof report, "%s takes no dsum", k.stem);

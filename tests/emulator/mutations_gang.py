@@ -20,6 +20,21 @@ weight's."""
 
 MUTATIONS = [
     Mutation(
+        "gang: shared weights stay", GANG, "    put_shared_words(word, i, shared);\n", "    ;\n"
+    ),
+    Mutation(
+        "gang: shared weights come from the lane before",
+        GANG,
+        "last = lane == 0 ? before : given",
+        "last = given",
+    ),
+    Mutation(
+        "gang: shared weights of a vector are the first one's",
+        GANG,
+        "from[(index * WORDS + j) * 8]",
+        "from[j * 8]",
+    ),
+    Mutation(
         "gang: what was told of an earlier row is taken",
         MARKS,
         "return (uint32_t)(word >> 32) == (uint32_t)(round + 1);",

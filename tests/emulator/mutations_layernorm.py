@@ -57,6 +57,8 @@ KERNELS = [
     ("layernorm_bwd_rms_odd_cols512_bf16_wfp32_sm80", "w2t64c1"),
     ("layernorm_bwd_odd_cols256_bf16_wfp16_sm80", "w2t8c2"),
     ("layernorm_bwd_odd_cols8192_bf16_wbf16_sm80", "w16t512c2"),
+    ("layernorm_bwd_shifted_cols128_bf16_wbf16_sm90", "w4t8c2"),
+    ("layernorm_bwd_rms_shifted_cols512_fp16_wfp32_sm90", "w2t64c1"),
     ("layernorm_fwd_cols32768_bf16_wbf16_sm90", "w4t512c2"),
     ("layernorm_fwd_rms_cols32768_fp16_wfp32_sm90", "w16t2048c2"),
     ("layernorm_fwd_cols32768_fp32_wfp16_sm90", "w16t2048c2"),
@@ -443,7 +445,10 @@ MUTATIONS = [
     Mutation("a piece of y elsewhere", FWD_ODD, "row - group % PERIOD, args.y", "row, args.y"),
     Mutation("a row where x does not begin", FWD_ODD, "ROW_BYTES + (uint64_t)x % 16", "ROW_BYTES"),
     Mutation(
-        "a row where x does not begin, bwd", BWD_ODD, "ROW_BYTES + (uint64_t)x % 16", "ROW_BYTES"
+        "a row where x does not begin, bwd",
+        BWD_ODD,
+        "ROW_BYTES + (uint64_t)first % 16",
+        "ROW_BYTES",
     ),
     Mutation("the next odd rows in the wrong slot", FWD_ODD, "row + SLOTS * step", "row + step", 2),
     Mutation(
@@ -539,6 +544,31 @@ MUTATIONS = [
         "load_moments(args, row + step)",
         "load_moments(args, row)",
     ),
+    Mutation(
+        "no barrier: shifted rows have come",
+        BWD_ODD,
+        "    // All lanes arrive and wait: what others brought is there.\n    __syncwarp();\n",
+        "",
+    ),
+    Mutation(
+        "no barrier: shifted rows are done",
+        BWD_ODD,
+        "(HELD)\n      __syncwarp();",
+        "(HELD)\n      ;",
+    ),
+    Mutation(
+        "the end of a shifted matrix is not read", BWD_ODD, "row == args->rows - 1, 0", "false, 0"
+    ),
+    Mutation("the end of a shifted matrix in a vector", BWD_ODD, "shift > 0 && !ends", "shift > 0"),
+    Mutation("rows are shifted by words alone", BWD_ODD, "(shift & 2) * 8", "0"),
+    Mutation("rows are shifted by half a word alone", BWD_ODD, "own + (shift & 12)", "own"),
+    Mutation(
+        "what follows shifted vectors does not come",
+        BWD_ODD,
+        "cp_async_16(to + 16,",
+        "cp_async_16(to,",
+    ),
+    Mutation("shifted rows of dy where x begins", BWD_ODD, "(int)((uint64_t)first % 16)}", "0}"),
     Mutation("dy is cut as x is, odd", BWD_ODD, "is_cut_alike(row, SIZE, cut)", "true"),
     Mutation(
         "dx without dsum, odd", BWD_ODD, "gradient[j] += more[j]", "gradient[j] += 0 * more[j]"

@@ -17,6 +17,8 @@ KERNELS = [
     ("layernorm_bwd_short_cols64_bf16_wbf16_sm90", "w2t4b4"),
     ("layernorm_bwd_rms_short_cols96_fp16_wfp32_sm90", "w2t8b4"),
     ("layernorm_bwd_short_cols128_fp16_wfp16_sm90", "w2t8b3"),
+    ("layernorm_bwd_gathered_cols64_bf16_wbf16_sm90", "w2t4b4"),
+    ("layernorm_bwd_rms_gathered_cols32_fp16_wfp32_sm90", "w2t2b4"),
     ("layernorm_bwd_odd_cols192_fp32_wfp32_sm80", "w4t16b3ah"),
     ("layernorm_bwd_odd_cols512_fp32_wbf16_sm80", "w4t64c2"),
     ("layernorm_bwd_rms_odd_cols256_fp32_wfp16_sm80", "w2t64ah"),
@@ -143,6 +145,25 @@ MUTATIONS = [
         "    if (false)\n      take_row(",
     ),
     Mutation("lanes without a row tell nothing", SHORT, "row - begin < rows", "row < rows"),
+    Mutation("rows of a slice are not shifted", SHORT, "across ? 16 : 0", "0"),
+    Mutation(
+        "the end of a slice in a vector",
+        SHORT,
+        "there > 0 && first + row < args->rows - 1",
+        "there > 0",
+    ),
+    Mutation("the end of a slice is not read", SHORT, "i * SIZE < there", "false"),
+    Mutation("rows of a slice begin alike", SHORT, "(byte + row * stride) % 16", "byte % 16"),
+    Mutation(
+        "what lies beside rows of a slice is theirs",
+        SHORT,
+        "    word[words - 1] = count < 2 * words - 1 ? 0 : word[words - 1] & 0xffff;\n",
+        "    ;\n",
+    ),
+    Mutation("rows of a slice overlap", SHORT, "(vectors_of_row(columns) | 1) * 16", "16"),
+    Mutation(
+        "dx of a slice without dsum", SHORT, 'own + ${ "" if apart', 'own + ${ "0 * " if apart'
+    ),
     Mutation(
         "dx of short rows without dsum",
         SHORT,
