@@ -339,7 +339,7 @@ def _gradients_again(ctx, dout, dlse) -> tuple:
     return dq, dk, dv, None, dbias, others[0] if others else None, None
 
 
-_once_again = torch.autograd.function.once_differentiable(_gradients_again)
+_once_again = once_differentiable(_gradients_again)
 
 # Without what torch.autograd.Function.apply() does for functorch, whose tensors do not come here.
 _record = super(torch.autograd.Function, _Recorded).apply
