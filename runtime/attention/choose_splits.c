@@ -1111,9 +1111,9 @@ attnpress_status ap_take_sequence_splits(const ap_problem *problem, int few, ap_
 /** 1 where so few bytes of keys and values, by the bounds, are read that the launches count: sm80's
  * begin and end sooner. */
 static int pays_on_sm80(const ap_problem *problem) {
-  const int64_t key_bytes = 2 * ((int64_t)problem->hdim + problem->hdim_v);
-  return (int64_t)problem->batch * problem->heads_kv <
-         SEQUENCE_BYTES_MIN / key_bytes / (problem->seqlen_k > 0 ? problem->seqlen_k : 1);
+  const int64_t bytes = 2 * ((int64_t)problem->hdim + problem->hdim_v) * problem->seqlen_k;
+  return bytes == 0 ||
+         (int64_t)problem->batch * problem->heads_kv < ceil_div(SEQUENCE_BYTES_MIN, bytes);
 }
 
 /** 1 where a row block has so few keys, by the bound, that it has them alone: more the more row
