@@ -2023,9 +2023,9 @@ static void test_ranges(void **state) {
 }
 
 /** Several queries over the keys of sequences: sm90's kernels, whole where a row block has few keys,
- * else in splits for two rounds of thread blocks, by the tile of one consumer where rows are few;
- * sm80's where little is read, or a window hides keys. A range of just such calls has the kernels,
- * and the workspace. */
+ * else in splits for two rounds of thread blocks, or for one where these are short, by the tile of
+ * one consumer where rows are few; sm80's where a window hides keys. A range of just such calls has
+ * the kernels, and the workspace. */
 static void test_chosen_splits_of_sequences(void **state) {
   (void)state;
   static const struct {
@@ -2036,15 +2036,14 @@ static void test_chosen_splits_of_sequences(void **state) {
       {2, 64, 8, 9, 36621, 128, ATTNPRESS_CAUSAL, 90, 0, 16, 29}, /* 72 rows */
       {2, 64, 8, 5, 36621, 128, ATTNPRESS_WINDOW, 80, 0, 16, 0},
       {1, 8, 1, 8, 18000, 64, ATTNPRESS_FULL, 90, 1, 71, 2},
-      {1, 8, 1, 8, 12288, 64, ATTNPRESS_FULL, 90, 1, 96, 1}, /* 3 MB */
-      {1, 8, 1, 8, 12287, 64, ATTNPRESS_FULL, 80, 0, 96, 0},
-      {51, 16, 2, 3, 4280, 128, ATTNPRESS_CAUSAL, 90, 0, 1, 0}, /* 102 row blocks */
-      {51, 16, 2, 3, 4281, 128, ATTNPRESS_CAUSAL, 90, 1, 2, 17},
-      {7, 20, 4, 5, 660, 256, ATTNPRESS_CAUSAL, 90, 0, 1, 0},
-      {7, 20, 4, 5, 661, 256, ATTNPRESS_CAUSAL, 90, 1, 6, 2},
-      {7, 20, 4, 5, 660, 128, ATTNPRESS_CAUSAL, 90, 0, 1, 0},
-      {7, 20, 4, 5, 1320, 128, ATTNPRESS_CAUSAL, 90, 0, 1, 0},
-      {7, 20, 4, 5, 1321, 128, ATTNPRESS_CAUSAL, 90, 1, 6, 2},
+      {4, 8, 1, 8, 16768, 64, ATTNPRESS_FULL, 90, 1, 33, 4},    /* one round */
+      {4, 8, 1, 8, 16896, 64, ATTNPRESS_FULL, 90, 1, 66, 2},    /* two of two key blocks */
+      {51, 16, 2, 3, 2648, 128, ATTNPRESS_CAUSAL, 90, 0, 1, 0}, /* 102 row blocks */
+      {51, 16, 2, 3, 2649, 128, ATTNPRESS_CAUSAL, 90, 1, 2, 11},
+      {7, 20, 4, 5, 436, 256, ATTNPRESS_CAUSAL, 90, 0, 1, 0},
+      {7, 20, 4, 5, 437, 256, ATTNPRESS_CAUSAL, 90, 1, 4, 2},
+      {7, 20, 4, 5, 872, 128, ATTNPRESS_CAUSAL, 90, 0, 1, 0},
+      {7, 20, 4, 5, 873, 128, ATTNPRESS_CAUSAL, 90, 1, 4, 2},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
     for (int paged = 0; paged < 2; ++paged) {

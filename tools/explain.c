@@ -208,10 +208,8 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
     say(e, "not sm90: its ragged kernels have no softcap, ALiBi, bias or dropout");
   else if (s->ragged && s->num_splits > 1)
     say(e, "not sm90: its ragged kernels have as many splits as are chosen");
-  else if (s->ragged && v->axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_WINDOW)
-    say(e, "not sm90: its ragged kernels have no splits under a window");
   else if (s->ragged && e->launch[e->main].info.num_splits != 1)
-    say(e, "not sm90: so little of K and V is read that sm80's splits begin and end sooner");
+    say(e, "not sm90: its ragged kernels have no splits under a window, or with a snippet");
   else if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX && s->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
     say(e, "not sm90: above head dim %d its kernels have value head dims above %d alone",
         AP_ATTENTION_SM90_HDIM_MAX, AP_ATTENTION_SM90_HDIM_MAX);

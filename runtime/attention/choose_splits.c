@@ -56,16 +56,16 @@ enum {
   SCHEDULED_SPLIT_KEYS = 1024,
   SHORT_SPLIT_COLUMNS_MAX = 64,
   SCHEDULED_PART_BYTES_MAX = 256 * 1024 * 1024,
-  /* Several queries of sequences on sm90: rows of a key head, at most, that a consumer has; bytes
-   * of K and V, from which on splits are sm90's; keys of a row block that stays whole, at most,
-   * those more for each row block, and columns above which they are half as many; thread blocks of
-   * splits by the bounds, in units of the SMs. */
+  /* Several queries of sequences on sm90: rows of a key head, at most, that a consumer has; keys of
+   * a row block that stays whole, at most, those more for each row block, and columns above which
+   * they are half as many; thread blocks of splits by the bounds, in units of the SMs, where a split
+   * has so many key blocks then. */
   SEQUENCE_FEW_ROWS = 64,
-  SEQUENCE_BYTES_MIN = 3 * 1024 * 1024,
   WHOLE_KEYS = 200,
-  WHOLE_BLOCK_KEYS = 40,
+  WHOLE_BLOCK_KEYS = 24,
   WHOLE_COLUMNS_MAX = 128,
-  SEQUENCE_ROUNDS = 2
+  SEQUENCE_ROUNDS = 2,
+  SEQUENCE_ROUNDS_KEY_BLOCKS_MIN = 2
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
@@ -1108,14 +1108,6 @@ attnpress_status ap_take_sequence_splits(const ap_problem *problem, int few, ap_
   return ATTNPRESS_OK;
 }
 
-/** 1 where so few bytes of keys and values, by the bounds, are read that the launches count: sm80's
- * begin and end sooner. */
-static int pays_on_sm80(const ap_problem *problem) {
-  const int64_t bytes = 2 * ((int64_t)problem->hdim + problem->hdim_v) * problem->seqlen_k;
-  return bytes == 0 ||
-         (int64_t)problem->batch * problem->heads_kv < ceil_div(SEQUENCE_BYTES_MIN, bytes);
-}
-
 /** 1 where a row block has so few keys, by the bound, that it has them alone: more the more row
  * blocks ask for keys at once. */
 static int keeps_sequences_whole(const ap_problem *problem, const ap_device *device,
@@ -1128,7 +1120,7 @@ static int keeps_sequences_whole(const ap_problem *problem, const ap_device *dev
 
 /** The kernels of batch-invariant calls, with splits that are as long as their number asks for; the
  * plan stands where that is one. Row blocks are those of the bounds, as parts have room for these;
- * shorter sequences leave thread blocks without keys, so that there are splits for two rounds. */
+ * shorter sequences leave thread blocks without keys, so that long ones have splits for two rounds. */
 static attnpress_status split_sequences(const ap_problem *problem, const ap_device *device,
                                         ap_plan *plan) {
   ap_plan split = *plan;
@@ -1137,7 +1129,9 @@ static attnpress_status split_sequences(const ap_problem *problem, const ap_devi
   const int64_t key_blocks = ap_count_key_blocks(problem, &split.tile, split.heads_per_tile);
   const int64_t blocks = ap_count_row_blocks(problem, &split.tile, split.heads_per_tile) *
                          problem->batch * (problem->heads_q / split.heads_per_tile);
-  const int64_t slots = SEQUENCE_ROUNDS * (int64_t)device->sm_count;
+  const int64_t most = SEQUENCE_ROUNDS * (int64_t)device->sm_count;
+  const int64_t slots =
+      blocks * key_blocks < SEQUENCE_ROUNDS_KEY_BLOCKS_MIN * most ? device->sm_count : most;
   if (blocks == 0 || keeps_sequences_whole(problem, device, blocks))
     return ATTNPRESS_OK;
   const int64_t count = slots / blocks < most_splits(1, key_blocks, slots, 1)
@@ -1175,9 +1169,8 @@ attnpress_status ap_choose_kernel(const ap_problem *problem, const ap_device *de
   const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   const int64_t tiles = ap_count_tiles(problem, plan, &plan->tile);
   if (problem->num_splits == 0 && ap_choose_num_splits(tiles, key_blocks, device->sm_count) > 1) {
-    FORWARD_IF(ap_may_split_sequences(problem, plan) && !pays_on_sm80(problem)
-                   ? split_sequences(problem, device, plan)
-                   : split_on_sm80(problem, device, plan));
+    FORWARD_IF(ap_may_split_sequences(problem, plan) ? split_sequences(problem, device, plan)
+                                                     : split_on_sm80(problem, device, plan));
     if (plan->num_splits > 1)
       return ATTNPRESS_OK;
   }
