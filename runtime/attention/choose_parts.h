@@ -108,7 +108,7 @@ attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, int shar
 int ap_may_share_keys(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
 
 /** 1 where splitting sequences of their own lengths has the kernel for that in place of a plan's,
- * which does not split; makes a plan of it, but for the number of splits. */
+ * which does not split; makes a plan of it, all except the number of splits. */
 int ap_may_split_sequences(const ap_problem *problem, const ap_plan *plan);
 attnpress_status ap_take_sequence_splits(const ap_problem *problem, int few, ap_plan *plan);
 /** 1 where the rows of a key head are so few that such kernels have a row block for them. */
