@@ -2150,6 +2150,62 @@ static void test_backward_of_few_rows(void **state) {
   }
 }
 
+/** Several queries over the keys of sequences: sm90's kernels, whole where a row block has few keys,
+ * else in splits for two rounds of thread blocks, or for one where these are short, by the tile of
+ * one consumer where rows are few; sm80's where a window hides keys. A range of just such calls has
+ * the kernels, and the workspace. */
+static void test_chosen_splits_of_sequences(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, queries, keys, hdim, mask;
+    int arch, few, splits, blocks; /* key blocks of a split */
+  } rows[] = {
+      {2, 64, 8, 5, 36621, 128, ATTNPRESS_CAUSAL, 90, 1, 16, 18},
+      {2, 64, 8, 9, 36621, 128, ATTNPRESS_CAUSAL, 90, 0, 16, 29}, /* 72 rows */
+      {2, 64, 8, 5, 36621, 128, ATTNPRESS_WINDOW, 80, 0, 16, 0},
+      {1, 8, 1, 8, 18000, 64, ATTNPRESS_FULL, 90, 1, 71, 2},
+      {4, 8, 1, 8, 16768, 64, ATTNPRESS_FULL, 90, 1, 33, 4},    /* one round */
+      {4, 8, 1, 8, 16896, 64, ATTNPRESS_FULL, 90, 1, 66, 2},    /* two of two key blocks */
+      {51, 16, 2, 3, 2648, 128, ATTNPRESS_CAUSAL, 90, 0, 1, 0}, /* 102 row blocks */
+      {51, 16, 2, 3, 2649, 128, ATTNPRESS_CAUSAL, 90, 1, 2, 11},
+      {7, 20, 4, 5, 436, 256, ATTNPRESS_CAUSAL, 90, 0, 1, 0},
+      {7, 20, 4, 5, 437, 256, ATTNPRESS_CAUSAL, 90, 1, 4, 2},
+      {7, 20, 4, 5, 872, 128, ATTNPRESS_CAUSAL, 90, 0, 1, 0},
+      {7, 20, 4, 5, 873, 128, ATTNPRESS_CAUSAL, 90, 1, 4, 2},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
+    for (int paged = 0; paged < 2; ++paged) {
+      ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv,
+                                        rows[i].queries, rows[i].keys, rows[i].hdim);
+      ap_plan plan;
+      ap_launches range;
+      problem.sequences = paged ? AP_ATTENTION_SEQUENCES_PAGED : AP_ATTENTION_SEQUENCES_RAGGED;
+      problem.mask = rows[i].mask;
+      problem.window_left = 20000;
+      assert_ok(ap_choose(&problem, &h200, &plan));
+      if (plan.variant.axis[AP_ATTENTION_ARCH] != rows[i].arch ||
+          plan.variant.axis[AP_ATTENTION_FEW] != rows[i].few || plan.num_splits != rows[i].splits ||
+          plan.fixed_split_blocks != rows[i].blocks)
+        fail_msg("row %zu: sm%d, few %d, %d splits of %d blocks", i,
+                 plan.variant.axis[AP_ATTENTION_ARCH], plan.variant.axis[AP_ATTENTION_FEW],
+                 plan.num_splits, plan.fixed_split_blocks);
+      if (rows[i].few)
+        assert_int_equal(plan.tile.field[AP_ATTENTION_TILE_BLOCK_M], 64);
+      if (rows[i].arch == 90 && rows[i].splits > 1) {
+        assert_int_equal(plan.ready,
+                         rows[i].batch <= 32); /* units are found without a kernel before */
+        assert_true(plan.combine_block_rows == 1 || plan.combine_block_rows == 16);
+      }
+      assert_ok(ap_choose_range(&problem, &h200, &range));
+      assert_true(range_has(&range, &plan.variant, plan.target));
+      if (ap_needs_combine(&plan))
+        assert_true(range_has(&range, &plan.combine, plan.combine_target));
+      if (range.workspace_bytes < plan.workspace_bytes)
+        fail_msg("row %zu: %zu bytes in a range of %zu", i, plan.workspace_bytes,
+                 range.workspace_bytes);
+    }
+}
+
 /** With one key a window of some keys to the right hides it from queries far before it, as no causal mask
  * does: the range has that kernel, too. */
 static void test_range_of_one_key(void **state) {
@@ -2285,6 +2341,7 @@ int main(void) {
       cmocka_unit_test(test_short_calls),
       cmocka_unit_test(test_calls_that_are_not_short),
       cmocka_unit_test(test_backward_of_few_rows),
+      cmocka_unit_test(test_chosen_splits_of_sequences),
       cmocka_unit_test(test_range_of_one_key),
       cmocka_unit_test(test_range_without_runs),
       cmocka_unit_test(test_range_bounds),

@@ -85,7 +85,9 @@ def test_every_variant_has_a_legal_tile() -> None:
             assert 0 < tile.smem_bytes <= limits(variant).block_smem_bytes
             assert registers(variant, tile) <= register_budget(tile) <= 255
             shares_keys = variant.runs and variant.arch == 90  # 16 rows a key head
-            small = (variant.decode or variant.few) and not shares_keys
+            one = variant.few and variant.arch == 90  # of a consumer
+            assert tile.block_m == 64 or not one
+            small = (variant.decode or variant.few) and not (shares_keys or one)
             assert (tile.block_m == (8 if variant.arch == 90 else 16)) == small
             if small and variant.arch == 90:  # the same bits, and so the same key blocks
                 more = variant.replace(decode=False, shared="none")

@@ -355,6 +355,23 @@ static void test_table(void) {
     }
 }
 
+/* Few queries over many keys, of which some sequences have none, in splits whose number is chosen; what
+ * lies in the workspace before is NaN. */
+static void test_few_queries(void) {
+  enum { COUNT = 6 };
+  static const int lengths[2][COUNT] = {{16, 3, 0, 9, 12, 1}, {33, 20, 7, 0, 40, 17}};
+  static const int of[] = {0, 1, 2, 4, 6, 8, 12, 17, 18, 25, 26, 28};
+  for (size_t i = 0; i < sizeof of / sizeof *of; ++i)
+    for (int many = 0; many < 2; ++many)
+      for (int more = 700; more < 20000; more *= 6) {
+        call c;
+        open_call(&c, &shapes[of[i]], lengths[many], COUNT, more);
+        run(&c);
+        check_result(&c, &shapes[of[i]], of[i]);
+        close_call(&c);
+      }
+}
+
 /* A bias and snippets: of a few sequences, as a bias has every pair of the bounds. */
 static void test_scores(void) {
 #define BOTH ATTNPRESS_TESTS_DIR "/emulator/mods/both.mod"
@@ -987,6 +1004,7 @@ static void test_late_lengths(void) {
 
 static void tests(void) {
   run_part("table", test_table);
+  run_part("few queries", test_few_queries);
   run_part("scores", test_scores);
   run_part("invariant", test_invariant);
   run_part("invariant_scores", test_invariant_scores);

@@ -1257,6 +1257,42 @@ static void test_hopper_batch_invariant(void **state) {
   attnpress_destroy(handle);
 }
 
+/** Splits whose number is chosen: the same kernels, whose parts are added up in any order. */
+static void test_hopper_chosen_splits(void **state) {
+  (void)state;
+  attnpress_handle *handle = make_handle();
+  attnpress_fwd_sm90_ragged_args given;
+  attnpress_fwd_combine_ragged_args combine;
+  attnpress_forward_args args = invariant_args();
+  args.batch_invariant = 0;
+  ragged.page_table_pages = 4000; /* 64,000 keys */
+  for (int few = 1; few >= 0; --few) {
+    const int first = cuda->launches;
+    ragged.max_seqlen_q = few ? 16 : 40; /* of 2 query heads a key head */
+    assert_ok(attnpress_forward(handle, &args, NULL));
+    assert_int_equal(cuda->launches, first + 2);
+    assert_string_equal(cuda->launch[first].symbol,
+                        few ? "flash_fwd_split_hdim72_bf16_causal_paged_ready_few_sm90"
+                            : "flash_fwd_split_hdim72_bf16_causal_paged_ready_sm90");
+    assert_string_equal(cuda->launch[first + 1].symbol,
+                        "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+    assert_int_equal(cuda->launch[first + 1].overlaps, 1);
+    memcpy(&given, cuda->launch[first].args, sizeof given);
+    memcpy(&combine, cuda->launch[first + 1].args, sizeof combine);
+    const int32_t splits = given.sm90.fwd.num_splits, blocks = given.ragged.fixed_split_blocks;
+    const int32_t block_n = few ? 128 : 112;
+    assert_true(splits > 1 && splits * blocks * block_n >= 64000 &&
+                (splits - 1) * blocks * block_n < 64000);
+    assert_non_null(given.sequence_splits);
+    assert_ptr_equal(given.sequence_splits, combine.sequence_splits);
+    assert_int_equal(combine.combine.num_splits, splits);
+    assert_int_equal(combine.ragged.fixed_split_blocks, 0);
+    assert_true((char *)given.sm90.fwd.out_partial >=
+                (char *)(given.sequence_splits + ragged.batch));
+  }
+  attnpress_destroy(handle);
+}
+
 /** What of a call decides between the kernels for 9.0 and those for 8.0: nothing that batches and lengths
  * have a part in. Up to 8 rows of a key head have a kernel of their own, in splits of as many keys. */
 static void test_hopper_batch_invariant_choices(void **state) {
@@ -2026,6 +2062,7 @@ int main(void) {
       TEST(test_hopper_launches),
       TEST(test_batch_invariant),
       TEST(test_hopper_batch_invariant),
+      TEST(test_hopper_chosen_splits),
       TEST(test_hopper_batch_invariant_choices),
       TEST(test_hopper_shared_splits),
       TEST(test_hopper_shared_range),

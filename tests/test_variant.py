@@ -138,6 +138,7 @@ def test_every_variant_is_there_once() -> None:
     forward += (32 + wide_pairs) * 2 * 2 * 2
     forward += 2 * 2 * 2  # head dims, dtypes and masks of the row block for long sequences
     forward += head_dims_sm90 * 2 * 2  # and of few rows on sm90
+    forward += head_dims_sm90 * 2 * 2  # and of a consumer's there, whose splits are parts
     forward += 3 * 2 * 2  # with splits shared by four, and at head dim 64 by two
     # Of few rows on sm80 up to 256, on sm86 up to 192: dtypes and masks.
     for most in (256, 192):

@@ -207,8 +207,10 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   else if (s->ragged &&
            (s->scores.softcap > 0 || s->scores.alibi || s->scores.bias || s->scores.dropout > 0))
     say(e, "not sm90: its ragged kernels have no softcap, ALiBi, bias or dropout");
+  else if (s->ragged && s->num_splits > 1)
+    say(e, "not sm90: its ragged kernels have as many splits as are chosen");
   else if (s->ragged && e->launch[e->main].info.num_splits != 1)
-    say(e, "not sm90: its ragged kernels have no splits");
+    say(e, "not sm90: its ragged kernels have no splits under a window, or with a snippet");
   else if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX && s->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
     say(e, "not sm90: above head dim %d its kernels have value head dims above %d alone",
         AP_ATTENTION_SM90_HDIM_MAX, AP_ATTENTION_SM90_HDIM_MAX);
@@ -236,6 +238,9 @@ static void say_rows(explanation *e, const ap_variant *v) {
   else if (s->seqlen_q == 1 && group > AP_ATTENTION_WARPGROUP_ROWS &&
            v->axis[AP_ATTENTION_ARCH] == 90)
     say(e, "rows: the %d heads of a key head, as though they were as many queries", (int)group);
+  if (v->axis[AP_ATTENTION_FEW] && v->axis[AP_ATTENTION_ARCH] == 90)
+    say(e, "few: %d queries x %d heads a key head are at most a warpgroup's %d rows",
+        (int)s->seqlen_q, (int)group, AP_ATTENTION_WARPGROUP_ROWS);
   if (v->axis[AP_ATTENTION_LONG_ROWS])
     say(e, "long: a larger row block, with which the model expects less time");
   if (s->causal && s->seqlen_q == 1 && v->axis[AP_ATTENTION_MASK] == AP_ATTENTION_MASK_FULL)
@@ -280,8 +285,8 @@ static void say_splits(explanation *e, const ap_variant *v, const char *cache_di
     else if (a != NULL)
       give_reason(a, "no splits: row blocks would not come out even on %d SMs", e->device.sm_count);
   }
-  if (v->axis[AP_ATTENTION_RUNS])
-    return;
+  if (v->axis[AP_ATTENTION_RUNS] || (e->shape.ragged && v->axis[AP_ATTENTION_ARCH] == 90))
+    return; /* with a number that is asked for sm80's kernels run */
   other.num_splits = 2 * splits;
   const int busy = l->info.grid < e->device.sm_count ? (int)l->info.grid : e->device.sm_count;
   if (e->shape.num_splits == 0)

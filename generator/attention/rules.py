@@ -266,8 +266,8 @@ def keeps_output(variant: Variant, tile: Tile) -> bool:
 
 
 def keeps_beside(variant: Variant) -> bool:
-    """The same beside all stages, with what its rows count. Such kernels bring Q of a unit while
-    that of the unit before is still read."""
+    """The same beside all stages, with what its rows count, but where splits are few rows'. Such
+    kernels bring Q of a unit while that of the unit before is still read."""
     splits = variant.split and variant.sequences != "dense" and not variant.decode
     return splits and variant.hdim == variant.hdim_v == KEPT_BESIDE and variant.mask != "window"
 
@@ -296,7 +296,7 @@ def _producer_smem_bytes(variant: Variant, tile: Tile) -> int:
     bytes_ = q_bytes + ring_bytes + 8 * (2 * places + 4 * tile.stages)
     if keeps_output(variant, tile):
         return bytes_ + tile.block_m * variant.hdim_v * 4
-    if keeps_beside(variant):
+    if keeps_beside(variant) and not variant.few:
         return bytes_ + tile.block_m * (variant.hdim_v * 4 + KEPT_ROW_BYTES)
     if variant.bias not in ("fp16", "bf16"):
         return bytes_
@@ -921,6 +921,7 @@ PRODUCER_SHAPES = (
 RUNS_SHAPE = (128, 32, 3)  # of sm90: 16 rows a key head, keys of a copy, stages
 PRODUCER_STAGES = (3, 2)  # as many as shared memory holds
 FEW_ROWS_STAGES = (6, 5, 4, 3, 2)
+FEW_KEYS = 128  # of a consumer's rows; half as many above head dim 128
 # (columns of V up to, keys, stages of V) of wide tiles, best first; where K has few columns, V may
 # have two stages.
 WIDE_SHAPES = ((304, 112, 1), (384, 96, 1), (448, 80, 1), (512, 64, 1))
@@ -1067,6 +1068,14 @@ def _producer_fill(variant: Variant) -> Tile:
         tiles = [producer_tile(variant, FEW_ROWS, keys, stages) for stages in FEW_ROWS_STAGES]
         return next(tile for tile in tiles if not problems(variant, tile))
     largest = max(variant.hdim, variant.hdim_v)
+    if variant.few:  # of sequences
+        of_sequences = variant.replace(sequences="ragged")
+        keys = FEW_KEYS if largest <= 128 else FEW_KEYS // 2
+        tiles = [
+            producer_tile(of_sequences, CONSUMER_ROWS, keys, stages) for stages in FEW_ROWS_STAGES
+        ]
+        stages = next(tile.stages for tile in tiles if not problems(of_sequences, tile))
+        return producer_tile(variant, CONSUMER_ROWS, keys, stages)
     shape = next(shape for shape in PRODUCER_SHAPES if largest <= shape.hdim)
     shapes = [(shape.block_m, shape.block_n)]
     if variant.tile_class >= 2:  # no room beside three consumers

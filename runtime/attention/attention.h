@@ -219,7 +219,7 @@ typedef struct ap_plan {
   int32_t heads_are_rows; /* 1: they run what ap_take_heads_as_rows() makes of the call */
   int32_t heads_per_tile, row_blocks, num_splits, key_blocks_per_split;
   int32_t whole_row_blocks;   /* as in attnpress_fwd_args */
-  int32_t fixed_split_blocks; /* as in attnpress_ragged_args; not 0: of a batch-invariant call */
+  int32_t fixed_split_blocks; /* as in attnpress_ragged_args; not 0: splits lie at fixed places */
   int32_t runs;               /* as in attnpress_fwd_runs_args; 0: there are none */
   size_t cuts_offset_bytes;   /* of runs: behind lse_partial */
   unsigned grid;              /* 0: the output is empty */

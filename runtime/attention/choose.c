@@ -81,8 +81,9 @@ static attnpress_status plan_combine(const ap_problem *problem, const ap_device 
   if (few_rows)
     FORWARD_IF(ap_combine_few(plan));
   plan->combine_block_rows =
-      few_rows                    ? 1
-      : ap_schedules_splits(plan) ? plan->combine_tile.threads / 32 /* a warp each */
+      few_rows ? 1
+      : ap_schedules_splits(plan) && problem->batch_invariant
+          ? plan->combine_tile.threads / 32 /* a warp each */
       : few_parts
           ? plan->combine_tile.threads / (plan->combine_tile.field[AP_ATTENTION_TILE_BLOCK_N] / 4)
           : ap_choose_combine_rows(problem, split_rows, device, &plan->combine_tile,
@@ -185,11 +186,12 @@ uint32_t ap_schedule_parts(int32_t batch) {
 /** The most sequences that thread blocks look through at once. */
 enum { SEQUENCES_AT_ONCE = 32 };
 
-/** 1 where units of a batch-invariant call are found without the schedule kernel, which short calls would
- * wait for: where each has a thread block, or where all are of one split, and so of a length. */
+/** 1 where units of splits at fixed places are found without the schedule kernel, which short calls
+ * would wait for: where each has a thread block, or where all are of one split, and so of a length. */
 static int finds_units(const ap_problem *problem, const ap_plan *plan, int64_t units) {
-  return problem->batch_invariant && (units <= plan->grid || (ap_schedules_splits(plan) &&
-                                                              problem->batch <= SEQUENCES_AT_ONCE));
+  return plan->fixed_split_blocks > 0 &&
+         (units <= plan->grid ||
+          (ap_schedules_splits(plan) && problem->batch <= SEQUENCES_AT_ONCE));
 }
 
 /** With a schedule of the call's own, or with none: the ticket, and of splits what the forward kernel

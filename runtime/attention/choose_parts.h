@@ -107,8 +107,14 @@ attnpress_status ap_take_runs(const ap_device *device, int32_t heads_q, int shar
 /** 1 where its thread blocks may have several key heads each, as sm90's do. */
 int ap_may_share_keys(const ap_problem *problem, const ap_device *device, const ap_plan *plan);
 
-/** Rows and splits. Kernels of sm90 have no splits of ragged sequences: where splitting pays, other
- * kernels run. */
+/** 1 where splitting sequences of their own lengths has the kernel for that in place of a plan's,
+ * which does not split; makes a plan of it, all except the number of splits. */
+int ap_may_split_sequences(const ap_problem *problem, const ap_plan *plan);
+attnpress_status ap_take_sequence_splits(const ap_problem *problem, int few, ap_plan *plan);
+/** 1 where the rows of a key head are so few that such kernels have a row block for them. */
+int ap_has_few_sequence_rows(const ap_problem *problem, const ap_variant *variant);
+/** Rows and splits. Kernels of sm90 split ragged sequences at fixed places, and not where a window
+ * or a snippet hides keys: where splitting pays there, other kernels run. */
 attnpress_status ap_choose_kernel(const ap_problem *problem, const ap_device *device,
                                   ap_plan *plan);
 /** Tiles of rows, of all heads and batches: what a split has to compute. Of ragged sequences

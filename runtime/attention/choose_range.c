@@ -75,8 +75,8 @@ static attnpress_status add_long(const ap_plan *plan, ap_launches *range) {
   return add_launch(&other.variant, other.variant_key, &other.tile, other.target, 0, range);
 }
 
-/** Adds what finds the units of a batch-invariant call: the schedule kernel for many, and the kernel
- * that needs none for few. */
+/** Adds what finds the units of splits at fixed places: the schedule kernel for many, and the
+ * kernel that needs none for few. */
 static attnpress_status add_finding(const ap_problem *problem, const ap_device *device,
                                     const ap_plan *plan, ap_launches *range) {
   ap_plan other = *plan;
@@ -150,6 +150,48 @@ static attnpress_status add_combine(const ap_problem *problem, const ap_device *
                     range);
 }
 
+/** Bytes that come before the parts of sequences, at most. */
+static size_t most_schedule_bytes(const ap_problem *maxima, int splits) {
+  size_t first_unit, sequences, sequence_splits;
+  const size_t bytes = maxima->batch == 0
+                           ? SIZE_MAX
+                           : ap_schedule_bytes((size_t)maxima->batch, splits, &first_unit,
+                                               &sequences, &sequence_splits);
+  return splits && bytes != SIZE_MAX ? ap_align_workspace(bytes) : bytes;
+}
+
+/** Adds the kernels that split sequences beside a plan's that does not, of few rows or of more. */
+static attnpress_status add_sequence_splits_of(const ap_problem *problem, const ap_problem *maxima,
+                                               const ap_device *device, const ap_plan *plan,
+                                               int few, ap_launches *range) {
+  ap_plan split = *plan;
+  FORWARD_IF(ap_take_sequence_splits(problem, few, &split));
+  if (0 < maxima->seqlen_k && maxima->seqlen_k <= split.tile.field[AP_ATTENTION_TILE_BLOCK_N])
+    return ATTNPRESS_OK; /* never with so few keys */
+  split.num_splits = 2;
+  FORWARD_IF(add_launch(&split.variant, split.variant_key, &split.tile, split.target, 0, range));
+  if (!problem->ready)
+    FORWARD_IF(add_finding(problem, device, &split, range));
+  FORWARD_IF(add_combine(problem, device, &split, range));
+  return add_workspace(maxima, ap_most_partial_rows(maxima, device, &split.tile),
+                       most_schedule_bytes(maxima, 1), range);
+}
+
+/** Adds both, where the number of splits is chosen. */
+static attnpress_status add_sequence_splits(const ap_problem *problem, const ap_problem *maxima,
+                                            const ap_device *device, const ap_plan *plan,
+                                            ap_launches *range) {
+  ap_plan split = *plan;
+  split.variant.axis[AP_ATTENTION_LONG_ROWS] = 0;
+  if (maxima->num_splits != 0 || !ap_may_split_sequences(problem, &split))
+    return ATTNPRESS_OK;
+  ap_problem least = *problem;
+  least.seqlen_q = 1;
+  if (ap_has_few_sequence_rows(&least, &split.variant))
+    FORWARD_IF(add_sequence_splits_of(problem, maxima, device, &split, 1, range));
+  return add_sequence_splits_of(problem, maxima, device, &split, 0, range);
+}
+
 /** Adds what one problem launches. */
 static attnpress_status add_choice(const ap_problem *problem, const ap_problem *maxima,
                                    const ap_device *device, ap_launches *range) {
@@ -166,22 +208,17 @@ static attnpress_status add_choice(const ap_problem *problem, const ap_problem *
                           range));
   size_t more_bytes = ap_has_map(problem) ? most_map_bytes(problem, maxima, &plan.tile) : 0;
   if (ap_is_scheduled(&plan)) {
-    size_t first_unit, sequences, sequence_splits;
     if (!plan.ready)
       FORWARD_IF(add_launch(&plan.schedule, ap_variant_key(&plan.schedule), &plan.schedule_tile,
                             plan.schedule_target, 0, range));
     if (problem->batch_invariant && !problem->ready)
       FORWARD_IF(add_finding(problem, device, &plan, range));
-    more_bytes = maxima->batch == 0 ? SIZE_MAX
-                                    : ap_schedule_bytes((size_t)maxima->batch,
-                                                        plan.variant.axis[AP_ATTENTION_SPLIT],
-                                                        &first_unit, &sequences, &sequence_splits);
-    if (plan.variant.axis[AP_ATTENTION_SPLIT] && more_bytes != SIZE_MAX)
-      more_bytes = ap_align_workspace(more_bytes);
+    more_bytes = most_schedule_bytes(maxima, plan.variant.axis[AP_ATTENTION_SPLIT]);
   }
   FORWARD_IF(add_launch(&plan.variant, plan.variant_key, &plan.tile, plan.target,
                         problem->mod_score || problem->mod_mask, range));
   FORWARD_IF(add_long(&plan, range));
+  FORWARD_IF(add_sequence_splits(problem, maxima, device, &plan, range));
   FORWARD_IF(add_runs(&plan, maxima, device, range));
   size_t rows = 0;
   if (ap_needs_combine(&plan))

@@ -55,7 +55,17 @@ enum {
    * two stages. Bytes of all parts, at most. */
   SCHEDULED_SPLIT_KEYS = 1024,
   SHORT_SPLIT_COLUMNS_MAX = 64,
-  SCHEDULED_PART_BYTES_MAX = 256 * 1024 * 1024
+  SCHEDULED_PART_BYTES_MAX = 256 * 1024 * 1024,
+  /* Several queries of sequences on sm90: rows of a key head, at most, that a consumer has; keys of
+   * a row block that stays whole, at most, those more for each row block, and columns above which
+   * they are half as many; thread blocks of splits by the bounds, in units of the SMs, where a split
+   * has so many key blocks then. */
+  SEQUENCE_FEW_ROWS = 64,
+  WHOLE_KEYS = 200,
+  WHOLE_BLOCK_KEYS = 24,
+  WHOLE_COLUMNS_MAX = 128,
+  SEQUENCE_ROUNDS = 2,
+  SEQUENCE_ROUNDS_KEY_BLOCKS_MIN = 2
 };
 #define SPLIT_FILL       0.8  /* of the device's slots, from which on splitting does not pay */
 #define SPLIT_EFFICIENCY 0.85 /* of the best one, that the chosen count reaches */
@@ -1073,6 +1083,82 @@ static attnpress_status choose_fixed_splits(const ap_problem *problem, const ap_
   return ATTNPRESS_OK;
 }
 
+/* ---- Sequences on sm90 ---- */
+
+int ap_may_split_sequences(const ap_problem *problem, const ap_plan *plan) {
+  ap_variant split = plan->variant;
+  split.axis[AP_ATTENTION_SPLIT] = 1;
+  return ap_is_scheduled(plan) && !problem->batch_invariant &&
+         split.axis[AP_ATTENTION_MASK] != AP_ATTENTION_MASK_WINDOW && ap_variant_is_legal(&split);
+}
+
+int ap_has_few_sequence_rows(const ap_problem *problem, const ap_variant *variant) {
+  ap_variant few = *variant;
+  few.axis[AP_ATTENTION_SPLIT] = 1;
+  few.axis[AP_ATTENTION_FEW] = 1;
+  return rows_of_a_head(problem) <= SEQUENCE_FEW_ROWS && ap_variant_is_legal(&few);
+}
+
+attnpress_status ap_take_sequence_splits(const ap_problem *problem, int few, ap_plan *plan) {
+  plan->variant.axis[AP_ATTENTION_SPLIT] = 1;
+  plan->variant.axis[AP_ATTENTION_FEW] = few;
+  plan->variant_key = ap_variant_key(&plan->variant);
+  FORWARD_IF(ap_find_tile_by_key(&plan->variant, plan->variant_key, plan->target, &plan->tile));
+  plan->heads_per_tile = ap_choose_packing(problem, &plan->tile);
+  return ATTNPRESS_OK;
+}
+
+/** 1 where a row block has so few keys, by the bound, that it has them alone: more the more row
+ * blocks ask for keys at once. */
+static int keeps_sequences_whole(const ap_problem *problem, const ap_device *device,
+                                 int64_t blocks) {
+  const int wide = problem->hdim > WHOLE_COLUMNS_MAX || problem->hdim_v > WHOLE_COLUMNS_MAX;
+  const int64_t at_once = blocks < device->sm_count ? blocks : device->sm_count;
+  return problem->seqlen_k * ceil_div(blocks, device->sm_count) * (wide ? 2 : 1) <=
+         WHOLE_KEYS + WHOLE_BLOCK_KEYS * at_once;
+}
+
+/** The kernels of batch-invariant calls, with splits that are as long as their number asks for; the
+ * plan stands where that is one. Row blocks are those of the bounds, as parts have room for these;
+ * shorter sequences leave thread blocks without keys, so that long ones have splits for two rounds. */
+static attnpress_status split_sequences(const ap_problem *problem, const ap_device *device,
+                                        ap_plan *plan) {
+  ap_plan split = *plan;
+  FORWARD_IF(
+      ap_take_sequence_splits(problem, ap_has_few_sequence_rows(problem, &plan->variant), &split));
+  const int64_t key_blocks = ap_count_key_blocks(problem, &split.tile, split.heads_per_tile);
+  const int64_t blocks = ap_count_row_blocks(problem, &split.tile, split.heads_per_tile) *
+                         problem->batch * (problem->heads_q / split.heads_per_tile);
+  const int64_t most = SEQUENCE_ROUNDS * (int64_t)device->sm_count;
+  const int64_t slots =
+      blocks * key_blocks < SEQUENCE_ROUNDS_KEY_BLOCKS_MIN * most ? device->sm_count : most;
+  if (blocks == 0 || keeps_sequences_whole(problem, device, blocks))
+    return ATTNPRESS_OK;
+  const int64_t count = slots / blocks < most_splits(1, key_blocks, slots, 1)
+                            ? slots / blocks
+                            : most_splits(1, key_blocks, slots, 1);
+  if (count <= 1)
+    return ATTNPRESS_OK;
+  split.fixed_split_blocks = (int32_t)ceil_div(key_blocks, count);
+  split.key_blocks_per_split = split.fixed_split_blocks;
+  split.num_splits = (int32_t)ceil_div(key_blocks, split.fixed_split_blocks);
+  *plan = split;
+  return ATTNPRESS_OK;
+}
+
+/** The kernels of sm80; the plan stands where these do not split either. */
+static attnpress_status split_on_sm80(const ap_problem *problem, const ap_device *device,
+                                      ap_plan *plan) {
+  ap_problem other = *problem;
+  ap_plan split = *plan;
+  other.tma = 0;
+  FORWARD_IF(ap_choose_rows(&other, device, &split));
+  FORWARD_IF(choose_splits(&other, device, &split));
+  if (split.num_splits > 1)
+    *plan = split;
+  return ATTNPRESS_OK;
+}
+
 attnpress_status ap_choose_kernel(const ap_problem *problem, const ap_device *device,
                                   ap_plan *plan) {
   FORWARD_IF(ap_choose_rows(problem, device, plan));
@@ -1083,15 +1169,10 @@ attnpress_status ap_choose_kernel(const ap_problem *problem, const ap_device *de
   const int64_t key_blocks = ap_count_key_blocks(problem, &plan->tile, plan->heads_per_tile);
   const int64_t tiles = ap_count_tiles(problem, plan, &plan->tile);
   if (problem->num_splits == 0 && ap_choose_num_splits(tiles, key_blocks, device->sm_count) > 1) {
-    ap_problem other = *problem;
-    ap_plan split = *plan;
-    other.tma = 0;
-    FORWARD_IF(ap_choose_rows(&other, device, &split));
-    FORWARD_IF(choose_splits(&other, device, &split));
-    if (split.num_splits > 1) {
-      *plan = split;
+    FORWARD_IF(ap_may_split_sequences(problem, plan) ? split_sequences(problem, device, plan)
+                                                     : split_on_sm80(problem, device, plan));
+    if (plan->num_splits > 1)
       return ATTNPRESS_OK;
-    }
   }
   plan->num_splits = 1;
   choose_long_sequences(problem, device, plan);
@@ -1126,7 +1207,10 @@ size_t ap_most_partial_rows(const ap_problem *maxima, const ap_device *device,
     return any ? SIZE_MAX : rows * (size_t)maxima->num_splits;
   /* A thread block has at most block_m rows, and the blocks of all splits are bounded. */
   const int sequences = maxima->sequences != AP_ATTENTION_SEQUENCES_DENSE;
-  const int64_t waves = sequences ? SEQUENCE_WAVES_MAX : most_waves(tile);
+  const int producer = tile->field[AP_ATTENTION_TILE_PRODUCER];
+  const int64_t waves = !sequences ? most_waves(tile)
+                        : producer ? SEQUENCE_ROUNDS
+                                   : SEQUENCE_WAVES_MAX;
   const int64_t most = key_blocks < SPLITS_CHOSEN_MAX ? key_blocks : SPLITS_CHOSEN_MAX;
   const size_t by_slots = (size_t)(waves * slots) * (size_t)tile->field[AP_ATTENTION_TILE_BLOCK_M];
   const size_t by_rows =

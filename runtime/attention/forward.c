@@ -319,6 +319,8 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
     if (kernel == 2) {
       fill_combine(fwd, how, &run->combine.combine);
       run->combine.ragged = run->main_ragged.batch.ragged;
+      if (!run->call.problem.batch_invariant) /* parts may be added up in any order */
+        run->combine.ragged.fixed_split_blocks = 0;
       run->combine.sequence_splits = run->schedule.sequence_splits;
       run->combine.cuts = NULL;
       *block = AP_BLOCK(run->combine);

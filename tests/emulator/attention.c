@@ -286,14 +286,15 @@ static void print_failure(FILE *out, const kernel *k, const shape *s, const verd
   fprintf(out, "FAILED %s\n  shape: %s\n  %s\n", k->stem, text, v->report);
 }
 
-/* A split kernel whose parts a combine kernel adds up; of short queries, `decode`, by runs. */
-static int open_split(kernel *split, const kernel *combine, int decode, int runs, int arch,
+/* A split kernel whose parts a combine kernel adds up; of short queries, `decode`, by runs; of few
+ * rows. */
+static int open_split(kernel *split, const kernel *combine, int decode, int runs, int few, int arch,
                       char *report) {
   ap_variant variant = combine->variant;
   char stem[AP_STEM_MAX];
   variant.axis[AP_ATTENTION_PASS] = AP_ATTENTION_PASS_FWD;
   variant.axis[AP_ATTENTION_SPLIT] = 1;
-  variant.axis[AP_ATTENTION_FEW] = 0;
+  variant.axis[AP_ATTENTION_FEW] = few;
   variant.axis[AP_ATTENTION_DECODE] = decode;
   variant.axis[AP_ATTENTION_RUNS] = runs;
   variant.axis[AP_ATTENTION_ARCH] = arch;
@@ -315,16 +316,18 @@ static int run_ragged(const kernel *k, const companions *others, FILE *out, int 
   if (k->variant.axis[AP_ATTENTION_PASS] != AP_ATTENTION_PASS_FWD_COMBINE)
     return run_ragged_shapes(k, others, scores, out, shapes);
   const struct {
-    int decode, runs, arch;
-  } splits[] = {{1, 0, 80}, {1, 1, 80}, {1, 1, 90}, {0, 0, 80}, {0, 0, 90}};
+    int decode, runs, few, arch;
+  } splits[] = {{1, 0, 0, 80}, {1, 1, 0, 80}, {1, 1, 0, 90},
+                {0, 0, 0, 80}, {0, 0, 1, 90}, {0, 0, 0, 90}};
   const int few = k->variant.axis[AP_ATTENTION_FEW]; /* of splits at fixed places of 9.0's alone */
-  for (int i = few ? COUNT(splits) - 1 : 0, failed; i < COUNT(splits); ++i) {
+  for (int i = few ? COUNT(splits) - 2 : 0, failed; i < COUNT(splits); ++i) {
     companions others = {0};
     if (splits[i].arch == 90 && k->variant.axis[AP_ATTENTION_HDIM] > AP_ATTENTION_SM90_HDIM_MAX)
       continue;
     if (splits[i].runs && !has_runs(k->variant.axis[AP_ATTENTION_HDIM], splits[i].arch))
       continue;
-    failed = open_split(&split, k, splits[i].decode, splits[i].runs, splits[i].arch, report) != 0 ||
+    failed = open_split(&split, k, splits[i].decode, splits[i].runs, splits[i].few, splits[i].arch,
+                        report) != 0 ||
              (needs_schedule(&split.variant) &&
               kernel_find(&others.schedule, schedule_stem(&split.variant), report) != 0);
     companions adds = {.schedule = others.schedule};

@@ -901,13 +901,22 @@ static int by_few(const companions *others, const attnpress_fwd_args *fwd) {
          (others->combine_few.module != NULL && fwd->num_splits % 2 == 0 && fwd->num_splits <= 32);
 }
 
+/* A kernel whose splits at fixed places are parts, which may be added up in any order. */
+static int has_parts_alone(const kernel *k) {
+  return k->variant.axis[AP_ATTENTION_FEW] && k->tile.field[AP_ATTENTION_TILE_PRODUCER];
+}
+
 static int launch_combine(const companions *others, call *c, const attnpress_fwd_args *fwd,
                           const attnpress_ragged_args *ragged, const int32_t *sequence_splits,
                           const attnpress_fwd_runs_args *runs, char *report) {
   const int few = sequence_splits != NULL && by_few(others, fwd);
   const kernel *combine = few ? &others->combine_few : &others->combine;
   const int block_n = combine->tile.field[AP_ATTENTION_TILE_BLOCK_N];
-  const attnpress_fwd_combine_ragged_args adds = {
+  const int in_order = c->fixed_blocks > 0 && !has_parts_alone(c->kernel);
+  const int each = in_order              ? 0
+                   : c->fixed_blocks > 0 ? fwd->num_splits % 3 == 0
+                                         : c->splits % 2 == 0;
+  attnpress_fwd_combine_ragged_args adds = {
       .combine =
           {
               .out_partial = fwd->out_partial,
@@ -927,16 +936,16 @@ static int launch_combine(const companions *others, call *c, const attnpress_fwd
               .seqlen_q = fwd->seqlen_q,
               .num_splits = runs != NULL ? runs->runs : fwd->num_splits,
               .sinks_dtype = fwd->score.sinks_dtype,
-              .block_rows = few                       ? 1
-                            : sequence_splits != NULL ? combine->tile.threads / 32
-                            : c->fixed_blocks == 0 && c->splits % 2 == 0
-                                ? combine->tile.threads / (block_n / 4)
-                                : 1,
+              .block_rows = few                                   ? 1
+                            : sequence_splits != NULL && in_order ? combine->tile.threads / 32
+                            : each ? combine->tile.threads / (block_n / 4)
+                                   : 1,
           },
       .ragged = *ragged,
       .sequence_splits = sequence_splits,
       .cuts = runs != NULL ? runs->cuts : NULL,
   };
+  adds.ragged.fixed_split_blocks = in_order ? c->fixed_blocks : 0;
   const int columns = ceil_div(c->args.out.shape[3], block_n);
   give_all(c, c->splits, COMBINES);
   if (sequence_splits != NULL)
@@ -1526,16 +1535,18 @@ static int has_fixed_splits_alone(const kernel *k) {
 }
 
 /* Splits at fixed places: the same bits, whether thread blocks compute one each or all of their rows,
- * and whichever heads share their tiles. */
+ * if they do, and whichever heads share their tiles. */
 static void run_fixed(const kernel *k, const companions *others, const batch_row *row,
                       const int *queries, const int *keys, const score_shape *scores, uint64_t seed,
                       verdict *v) {
   batch_row fixed = *row;
   uint64_t bits = 0;
   fixed.fixed_blocks = row->splits % 2 + 1;
-  for (int all = 0; all < 2; ++all) {
+  for (int all = 0; all < (has_parts_alone(k) ? 1 : 2); ++all) {
     const int span = fixed.fixed_blocks * k->tile.field[AP_ATTENTION_TILE_BLOCK_N];
     fixed.splits = all ? 1 : ceil_div(longest(keys, row->count), span);
+    if (has_parts_alone(k) && fixed.splits < 2)
+      fixed.splits = 2; /* as its calls have, by their bound */
     fixed.packed = (row->packed ^ all) && row->group > 1 && may_pack(k, row->group);
     *v = (verdict){0};
     run_batch(k, others, &fixed, queries, keys, NULL, NULL, scores, seed, v);
@@ -1627,7 +1638,7 @@ static void run_many(const kernel *k, const companions *others, const score_shap
                            .heads_kv = 1,
                            .group = 2,
                            .packed = i % 2 && may_pack(k, 2),
-                           .splits = split && i % 2 ? 2 : 1,
+                           .splits = split && (i % 2 || has_parts_alone(k)) ? 2 : 1,
                            .fixed_blocks = split,
                            .contents = (ready_contents)i,
                            .no_tickets = i % 3 == 1};
@@ -1807,7 +1818,7 @@ int run_ragged_shapes(const kernel *k, const companions *others, const score_sha
       else
         run_batch(k, others, &row, queries, keys, NULL, NULL, &scores[i], 1000u * (unsigned)i, &v);
     }
-    if (v.passed && has_fixed_splits_alone(k) && i == 0)
+    if (v.passed && has_fixed_splits_alone(k) && !has_parts_alone(k) && i == 0)
       run_chunks(k, others, &scores[i], 77, &v);
     if (v.passed && k->variant.axis[AP_ATTENTION_READY] && i == 0)
       run_many(k, others, &scores[i], &v);
