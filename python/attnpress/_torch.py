@@ -339,7 +339,7 @@ def _gradients_again(ctx, dout, dlse) -> tuple:
     return dq, dk, dv, None, dbias, others[0] if others else None, None
 
 
-_once_again = torch.autograd.function.once_differentiable(_gradients_again)
+_once_again = once_differentiable(_gradients_again)
 
 # Without what torch.autograd.Function.apply() does for functorch, whose tensors do not come here.
 _record = super(torch.autograd.Function, _Recorded).apply
@@ -500,6 +500,7 @@ def backward(
                 sequences, given, with_dbias, with_dbuffers=with_dbuffers,
             )  # fmt: skip
     backend, dtype, _ = checked(q, k, v, softmax_scale)
+    check_untransformed(dout, out, lse, dlse)
     inputs = [
         ("dout", dout, q.dtype), ("out", out, q.dtype), ("softmax_lse", lse, torch.float32),
     ]  # fmt: skip
