@@ -438,6 +438,7 @@ def recorded_calls():
     return {
         "attention": (lambda t: attnpress.flash_attn_func(t, k, v), q),
         "features": (lambda t: attnpress.flash_attn_func(q, k, v, bias=t), q.new_zeros(24, 24)),
+        "sinks": (lambda t: attnpress.flash_attn_func(t, k, v, sinks=q.new_zeros(4)), q),
         "sequences": (
             lambda t: attnpress.flash_attn_varlen_func(t, *flat[1:], sums, sums, 24, 24), flat[0],
         ),
@@ -454,6 +455,8 @@ def test_second_derivatives_are_not_left_out(name):
     by inputs, as with backward()."""
     function, x = recorded_calls()[name]
     x = x.clone().requires_grad_()
+    for _ in range(2):  # from the second call on it is known again
+        function(x)
     loss = function(x).float().square().sum() + x.float().pow(3).sum()
     (first,) = torch.autograd.grad(loss, x, create_graph=True)
     (again,) = torch.autograd.grad(function(x).float().square().sum() + x.float().pow(3).sum(), x)
@@ -468,17 +471,22 @@ def test_second_derivatives_are_not_left_out(name):
         torch.autograd.grad(first.float().square().sum(), x)
 
 
-@pytest.mark.parametrize("name", [*recorded_calls(), "softmax", "merge"])
+@pytest.mark.parametrize("name", [*recorded_calls(), "softmax", "merge", "append", "gradient"])
 def test_forward_mode_is_refused(name):
     """Rather than that a tangent is lost, or that of another tensor taken over."""
     lse = torch.zeros(2, 4, 24, device=DEVICE)
+    qkv = tensors()
+    caches = [torch.zeros(2, 30, 4, 32, device=DEVICE, dtype=DTYPE) for _ in range(2)]
     calls = {
         **recorded_calls(),
         "softmax": (softmax.softmax, torch.randn(6, 64, device=DEVICE)),
         "merge": (lambda t: attnpress.merge([t, t], [lse, lse])[0], tensors()[0]),
+        "append": (lambda t: attnpress.append(t, t, *caches), tensors()[0]),
+        "gradient": (lambda t: attnpress.flash_attn_backward(t, *qkv, qkv[0], lse)[0], qkv[0]),
     }
     function, x = calls[name]
-    function(x)
+    for _ in range(2):  # from the second call on it is known again
+        function(x)
     forward_ad = torch.autograd.forward_ad
     with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward-mode"):
         function(forward_ad.make_dual(x, x))

@@ -20,6 +20,7 @@ from ctypes import addressof, c_size_t, c_void_p, sizeof
 from typing import Any, NamedTuple
 
 import torch
+from torch.autograd import forward_ad as _forward_mode
 
 from . import _exchange
 from . import _library as c
@@ -34,6 +35,7 @@ _IMAGE = -1  # as a source of addresses
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _empty, _empty_like, _empty_strided = torch.empty, torch.empty_like, torch.empty_strided
 _dumps = marshal.dumps
+_transformed = torch._C._are_functorch_transforms_active
 _current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 _plans = new_plans()  # of the way without a builtin function
 _kept: dict[Any, tuple[int, list[object]]] = {}
@@ -65,6 +67,8 @@ def known(
 def again(name: Hashable, tensors: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The outputs of a call that was kept, which is run; None of others. No gradient is recorded
     here."""
+    if _forward_mode._current_level >= 0 or _transformed():  # the whole way refuses what is lost
+        return None
     functions = _exchange.functions
     if functions is None:
         return _run(Asked(name, tensors))

@@ -500,6 +500,7 @@ def backward(
                 sequences, given, with_dbias, with_dbuffers=with_dbuffers,
             )  # fmt: skip
     backend, dtype, _ = checked(q, k, v, softmax_scale)
+    check_untransformed(dout, out, lse, dlse)
     inputs = [
         ("dout", dout, q.dtype), ("out", out, q.dtype), ("softmax_lse", lse, torch.float32),
     ]  # fmt: skip
