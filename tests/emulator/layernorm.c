@@ -16,6 +16,7 @@ enum {
   VECTORS = 7,
   RANGE_BYTES = 160,
   ODD_EDGES = 7,
+  MOVED_EDGES = 14,
   ODD_BLOCK_COLS_MAX = 8192,  /* of the longest class of odd rows that are one block's, backward */
   ODD_BLOCK_MORE_COLS = 1024, /* than it has */
   ODD_PERIOD = 8,
@@ -188,6 +189,11 @@ static int is_shifted(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHIFTED;
 }
 
+/* Rows of 16 bits that begin anywhere in x and in y, and are moved in registers. */
+static int is_moved(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_MOVED;
+}
+
 /* Rows of 16 bits that begin anywhere, elsewhere in x than in y. */
 static int is_apart(const kernel *k) {
   return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_APART;
@@ -211,20 +217,22 @@ static int is_cut_alike(const kernel *k) {
 
 /* Rows that no kernel of a class above takes. */
 static int is_of_one_class(const kernel *k) {
-  return is_shifted(k) || is_bulk(k) || is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) ||
-         is_whole(k) || is_sorted(k) || has_odd_clusters(k) || is_gathered(k);
+  return is_moved(k) || is_shifted(k) || is_bulk(k) || is_cut(k) || is_ringed(k) || is_direct(k) ||
+         is_edged(k) || is_whole(k) || is_sorted(k) || has_odd_clusters(k) || is_gathered(k);
 }
 
 /* Rows with weight, and without bias. */
 static int has_no_bias(const kernel *k) {
-  return (is_shifted(k) || is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) ||
-          is_wide(k) || is_forward_gang(k)) &&
+  return (is_moved(k) || is_shifted(k) || is_direct(k) || is_edged(k) || is_whole(k) ||
+          is_apart(k) || is_wide(k) || is_forward_gang(k)) &&
          k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
 }
 
 /* Elements of a vector but one: columns that a cut row has less than its class. Without edges, those that
  * are read straight into registers have vectors of as many elements as their parameters' have. */
 static int64_t cut_edges(const kernel *k) {
+  if (is_moved(k)) /* of x, and of y */
+    return MOVED_EDGES;
   const int64_t size = ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]);
   const int64_t kept = ap_element_bytes(k->variant.axis[AP_LAYERNORM_PARAMS]);
   return VECTOR_BYTES / (is_direct(k) && kept > size ? kept : size) - 1;
@@ -233,7 +241,7 @@ static int64_t cut_edges(const kernel *k) {
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
   if (is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) || is_apart(k) || is_shifted(k) ||
-      has_odd_clusters(k) || is_sorted(k) || is_wide(k))
+      is_moved(k) || has_odd_clusters(k) || is_sorted(k) || is_wide(k))
     return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
@@ -679,20 +687,23 @@ static int launch(const kernel *k, const call *c, char *report) {
                        .blocks = (unsigned)by_rows,
                        .cluster = cluster > 1 ? cluster : 0,
                        .threads = (unsigned)k->tile.threads,
-                       .shared_bytes = (size_t)k->tile.smem_bytes,
+                       .shared_bytes = is_gathered(k)
+                                           ? (size_t)ap_layernorm_gathered_bytes(
+                                                 &k->tile, c->c.columns, c->stride[AP_LAYERNORM_X])
+                                           : (size_t)k->tile.smem_bytes,
                        .args = &backward,
                        .call = call_backward,
                        .tensors = tensors,
                        .tensor_count = list_tensors(c, tensors),
-                       .by_vectors = is_sorted(k) || is_split(k) ? matrix_count(c)
-                                     : is_gathered(k)            ? 1
-                                                                 : 0,
+                       .by_vectors = is_sorted(k) || is_split(k)     ? matrix_count(c)
+                                     : is_gathered(k) || is_moved(k) ? 1
+                                                                     : 0,
                        .by_spans = is_gathered(k)};
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
     l.call = call_forward;
     if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_pairs(k) || is_pieces(k) ||
-        is_gathered(k) || is_shifted(k))
+        is_gathered(k) || is_shifted(k) || is_moved(k))
       l.blocks = (unsigned)by_rows;
     else if (is_gang(k)) {
       l.blocks = (unsigned)c->walkers * cluster;
@@ -911,7 +922,14 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.no_bias = has_no_bias(k) || s.parameters == 2;
     s.parameters = s.parameters != 0;
   }
-  if (is_direct(k) || is_whole(k) || is_apart(k)) { /* nor these */
+  if (is_moved(k)) { /* the same */
+    s.columns = s.columns < most ? s.columns : most;
+    s.in_place = s.more = 0;
+    s.rows += ODD_PERIOD;
+    /* Its squares hide what they differ by. */
+    s.mean = row->mean >= 3.0f ? 9.0f * row->mean : row->mean;
+  }
+  if (is_direct(k) || is_whole(k) || is_apart(k) || is_moved(k)) { /* nor these */
     s.parameters = 1;
     s.no_bias = has_no_bias(k);
   }
@@ -1100,17 +1118,18 @@ int emulate_run_layernorm(int argc, char **argv) {
            (s.layout != PACKED ||
             s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES != 0))
     snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
-  else if ((is_apart(&k) || is_shifted(&k)) && (s.in_place || s.more))
+  else if ((is_apart(&k) || is_shifted(&k) || is_moved(&k)) && (s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
   else if (is_gathered(&k) && (s.layout != SLICE || s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes a slice of another matrix alone", k.stem);
-  else if (s.layout == SLICE && !is_gathered(&k) && !is_shifted(&k) && !is_apart(&k) && !is_odd(&k))
+  else if (s.layout == SLICE && !is_gathered(&k) && !is_shifted(&k) && !is_moved(&k) &&
+           !is_apart(&k) && !is_odd(&k))
     snprintf(report, sizeof report, "%s takes no slice", k.stem);
   else if (is_sorted(&k) && s.more)
     snprintf(report, sizeof report, "%s takes no dsum", k.stem);
   else if (is_cut_alike(&k) && (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART))
     snprintf(report, sizeof report, "%s takes rows that begin alike in all matrices", k.stem);
-  else if ((is_direct(&k) || is_whole(&k) || is_apart(&k)) && !s.parameters)
+  else if ((is_direct(&k) || is_whole(&k) || is_apart(&k) || is_moved(&k)) && !s.parameters)
     snprintf(report, sizeof report, "%s takes rows with parameters alone", k.stem);
   else if (is_wide(&k) && (s.more || (s.layout != PACKED && s.layout != VECTORS_APART)))
     snprintf(report, sizeof report, "%s takes packed rows, or vectors apart, without a residual",
