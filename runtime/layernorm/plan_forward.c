@@ -28,8 +28,12 @@ enum {
   GATHERED_COLS_MIN = 8, /* a vector of one row reaches to the next one, and no further */
   GATHERED_COLS_MAX = 384,
   GATHERED_FEW_COLS_MAX = 256, /* where others are faster beyond */
-  MOVED_COLS_MIN = 51,         /* of shorter rows by more lanes */
   MOVED_EDGES = 14,            /* columns less than the class has */
+  MOVED_COLS_MIN = 51,         /* of shorter rows by more lanes */
+  /* Of longer ones others are as fast, or faster: of rows without gaps in y, of those that begin alike,
+   * and of others. */
+  MOVED_SLICE_COLS_MAX = 768 - MOVED_EDGES,
+  MOVED_ALIKE_COLS_MAX = 896 - MOVED_EDGES,
   MOVED_COLS_MAX = 2048 - MOVED_EDGES,
   APART_COLS_MIN = 225, /* of shorter rows, most of a warp's lanes have no vector */
   /* What clusters have rather than gangs: rows of 16 bits, whole vectors, without parameters, of RMS norm,
@@ -169,8 +173,12 @@ static int are_rows_gathered(const ap_layernorm_problem *p) {
 /** Whether rows of which a warp has one, or a few, move in registers to where they lie in y: with gaps in
  * y, and longer ones of slices. */
 static int are_rows_moved(const ap_layernorm_problem *p) {
+  const int has_gaps = p->rows > 1 && p->tensor[AP_LAYERNORM_Y].stride != p->columns;
+  const int64_t most = !has_gaps               ? MOVED_SLICE_COLS_MAX
+                       : has_rows_cut_alike(p) ? MOVED_ALIKE_COLS_MAX
+                                               : MOVED_COLS_MAX;
   return has_movable_rows(p) && has_whole_parameters(p) && ap_element_bytes(p->param_dtype) == 2 &&
-         p->columns >= MOVED_COLS_MIN && p->columns <= MOVED_COLS_MAX;
+         p->columns >= MOVED_COLS_MIN && p->columns <= most;
 }
 
 /** Takes the kernel of such rows in place of another. */
