@@ -65,6 +65,11 @@ def without_library() -> None:
             # Another address than the handle's, so that the answer is 0, whatever follows.
             unequal = ctypes.cast(libc.pthread_equal, ctypes.c_void_p).value
             _exchange._exchange.append_forward = unequal
+        try:
+            from attnpress import _quick_rows
+        except ImportError:
+            return
+        _quick_rows._address_of = lambda name: nothing
 
 
 def timed(call: Callable[[], object], count: int, synchronize: Callable[[], object]) -> list[float]:
@@ -113,6 +118,35 @@ def sequences(device: str) -> dict[str, Callable[[], object]]:
     }
 
 
+def families(device: str) -> dict[str, Callable[[], object]]:
+    """Calls of the other families."""
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, dtype=torch.bfloat16, device=device)
+
+    def last(x: torch.Tensor) -> torch.Tensor:
+        return x.to(memory_format=torch.channels_last)
+
+    from attnpress import conv2d, layernorm, matmul, outer, softmax
+
+    x, y, dc = normal(2, 5), normal(2, 7), normal(2, 5, 7)
+    wide, weight, square = normal(4, 64), normal(64), normal(64, 64)
+    image, filters = last(normal(2, 8, 5, 5)), last(normal(16, 8, 3, 3))
+    recorded = [v.clone().requires_grad_() for v in (x, y)]
+    return {
+        "outer": lambda: outer.outer(x, y),
+        "outer.backward": lambda: outer.backward(dc, x, y),
+        "outer that records": lambda: outer.outer(*recorded),
+        "outer, forward and backward": lambda: torch.autograd.grad(
+            outer.outer(*recorded), recorded, dc
+        ),
+        "softmax": lambda: softmax.softmax(wide),
+        "layer_norm": lambda: layernorm.layer_norm(wide, weight, weight),
+        "matmul": lambda: matmul.matmul(wide, square),
+        "conv2d": lambda: conv2d.conv2d(image, filters, None, 1, 1),
+    }
+
+
 def rows(device: str, whole: bool) -> dict[str, Callable[[], object]]:
     """What is timed, by name."""
     shape = (1, 1, 1, 8) if whole else (BATCH, SEQLEN, HEADS, HDIM)
@@ -130,6 +164,8 @@ def rows(device: str, whole: bool) -> dict[str, Callable[[], object]]:
         ),
     }
     found |= sequences(device)
+    if not whole:
+        found |= families(device)
     try:
         from attnpress import flash_attn_interface as interface
     except ImportError:

@@ -3811,13 +3811,17 @@ const ap_device_header ap_device_headers[] = {
      "  }\n"
      "}\n"
      "\n"
-     "// Takes slope * |distance| off the scores of row `half`; `key` is this thread's first key.\n"
+     "// Takes slope * |distance| off the scores of row `half`; `key` is this thread's first key. Rounded once\n"
+     "// by name: left to the compiler, copies of this text may differ in it, and then a row of a\n"
+     "// batch-invariant call has other bits where its key block is not masked.\n"
      "__device__ __forceinline__ void add_alibi(float *score, int tiles, int half, ScoreRow row,\n"
      "                                          int key) {\n"
      "  const float distance = (float)(row.center - key);\n"
      "#pragma unroll\n"
-     "  for (int i = 0; i < tiles * 2; ++i)\n"
-     "    score[i / 2 * 4 + half * 2 + i % 2] -= row.slope * fabsf(distance - (float)(i / 2 * 8 + i % 2));\n"
+     "  for (int i = 0; i < tiles * 2; ++i) {\n"
+     "    float *at = score + i / 2 * 4 + half * 2 + i % 2;\n"
+     "    *at = multiply_add_once(-row.slope, fabsf(distance - (float)(i / 2 * 8 + i % 2)), *at);\n"
+     "  }\n"
      "}\n"
      "\n"
      "// What it takes off the score of one key.\n"
@@ -17459,4 +17463,4 @@ const ap_device_header ap_device_headers[] = {
 const size_t ap_device_headers_count = sizeof(ap_device_headers) / sizeof(ap_device_headers[0]);
 
 const char ap_device_headers_digest[] =
-    "72654dd96352abae7dab197ed9fde19d8f3ac80161fce0cb91e318a07ef07806";
+    "eedcd90c910cc4b00d7fee0c97457ff63491729bf2d03786756ed9f9e7229cca";

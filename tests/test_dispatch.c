@@ -2022,6 +2022,134 @@ static void test_ranges(void **state) {
   assert_true(split > 2000 && bounded > 1000);
 }
 
+/** Short dense calls run sm80's kernels, of which an SM has two thread blocks at once, and calls beside
+ * them sm90's. A plan for any such call has both. */
+static void test_short_calls(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, causal, arch;
+  } rows[] = {
+      {27, 8, 8, 46, 46, 128, 0, 80}, /* 216 row blocks at once */
+      {33, 8, 8, 46, 46, 128, 0, 80}, /* 264 */
+      {34, 8, 8, 46, 46, 128, 0, 90}, /* 272 */
+      {16, 8, 8, 46, 46, 128, 0, 90}, /* 128, an SM each */
+      {27, 8, 8, 46, 64, 128, 1, 80},
+      {27, 8, 8, 46, 65, 128, 1, 90}, /* two key blocks */
+      {27, 8, 2, 46, 46, 128, 0, 90}, /* heads that share a tile, of sm90's, */
+      {29, 8, 2, 124, 37, 128, 1, 90},
+      {40, 8, 2, 13, 13, 128, 0, 90}, /* and of both */
+      {24, 20, 5, 13, 13, 64, 0, 90},
+      {12, 17, 17, 19, 19, 160, 0, 80},
+      {12, 17, 17, 19, 33, 160, 0, 90}, /* two key blocks of 32 */
+      {12, 17, 17, 19, 19, 192, 0, 90}, /* an SM has one thread block of sm80's */
+      {8, 24, 24, 24, 17, 256, 0, 80},
+      {39, 4, 4, 66, 66, 64, 0, 80}, /* two key blocks of narrow heads, */
+      {39, 4, 4, 66, 128, 80, 1, 80},
+      {39, 4, 4, 66, 128, 88, 1, 90},
+      {39, 4, 4, 66, 129, 80, 1, 90},
+      {69, 14, 14, 31, 31, 64, 0, 80}, /* 8 turns, 4 rounds, */
+      {46, 14, 14, 31, 31, 64, 0, 90}, /* 5, 3; */
+      {69, 14, 14, 31, 65, 64, 0, 90},
+      {69, 14, 14, 31, 31, 96, 0, 90},
+      {2, 13, 13, 45, 64, 64, 0, 80}, /* one row block an SM, */
+      {2, 14, 7, 17, 17, 80, 0, 80},
+      {2, 14, 7, 17, 17, 88, 0, 90},
+      {2, 13, 13, 45, 64, 64, 1, 90}, /* of a causal call, */
+      {2, 13, 13, 45, 65, 64, 0, 90},
+      {2, 13, 13, 45, 0, 64, 0, 90},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv,
+                                      rows[i].seqlen_q, rows[i].seqlen_k, rows[i].hdim);
+    ap_problem any = problem;
+    ap_plan plan;
+    ap_launches range;
+    problem.mask = any.mask = rows[i].causal ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL;
+    assert_ok(ap_choose(&problem, &h200, &plan));
+    if (plan.variant.axis[AP_ATTENTION_ARCH] != rows[i].arch)
+      fail_msg("row %zu: sm%d", i, plan.variant.axis[AP_ATTENTION_ARCH]);
+    assert_int_equal(plan.num_splits, 1);
+    assert_string_equal(plan.target, rows[i].arch == 80 ? "sm_90" : "sm_90a");
+    any.batch = any.seqlen_q = any.seqlen_k = 0;
+    assert_ok(ap_choose_range(&any, &h200, &range));
+    assert_true(range_has(&range, &plan.variant, plan.target));
+  }
+}
+
+/** Not so what differs from a plain call. */
+static void test_calls_that_are_not_short(void **state) {
+  (void)state;
+  const ap_problem plain = make_problem(25, 8, 8, 23, 23, 64);
+  ap_problem others[10];
+  ap_plan plan;
+  for (int i = 0; i < 10; ++i)
+    others[i] = plain;
+  others[0].softcap = 1;
+  others[1].alibi = 1;
+  others[2].bias = ATTNPRESS_FP32;
+  others[3].dropout = 1;
+  others[4].mod_score = 1;
+  others[5].mod_mask = 1;
+  others[6].mask = ATTNPRESS_WINDOW;
+  others[7].batch_invariant = 1;
+  others[8].num_splits = 2;
+  others[9].hdim_v = 56;
+  assert_ok(ap_choose(&plain, &h200, &plan));
+  assert_int_equal(plan.variant.axis[AP_ATTENTION_ARCH], 80);
+  for (int i = 0; i < 10; ++i) {
+    assert_ok(ap_choose(&others[i], &h200, &plan));
+    if (plan.variant.axis[AP_ATTENTION_ARCH] != 90)
+      fail_msg("case %d", i);
+  }
+}
+
+/** Backward calls whose rows are one step of sm80's kernel, and whose blocks of keys are more than SMs,
+ * run that, where an SM has two thread blocks of it. */
+static void test_backward_of_few_rows(void **state) {
+  (void)state;
+  static const struct {
+    int batch, heads_q, heads_kv, seqlen_q, seqlen_k, hdim, deterministic, arch;
+  } rows[] = {
+      {57, 6, 6, 28, 20, 64, 0, 80},  {57, 6, 6, 32, 20, 64, 0, 80},  {57, 6, 6, 33, 20, 64, 0, 90},
+      {57, 6, 6, 28, 20, 64, 1, 90},  {57, 6, 6, 28, 20, 128, 0, 90}, {22, 6, 6, 28, 20, 64, 0, 90},
+      {22, 6, 6, 28, 129, 64, 0, 80}, {31, 72, 9, 9, 9, 64, 0, 80},   {22, 6, 6, 0, 129, 64, 0, 90},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    ap_problem problem = make_problem(rows[i].batch, rows[i].heads_q, rows[i].heads_kv,
+                                      rows[i].seqlen_q, rows[i].seqlen_k, rows[i].hdim);
+    ap_backward_plan plan;
+    ap_launches launches, range;
+    int kernels = 0;
+    problem.mask = i % 2 ? ATTNPRESS_CAUSAL : ATTNPRESS_FULL;
+    assert_ok(ap_choose_backward(&problem, rows[i].deterministic, &h200, &plan, &launches));
+    assert_ok(ap_choose_backward_range(&problem, rows[i].deterministic, &h200, &range));
+    assert_true(range.workspace_bytes >= launches.workspace_bytes);
+    for (int at = 0; at < launches.count; ++at) {
+      const ap_launch *launch = &launches.launch[at];
+      const int32_t pass = launch->variant.axis[AP_ATTENTION_PASS];
+      assert_true(range_has(&range, &launch->variant, launch->target));
+      if (pass != AP_ATTENTION_PASS_BWD && pass != AP_ATTENTION_PASS_BWD_DKV)
+        continue;
+      ++kernels;
+      if (launch->variant.axis[AP_ATTENTION_ARCH] != rows[i].arch)
+        fail_msg("row %zu: sm%d", i, launch->variant.axis[AP_ATTENTION_ARCH]);
+      assert_int_equal(launch->overlaps, rows[i].arch == 90);
+    }
+    assert_int_equal(kernels, 1);
+  }
+  for (int i = 0; i < 2; ++i) { /* with dropout, a window */
+    ap_problem problem = make_problem(57, 6, 6, 28, 20, 48);
+    ap_backward_plan plan;
+    ap_launches launches;
+    problem.dropout = i == 0;
+    problem.mask = i == 1 ? ATTNPRESS_WINDOW : ATTNPRESS_FULL;
+    problem.window_left = 3;
+    assert_ok(ap_choose_backward(&problem, 0, &h200, &plan, &launches));
+    assert_int_equal(backward_pass(&launches, 1), AP_ATTENTION_PASS_BWD);
+    assert_int_equal(launches.launch[1].variant.axis[AP_ATTENTION_ARCH], 90);
+  }
+}
+
 /** With one key a window of some keys to the right hides it from queries far before it, as no causal mask
  * does: the range has that kernel, too. */
 static void test_range_of_one_key(void **state) {
@@ -2154,6 +2282,9 @@ int main(void) {
       cmocka_unit_test(test_too_large),
       cmocka_unit_test(test_combine_few_rows),
       cmocka_unit_test(test_ranges),
+      cmocka_unit_test(test_short_calls),
+      cmocka_unit_test(test_calls_that_are_not_short),
+      cmocka_unit_test(test_backward_of_few_rows),
       cmocka_unit_test(test_range_of_one_key),
       cmocka_unit_test(test_range_without_runs),
       cmocka_unit_test(test_range_bounds),

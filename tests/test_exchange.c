@@ -22,7 +22,8 @@ typedef struct object {
 } object;
 
 static object type = {.references = 1}, other_type = {.references = 1}, none = {.references = 1},
-              make = {.references = 1};
+              make = {.references = 1},
+              maker = {.references = 1}; /* called with nothing: one like itself */
 static object made[8];
 static int made_count, tuples, locks, errors, is_raised;
 
@@ -44,8 +45,13 @@ static void *call_object(void *callable, ...) {
   va_list rest;
   va_start(rest, callable);
   const object *like = va_arg(rest, object *);
-  assert_ptr_equal(callable, &make);
-  assert_null(va_arg(rest, object *));
+  if (callable == &maker) {
+    assert_null(like);
+    like = &maker;
+  } else {
+    assert_ptr_equal(callable, &make);
+    assert_null(va_arg(rest, object *));
+  }
   va_end(rest);
   object *fresh = &made[made_count++];
   *fresh = (object){.references = 1, .type = &type, .device = like->device};
@@ -617,6 +623,193 @@ static void test_replay_refused(void **state) {
   assert_not_replayed(&call, NULL);
 }
 
+/* ---- Calls of rows that ran before ----------------------------------------------------------- */
+
+static object calls_object, call_object_of_rows, count_object, parameter_type = {.references = 1};
+static attnpress_rows_calls calls;
+
+/** A call of q, k and a third tensor or none, which makes one output, as q, or two. */
+typedef struct rows_call {
+  uint64_t args[8];
+  attnpress_replay_word words[6];
+  attnpress_rows_call call;
+} rows_call;
+
+static uint64_t got[8];
+static int rows_runs;
+static attnpress_status rows_status;
+static attnpress_status run_rows(attnpress_handle *handle, const void *args, void *on) {
+  assert_ptr_equal(handle, handles[ATTNPRESS_CUDA]);
+  assert_ptr_equal(on, stream);
+  assert_int_equal(locks, 1);
+  memcpy(got, args, sizeof got);
+  ++rows_runs;
+  return rows_status;
+}
+
+static void make_rows(rows_call *call, int outputs, int64_t bytes) {
+  *call = (rows_call){.args = {7, 0, 0, 0, 0, 0, 0, 9}};
+  const int sources[] = {0,
+                         1,
+                         2,
+                         ATTNPRESS_ROWS_TENSORS,
+                         ATTNPRESS_ROWS_TENSORS + 1,
+                         ATTNPRESS_ROWS_TENSORS + ATTNPRESS_ROWS_OUTPUTS};
+  for (int i = 0; i < 6; ++i)
+    call->words[i] = (attnpress_replay_word){1 + i, sources[i]};
+  call->words[4].source = outputs > 1 ? sources[4] : sources[3];
+  call->words[5].source = bytes > 0 ? sources[5] : 0;
+  call->call = (attnpress_rows_call){.struct_size = sizeof call->call,
+                                     .run = run_rows,
+                                     .image = (const unsigned char *)call->args,
+                                     .addresses = call->words,
+                                     .image_bytes = sizeof call->args,
+                                     .address_count = 6,
+                                     .outputs = outputs,
+                                     .output = {{.like = 0}, {.make = &maker, .like = -1}},
+                                     .workspace_bytes = bytes};
+}
+
+static void set_up_rows(void) {
+  calls = (attnpress_rows_calls){{NULL}};
+  calls_object = (object){.tensor.data = &calls};
+  device_object = (object){.tensor.data = NULL};
+  count_object = (object){.tensor.data = (void *)3};
+  exchange.parameter_type = &parameter_type;
+  q.tensor = attnpress_tensor_bshd((void *)0x10000, 2, 3, 4, 8, ATTNPRESS_BF16);
+  out.tensor = q.tensor;
+  out.tensor.data = (void *)0x90000;
+  maker.tensor = out.tensor;
+  rows_status = ATTNPRESS_OK;
+  rows_runs = made_count = 0;
+}
+
+static void keep_rows(rows_call *call, object *third) {
+  void *given[] = {&calls_object, &call_object_of_rows, &count_object, &q, &k, third, &out, &out};
+  call_object_of_rows = (object){.tensor.data = &call->call};
+  none.references = 0;
+  assert_ptr_equal(attnpress_exchange_keep_rows(&exchange, given, 6 + call->call.outputs), &none);
+  assert_int_equal(none.references, 1);
+}
+
+static void *rows_again(object *third) {
+  void *given[] = {&calls_object, &device_object, &q, &k, third};
+  none.references = tuples = made_count = rows_runs = 0;
+  return attnpress_exchange_rows(&exchange, given, 5);
+}
+
+static void assert_no_rows(object *third, int runs) {
+  assert_ptr_equal(rows_again(third), &none);
+  assert_int_equal(none.references, 1);
+  assert_int_equal(rows_runs, runs);
+  assert_int_equal(is_lent, 0);
+  assert_false(is_raised);
+  for (int i = 0; i < made_count; ++i)
+    assert_int_equal(made[i].references, 0);
+}
+
+static void test_rows(void **state) {
+  (void)state;
+  rows_call one, two;
+  set_up_rows();
+  assert_no_rows(&none, 0);
+  make_rows(&one, 1, 0);
+  make_rows(&two, 2, 4096);
+  keep_rows(&one, &none);
+  keep_rows(&two, &v);
+  stream = cuda->stream_new(cuda->context_get());
+  q.tensor.data = (char *)q.tensor.data + 2; /* any addresses */
+  k.type = &parameter_type;
+  assert_ptr_equal(rows_again(&none), &made[0]);
+  assert_int_equal(made[0].references, 1);
+  const uint64_t wanted[] = {7,
+                             (uintptr_t)q.tensor.data,
+                             (uintptr_t)k.tensor.data,
+                             0,
+                             (uintptr_t)made[0].tensor.data,
+                             (uintptr_t)made[0].tensor.data,
+                             (uintptr_t)q.tensor.data,
+                             9};
+  assert_memory_equal(got, wanted, sizeof got);
+  assert_ptr_equal(rows_again(&v), &none); /* which stands for the tuple */
+  assert_int_equal(tuples, 2);
+  assert_int_equal(workspace_bytes, 4096);
+  assert_int_equal(is_lent, 0);
+  assert_int_equal(got[3], (uintptr_t)v.tensor.data);
+  assert_int_equal(got[5], (uintptr_t)made[1].tensor.data);
+  assert_int_equal(got[6], 0x600000);
+  for (int i = 0; i < 2; ++i)
+    assert_int_equal(made[i].references, 1); /* the tuple's */
+  assert_int_equal(two.args[1], 0);          /* the struct is as it was */
+  k.type = &type;
+}
+
+static void test_rows_given(void **state) {
+  (void)state;
+  rows_call call;
+  set_up_rows();
+  make_rows(&call, 1, 0);
+  call.call.output[0] = (attnpress_rows_output){.like = 2, .is_given = 1};
+  keep_rows(&call, &out);
+  assert_ptr_equal(rows_again(&out), &out);
+  assert_int_equal(out.references--, 2);
+  assert_int_equal(made_count, 0);
+  assert_int_equal(got[4], (uintptr_t)out.tensor.data);
+}
+
+static void test_rows_refused(void **state) {
+  (void)state;
+  rows_call call;
+  set_up_rows();
+  make_rows(&call, 1, 64);
+  keep_rows(&call, &v);
+  const attnpress_tensor before[] = {q.tensor, k.tensor};
+  k.tensor.stride[1] *= 2;
+  assert_no_rows(&v, 0);
+  k.tensor = before[1];
+  assert_no_rows(&none, 0);
+  v.type = &other_type;
+  assert_no_rows(&v, 0);
+  v.type = &type;
+  k.device = 1;
+  assert_no_rows(&v, 0);
+  k.device = 0;
+  device_object.tensor.data = (void *)1;
+  assert_no_rows(&v, 0);
+  device_object.tensor.data = NULL;
+  refuses_memory = 1;
+  assert_no_rows(&v, 0);
+  refuses_memory = 0;
+  rows_status = ATTNPRESS_INVALID_ARGUMENT; /* the family's own way says what is wrong */
+  assert_no_rows(&v, 1);
+  rows_status = ATTNPRESS_OK;
+  attnpress_handle *handle = handles[ATTNPRESS_CUDA];
+  handles[ATTNPRESS_CUDA] = NULL;
+  assert_no_rows(&v, 0);
+  handles[ATTNPRESS_CUDA] = handle;
+  call.call.output[0] = (attnpress_rows_output){.make = &maker, .like = -1};
+  maker.device = 1; /* what is made lies elsewhere, or otherwise */
+  assert_no_rows(&v, 0);
+  maker.device = 0;
+  maker.tensor.shape[1] = 5;
+  assert_no_rows(&v, 0);
+  maker.tensor = before[0];
+  assert_ptr_equal(rows_again(&v), &made[0]);
+
+  calls = (attnpress_rows_calls){{NULL}};
+  call.call.struct_size -= 8; /* a package of another version */
+  keep_rows(&call, &v);
+  assert_no_rows(&v, 0);
+  call.call.struct_size += 8;
+  call.call.image_bytes = ATTNPRESS_ROWS_IMAGE_BYTES + 8;
+  keep_rows(&call, &v);
+  assert_no_rows(&v, 0);
+  call.call.image_bytes = sizeof call.args;
+  call.call.outputs = ATTNPRESS_ROWS_OUTPUTS + 1;
+  keep_rows(&call, &v);
+  assert_no_rows(&v, 0);
+}
+
 #define EXCHANGE_TEST(name)                                                                        \
   cmocka_unit_test_setup_teardown(name, set_up_exchange, tear_down_exchange)
 
@@ -627,7 +820,8 @@ int main(void) {
       EXCHANGE_TEST(test_refused),        EXCHANGE_TEST(test_backward),
       EXCHANGE_TEST(test_cache),          EXCHANGE_TEST(test_cache_refused),
       EXCHANGE_TEST(test_replay),         EXCHANGE_TEST(test_replay_layouts),
-      EXCHANGE_TEST(test_replay_refused),
+      EXCHANGE_TEST(test_replay_refused), EXCHANGE_TEST(test_rows),
+      EXCHANGE_TEST(test_rows_given),     EXCHANGE_TEST(test_rows_refused),
   };
   return cmocka_run_group_tests(tests, set_up_attention, tear_down_group);
 }

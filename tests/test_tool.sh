@@ -152,11 +152,11 @@ complains "is a symbolic link"
 # ---- compile, by shape ---------------------------------------------------------------------------
 layer=$folder/shapes
 check 0 compile --hdim 72 --causal --heads 32 --kv-heads 8 --target sm_90 --dry-run --cache-dir "$layer"
-says "7 kernels for sm_90: 7 would be compiled, 0 linked in or cached"
+says "8 kernels for sm_90: 8 would be compiled, 0 linked in or cached"
 check 0 compile --hdim 72 --causal --heads 32 --kv-heads 8 --target sm_90 --cache-dir "$layer"
-says "7 kernels for sm_90: 7 compiled, 0 linked in or cached"
+says "8 kernels for sm_90: 8 compiled, 0 linked in or cached"
 says "flash_fwd_split_hdim72_bf16_causal_sm90         sm_90a    jit"
-[ "$(grep -c ': compiling (usually ' "$folder/err")" -eq 7 ] || broken "no line before each compile"
+[ "$(grep -c ': compiling (usually ' "$folder/err")" -eq 8 ] || broken "no line before each compile"
 # A machine that may not compile then runs any such call.
 ATTNPRESS_JIT_OFF=1 check 0 compile --hdim 72 --causal --heads 8 --seqlen-q 1 --target sm_90 \
   --cache-dir "$layer"
@@ -175,7 +175,7 @@ check 0 compile --config "$folder/config.json" --target sm_80 --dry-run --cache-
 grep -q "head dim 72/72, 8 heads, 2 key heads, fp16, causal" "$folder/err" || broken "no shape"
 says "flash_fwd_hdim72_fp16_causal_sm80"
 check 0 compile --config "$folder/config.json" --dtype bf16 --target sm_90 --cache-dir "$layer"
-says "7 kernels for sm_90: 0 compiled, 7 linked in or cached"
+says "8 kernels for sm_90: 0 compiled, 8 linked in or cached"
 cat >"$folder/nested.json" <<'END'
 {"text_config": {"num_attention_heads": 16, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
  "v_head_dim": 128, "sliding_window": 4096}, "architectures": ["SomeModel"]}
@@ -293,6 +293,14 @@ says "16 splits: more thread blocks for 132 SMs"
 says "no splits: 8 thread blocks would leave most of 132 SMs idle"
 says "32 splits: 128 of 132 SMs have work already"
 says "at 4800 GB/s (as given): bound by memory"
+check 0 explain --hdim 64 --batch 2 --heads 13 --seqlen-q 45 --seqlen-k 64 --target sm_90 \
+  --cache-dir "$explained"
+says "launch   flash_fwd_hdim64_bf16_sm80"
+says "not sm90: of few keys sm80 takes less time"
+check 0 explain --hdim 64 --batch 57 --heads 6 --seqlen-q 28 --seqlen-k 20 --backward --target sm_90 \
+  --cache-dir "$explained"
+says "launch   flash_bwd_hdim64_bf16_sm80"
+says "not sm90: of few rows sm80 takes less time"
 check 0 explain --hdim 320 --target sm_90 --cache-dir "$explained"
 says "launch   flash_fwd_split_hdim320_bf16_sm90"
 check 0 explain --hdim 320 --softcap 30 --target sm_90 --cache-dir "$explained"

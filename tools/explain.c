@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../generated/families.h"
+#include "attention/attention.h"
 #include "attention/rows.h"
 #include "core/numbers.h"
 #include "cuda/device.h"
@@ -217,6 +218,8 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
   else if (group > AP_ATTENTION_WARPGROUP_ROWS)
     say(e, "not sm90: %d heads a key head do not fit a warpgroup's %d rows", (int)group,
         AP_ATTENTION_WARPGROUP_ROWS);
+  else if (!s->ragged && s->seqlen_k <= AP_SHORT_KEYS_MAX)
+    say(e, "not sm90: of few keys sm80 takes less time, with two thread blocks on an SM at once");
 }
 
 static void say_rows(explanation *e, const ap_variant *v) {
@@ -311,6 +314,8 @@ static void say_backward(explanation *e) {
     main.axis[AP_ATTENTION_ARCH] = 90;
     if (ap_variant_check(&main) != ATTNPRESS_OK)
       say(e, "not sm90: %s", attnpress_last_error());
+    else if (!e->shape.ragged && fused)
+      say(e, "not sm90: of few rows sm80 takes less time, with two thread blocks on an SM at once");
   }
   if (fused)
     say(e, "fused: one kernel computes dk and dv and adds dq up in fp32, in any order; "

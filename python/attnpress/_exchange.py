@@ -99,6 +99,7 @@ class _Exchange(Structure):
         ("forward", c_void_p),
         ("append_forward", c_void_p),
         ("tensor_type", c_void_p),
+        ("parameter_type", c_void_p),
         ("make", c_void_p),
         ("none", c_void_p),
         *((name, c_void_p) for name in _FUNCTIONS),
@@ -144,6 +145,46 @@ class Replays(Structure):
     _fields_ = [("first", c_void_p * _REPLAY_BUCKETS)]
 
 
+_ROWS_TENSORS, _ROWS_OUTPUTS, _ROWS_DIMENSIONS = 8, 4, 6
+_ROWS_WORDS = 1 + (_ROWS_TENSORS + _ROWS_OUTPUTS) * (1 + 2 * _ROWS_DIMENSIONS)
+ROWS_OUTPUT, ROWS_WORKSPACE = _ROWS_TENSORS, _ROWS_TENSORS + _ROWS_OUTPUTS
+"""Sources of addresses: the first output, and the workspace."""
+
+
+class RowsOutput(Structure):
+    """attnpress_rows_output"""
+
+    _fields_ = [("make", c_void_p), ("like", c_int32), ("is_given", c_int32)]
+
+
+class RowsCall(Structure):
+    """attnpress_rows_call"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("run", c_void_p),
+        ("image", c_char_p),
+        ("addresses", POINTER(ReplayWord)),
+        ("image_bytes", c_int32),
+        ("address_count", c_int32),
+        ("outputs", c_int32),
+        ("reserved", c_int32),
+        ("output", RowsOutput * _ROWS_OUTPUTS),
+        ("workspace_bytes", c_int64),
+        ("hash", c_uint64),
+        ("count", c_int64),
+        ("all", c_int64),
+        ("words", c_int64 * _ROWS_WORDS),
+        ("next", c_void_p),
+    ]
+
+
+class RowsCalls(Structure):
+    """attnpress_rows_calls"""
+
+    _fields_ = [("first", c_void_p * _REPLAY_BUCKETS)]
+
+
 class _MethodDef(Structure):
     """PyMethodDef"""
 
@@ -162,13 +203,19 @@ class Functions(NamedTuple):
     None. template: an address in Templates.
 
     keep(replays, replay, *tensors) -> None, replay(replays, current device, *tensors) -> out or
-    None: calls of sequences that ran before (_replay.py). tensors: 20, each may be None."""
+    None: calls of sequences that ran before (_replay.py). tensors: 20, each may be None.
+
+    keep_rows(calls, call, count, *tensors, *outputs) -> None, rows(calls, current device, *tensors)
+    -> output, tuple of outputs, or None: calls of other families that ran before
+    (_quick_rows.py)."""
 
     forward: Call
     backward: Call
     cache: Call
     keep: Call
     replay: Call
+    keep_rows: Call
+    rows: Call
 
 
 _python = ctypes.PyDLL(None)  # not ctypes.pythonapi, whose functions others give types to
@@ -251,7 +298,12 @@ def _open() -> Functions | None:
         return None
     _exchange.tensors = ctypes.addressof(table)
     _exchange.handles = ctypes.addressof(_keep(handle_table))
-    objects = {"tensor_type": torch.Tensor, "make": torch.empty_like, "none": None}
+    objects = {
+        "tensor_type": torch.Tensor,
+        "parameter_type": torch.nn.Parameter,
+        "make": torch.empty_like,
+        "none": None,
+    }
     for name, value in objects.items():
         setattr(_exchange, name, id(_keep(value)))
     for name in _FUNCTIONS:
@@ -269,6 +321,8 @@ def _open() -> Functions | None:
         _builtin("attnpress_exchange_cache", capsule),
         _builtin("attnpress_exchange_keep", capsule),
         _builtin("attnpress_exchange_replay", capsule),
+        _builtin("attnpress_exchange_keep_rows", capsule),
+        _builtin("attnpress_exchange_rows", capsule),
     )
 
 

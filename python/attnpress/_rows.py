@@ -193,9 +193,10 @@ _ON_CPU, _ON_GPU = contextlib.nullcontext(c.CPU), contextlib.nullcontext(c.CUDA)
 
 class Torch:
     def __init__(self, torch: Any) -> None:
-        from . import _torch
+        from . import _quick_rows, _torch
 
         self.torch = torch
+        self.quick: Any = _quick_rows if _quick_rows.IS_OPEN else None  # for calls that come again
         self.has_context = _torch._has_context
         self.current_device = _torch._get_device
         self.raw_stream = _torch._raw_stream
@@ -238,6 +239,10 @@ class Torch:
 
     def empty_like(self, value: Any) -> Any:
         return self.torch.empty(value.shape, dtype=value.dtype, device=value.device)
+
+    def copy(self, value: Any) -> Any:
+        """Without gaps."""
+        return value.clone(memory_format=self.torch.contiguous_format)
 
     def empty(self, shape: Sequence[int], dtype: Any, like: Any) -> Any:
         """dtype: the library's own, or a name."""
@@ -290,6 +295,7 @@ class Torch:
 class NumPy:
     def __init__(self, numpy: Any) -> None:
         self.numpy = numpy
+        self.quick: Any = None
         self.kind = numpy.ndarray
         self.dtypes = {"float16": c.FP16, "bfloat16": c.BF16, "float32": c.FP32}
 
@@ -328,6 +334,9 @@ class NumPy:
 
     def empty_like(self, value: Any) -> Any:
         return self.numpy.empty(value.shape, dtype=value.dtype)
+
+    def copy(self, value: Any) -> Any:
+        return self.numpy.array(value, order="C", copy=True)
 
     def empty(self, shape: Sequence[int], dtype: Any, like: Any) -> Any:
         return self.numpy.empty(shape, dtype=dtype)

@@ -143,6 +143,10 @@ def conv2d(
     are recorded. Raises ValueError or TypeError for arguments that are not allowed, attnpress.Error
     for a call that failed.
     """
+    if _quick is not None:
+        found: Any = _quick.conv2d(x, weight, bias, stride, padding, dilation, relu)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     library = library_of("x", x)
     for name, value in (("weight", weight), ("bias", bias)):
         if value is not None and not isinstance(value, library.kind):
@@ -168,6 +172,11 @@ def forward(
     choice: Choice | None = None,
 ) -> Any:
     """conv2d() without autograd, by kernels of the caller's choice."""
+    options = _options_of(stride, padding, dilation, relu) if choice is None else None
+    if options is not None and _quick is not None:
+        found = _quick.forward_calls.run(options, x, weight, bias)
+        if found is not None:
+            return found
     library, shape, output = _checked(x, weight, stride, padding, dilation, relu)
     _check_bias(library, bias, x, weight)
     result = _empty(library, output, x)
@@ -179,6 +188,11 @@ def forward(
     args.out = library.address(result)
     library.run(_forward, args, x)
     del kept
+    if options is not None and library.quick is not None:
+        tensors = {"x": x, "weight": weight, "bias": bias}
+        _quickly(library.quick).forward_calls.keep(
+            options, args, tensors, (("out", result, False),), 0
+        )
     return result
 
 
@@ -197,6 +211,11 @@ def backward(
     """The gradients (dx, dweight, dbias) by x, weight and bias, of dout, that by the result; None
     for those that `needs` says are not wanted. out: the result, needed with relu alone. dx and
     dweight have their channels last in memory."""
+    options = _options_of(stride, padding, dilation, relu) if choice is None else None
+    if options is not None and _quick is not None:
+        found = _quick.backward(dout, x, weight, out if relu else None, options, needs)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     library, shape, output = _checked(x, weight, stride, padding, dilation, relu)
     for name, value in (("dout", dout), ("out", out if relu else dout)):
         if not isinstance(value, library.kind):
@@ -223,8 +242,15 @@ def backward(
         if value is not None and math.prod(value.shape) > 0:
             setattr(args, name, library.address(value))
     key = (bytes(shape), needs[0], needs[1], needs[2], choice)
-    run_with_workspace(library, _backward, _plan_backward, args, x, key)
+    size = run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
+    if options is not None and library.quick is not None:
+        tensors = {"dout": dout, "x": x, "weight": weight, "out": out if relu else None}
+        made = (("dx", dx), ("dweight", dweight), ("dbias", dbias))
+        outputs = [(name, value, False) for name, value in made if value is not None]
+        _quickly(library.quick).backward_calls.keep(
+            (*options, *needs), args, tensors, outputs, size
+        )
     return dx, dweight, dbias
 
 
@@ -415,9 +441,85 @@ def _aligned(library: Library, value: Any) -> Any:
     return copy
 
 
+# ---- Calls that ran before -----------------------------------------------------------------------
+
+_quick: _Quick | None = None  # since the first call with PyTorch's tensors
+
+
+def _quickly(quick: Any) -> _Quick:
+    global _quick  # noqa: PLW0603
+    _quick = _quick or _Quick(quick)
+    return _quick
+
+
+def _options_of(stride: Any, padding: Any, dilation: Any, relu: Any) -> tuple[Any, ...] | None:
+    """What a call without a choice depends on but its tensors, each pair as two numbers; None where
+    that is no plain number: 1.0 is refused, and hashes as 1."""
+    for value in (stride, padding, dilation):
+        if value.__class__ is not int and (
+            value.__class__ is not tuple or not _INT.issuperset(map(type, value))
+        ):
+            return None
+    return _doubled(stride, padding, dilation, relu) if relu.__class__ is bool else None
+
+
+_INT = frozenset({int})
+
+
+@functools.lru_cache(maxsize=256)
+def _doubled(*options: Any) -> tuple[Any, ...]:
+    return (
+        *(value if value.__class__ is tuple else (value,) * 2 for value in options[:3]),
+        options[3],
+    )
+
+
+class _Quick:
+    """Calls that ran before; None of all else. quick: the module _quick_rows."""
+
+    def __init__(self, quick: Any) -> None:
+        self.quick = quick
+        self.forward_calls = quick.Calls("attnpress_conv2d")
+        self.backward_calls = quick.Calls("attnpress_conv2d_backward")
+
+    def conv2d(
+        self, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, relu: bool
+    ) -> Any:
+        quick = self.quick
+        options = _options_of(stride, padding, dilation, relu)
+        if options is None:
+            return None
+        if not quick.records(x, weight, bias):
+            return self.forward_calls.run(options, x, weight, bias)
+        if not quick.may_record():
+            return None
+        out = self.forward_calls.run(options, x, weight, bias)
+        if out is None:
+            return None
+        saved = x, weight, out if relu else None
+        return quick.record((x, weight, bias), out, saved, options, _gradients)
+
+    def backward(
+        self, dout: Any, x: Any, weight: Any, out: Any, options: tuple[Any, ...],
+        needs: Sequence[bool],
+    ) -> Any:  # fmt: skip
+        made = self.backward_calls.run((*options, *needs), dout, x, weight, out)
+        if made is None or all(needs):
+            return made
+        rest = iter(made if made.__class__ is tuple else (made,))
+        return tuple(next(rest) if need else None for need in needs)
+
+
 # ---- Autograd ------------------------------------------------------------------------------------
 
 _functions: dict[str, Any] = {}
+
+
+def _gradients(ctx: Any, dout: Any) -> tuple[Any, Any, Any]:
+    x, weight, out = ctx.saved_tensors
+    stride, padding, dilation, relu = ctx.options
+    needs = ctx.needs_input_grad[:3]
+    return backward(dout, x, weight, out, stride, padding, dilation, relu, needs)
 
 
 def _function() -> Any:
@@ -439,17 +541,13 @@ def _function() -> Any:
             relu: bool,
         ) -> Any:
             out = forward(x, weight, bias, stride, padding, dilation, relu)
-            ctx.call = (stride, padding, dilation, relu)
+            ctx.options = (stride, padding, dilation, relu)
             ctx.save_for_backward(x, weight, out if relu else None)
             return out
 
         @staticmethod
         @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
         def backward(ctx: Any, dout: Any) -> Any:
-            x, weight, out = ctx.saved_tensors
-            needs = ctx.needs_input_grad[:3]
-            stride, padding, dilation, relu = ctx.call
-            grads = backward(dout, x, weight, out, stride, padding, dilation, relu, needs)
-            return (*grads, None, None, None, None)
+            return (*_gradients(ctx, dout), None, None, None, None)
 
     return _functions.setdefault("conv2d", Conv2d)

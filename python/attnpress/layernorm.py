@@ -192,10 +192,15 @@ def forward(
     """What the norms above are made of, without autograd: (y, sum, mean, rstd). sum is x + residual
     or, where there is none, x itself; mean, None with rms, and rstd are fp32, of x's leading
     dimensions, and both None without moments."""
-    given = [value for value in (x, weight, bias, residual, out) if value is not None]
-    absent = weight is None, bias is None, residual is None, out is None
     signature = None
-    if type(eps) is float:  # others are looked at each time: some are no number, some change
+    is_number = type(eps) is float  # others are looked at each time: some are none, some change
+    if is_number and _quick is not None:
+        found = _quick.forward(x, weight, bias, eps, residual, out, rms, moments)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    elif is_number:
+        given = [value for value in (x, weight, bias, residual, out) if value is not None]
+        absent = weight is None, bias is None, residual is None, out is None
         signature = _signatures.key((eps, rms, moments, *absent), *given)
     known = _signatures.find(signature)
     if known is not None:
@@ -230,6 +235,13 @@ def forward(
     if out is not None:
         library.written(out)
     _signatures.keep(signature, args, 0)
+    if is_number and library.quick is not None:
+        tensors = {"x": x, "weight": weight, "bias": bias, "residual": residual, "y": out}
+        made = (("sum", None if total is x else total), ("mean", mean), ("rstd", rstd))
+        outputs = [("y", y, out is not None), *((n, v, False) for n, v in made if v is not None)]
+        _quickly(library.quick).forward_calls.keep(
+            (eps, bool(rms), bool(moments)), args, tensors, outputs, 0
+        )
     return y, total, mean, rstd
 
 
@@ -286,6 +298,10 @@ def backward(
     `needs` says are not wanted, except dx. dy: the gradient by y; dsum: that by the sum, which is
     added to dx, the gradient by both x and the residual. dweight and dbias have the weight's dtype;
     where there is none, param_dtype, such as the bias has, or x's."""
+    if _quick is not None:
+        found = _quick.backward(dy, x, rstd, mean, weight, dsum, needs, rms, param_dtype)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     library = library_of("dy", dy)
     _check_parameters(library, x, weight, None)
     _check_kinds(library, x=x, dsum=dsum, mean=mean, rstd=rstd)
@@ -293,6 +309,7 @@ def backward(
     if mean is None and not rms:
         raise ValueError("mean is None; the gradient of layer norm needs what forward() returned")
     rows, columns = _extents(x)
+    given_dtype = param_dtype
     if weight is not None:
         param_dtype = weight.dtype
     elif param_dtype is None:
@@ -324,8 +341,15 @@ def backward(
             args.rows, args.columns, args.dtype, args.param_dtype, args.rms, bool(args.dweight),
             bool(args.dbias),
         )  # fmt: skip
-    run_with_workspace(library, _backward, _plan_backward, args, x, key)
+    size = run_with_workspace(library, _backward, _plan_backward, args, x, key)
     del kept
+    if library.quick is not None:
+        tensors = {"dy": dy, "x": x, "rstd": rstd, "mean": mean, "weight": weight, "dsum": dsum}
+        made = (("dx", dx), ("dweight", dweight), ("dbias", dbias))
+        outputs = [(name, value, False) for name, value in made if value is not None]
+        _quickly(library.quick).backward_calls.keep(
+            (bool(needs[1]), bool(needs[2]), bool(rms), given_dtype), args, tensors, outputs, size
+        )
     return dx, dweight, dbias
 
 
@@ -412,12 +436,97 @@ def _give_moments(library: Library, args: Structure, **values: Any) -> list[Any]
     return kept
 
 
+# ---- Calls that ran before -----------------------------------------------------------------------
+
+_quick: _Quick | None = None  # since the first call with PyTorch's tensors
+
+
+def _quickly(quick: Any) -> _Quick:
+    global _quick  # noqa: PLW0603
+    _quick = _quick or _Quick(quick)
+    return _quick
+
+
+class _Quick:
+    """Calls that ran before; None of all else. quick: the module _quick_rows."""
+
+    def __init__(self, quick: Any) -> None:
+        self.quick = quick
+        self.forward_calls = quick.Calls("attnpress_layernorm")
+        self.backward_calls = quick.Calls("attnpress_layernorm_backward")
+
+    def forward(
+        self, x: Any, weight: Any, bias: Any, eps: float, residual: Any, out: Any, rms: bool,
+        moments: bool,
+    ) -> Any:  # fmt: skip
+        made = self.forward_calls.run((eps, rms, moments), x, weight, bias, residual, out)
+        if made is None:
+            return None
+        if out is not None:
+            library_of("out", out).written(out)
+        if residual is None and not moments:
+            return made, x, None, None
+        y, *rest = made
+        total = x if residual is None else rest.pop(0)
+        rstd = rest.pop() if moments else None
+        return y, total, rest[0] if rest else None, rstd
+
+    def norm(
+        self, x: Any, weight: Any, bias: Any, eps: float, residual: Any, out: Any, rms: bool
+    ) -> Any:
+        quick = self.quick
+        if not quick.records(x, weight, bias, residual, out):
+            if residual is None and out is None:
+                return self.forward_calls.run((eps, rms, False), x, weight, bias, None, None)
+            found = self.forward(x, weight, bias, eps, residual, out, rms, False)
+            return found if found is None else found[0] if residual is None else found[:2]
+        if out is not None or not quick.may_record():
+            return None
+        found = self.forward(x, weight, bias, eps, residual, None, rms, True)
+        if found is None:
+            return None
+        y, total, mean, rstd = found
+        result = y if residual is None else (y, total)
+        options = rms, residual is not None, None if bias is None else bias.dtype
+        return quick.record(
+            (x, weight, bias, residual), result, (total, weight, mean, rstd), options, _gradients
+        )
+
+    def backward(
+        self, dy: Any, x: Any, rstd: Any, mean: Any, weight: Any, dsum: Any, needs: Sequence[bool],
+        rms: bool, param_dtype: Any,
+    ) -> Any:  # fmt: skip
+        _, with_weight, with_bias = needs
+        options = with_weight, with_bias, rms, param_dtype
+        made = self.backward_calls.run(options, dy, x, rstd, mean, weight, dsum)
+        if made is None or (with_weight and with_bias):
+            return made
+        if not with_weight and not with_bias:
+            return made, None, None
+        return (*made, None) if with_weight else (made[0], None, made[1])
+
+
 # ---- Autograd ------------------------------------------------------------------------------------
 
 _functions: dict[str, Any] = {}
 
 
+def _gradients(ctx: Any, dy: Any, dsum: Any = None) -> tuple[Any, Any, Any, Any]:
+    """By x, weight, bias and the residual."""
+    total, weight, mean, rstd = ctx.saved_tensors
+    rms, has_residual, param_dtype = ctx.options
+    if dy is None:  # only the sum was used
+        return dsum, None, None, dsum if has_residual else None
+    needs = (True, ctx.needs_input_grad[1], ctx.needs_input_grad[2])
+    dx, dweight, dbias = backward(dy, total, rstd, mean, weight, dsum, needs, rms, param_dtype)
+    return dx, dweight, dbias, dx if has_residual else None
+
+
 def _norm(x: Any, weight: Any, bias: Any, eps: float, residual: Any, out: Any, rms: bool) -> Any:
+    if _quick is not None and type(eps) is float:
+        found = _quick.norm(x, weight, bias, eps, residual, out, rms)
+        if found is not None:
+            return found
     library = library_of("x", x)
     _check_kinds(library, weight=weight, bias=bias, residual=residual, out=out)
     if not library.records(x, weight, bias, residual, out):
@@ -441,22 +550,15 @@ def _function() -> Any:
             ctx: Any, x: Any, weight: Any, bias: Any, eps: float, residual: Any, rms: bool
         ) -> Any:
             y, total, mean, rstd = forward(x, weight, bias, eps, residual, None, rms)
-            ctx.rms, ctx.has_residual = rms, residual is not None
-            ctx.param_dtype = None if bias is None else bias.dtype
+            ctx.options = rms, residual is not None, None if bias is None else bias.dtype
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(total, weight, mean, rstd)
-            return y, (total if ctx.has_residual else None)
+            return y, (None if residual is None else total)
 
         @staticmethod
         @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
         def backward(ctx: Any, dy: Any, dsum: Any) -> Any:
-            total, weight, mean, rstd = ctx.saved_tensors
-            if dy is None:  # only the sum was used
-                return dsum, None, None, None, dsum if ctx.has_residual else None, None
-            needs = (True, ctx.needs_input_grad[1], ctx.needs_input_grad[2])
-            dx, dweight, dbias = backward(
-                dy, total, rstd, mean, weight, dsum, needs, ctx.rms, ctx.param_dtype
-            )
-            return dx, dweight, dbias, None, dx if ctx.has_residual else None, None
+            dx, dweight, dbias, dresidual = _gradients(ctx, dy, dsum)
+            return dx, dweight, dbias, None, dresidual, None
 
     return _functions.setdefault("norm", Norm)

@@ -60,6 +60,11 @@ def matmul_(x: Array, w: Any, transposed: bool = False) -> Array:
     are not allowed, NotImplementedError for a tensor that requires grad (what a gradient needs is
     overwritten: matmul() records), attnpress.Error for a call that failed.
     """
+    if _quick is not None and transposed.__class__ is bool and not _quick.quick.records(x, w):
+        found: Any = _quick.calls.run(transposed, x, w)
+        if found is not None:
+            library_of("x", x).written(x)
+            return x
     library = _checked(x, w)
     if library.records(x, w):
         raise NotImplementedError(
@@ -77,6 +82,10 @@ def matmul(x: Array, w: Any, transposed: bool = False) -> Array:
     """x W, or x W^T, in a new tensor: matmul_() of a copy of x. Gradients of PyTorch tensors are
     recorded: that by x is such a product as well, that by w is torch.matmul's. x may have any
     strides; w as in matmul_()."""
+    if _quick is not None and transposed.__class__ is bool:
+        found: Any = _quick.matmul(x, w, transposed)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     library = _checked(x, w)
     if library.records(x, w):
         recorded: Array = _function().apply(x, w, bool(transposed))
@@ -105,9 +114,7 @@ def _checked(x: Any, w: Any) -> Library:
 
 
 def _out_of_place(library: Library, x: Any, w: Any, transposed: bool) -> Any:
-    y = library.empty_like(x)
-    y[...] = x
-    return _run(library, y, w, transposed)
+    return _run(library, library.copy(x), w, transposed)
 
 
 def _run(library: Library, x: Any, w: Any, transposed: bool) -> Any:
@@ -130,6 +137,9 @@ def _run(library: Library, x: Any, w: Any, transposed: bool) -> Any:
     args.w, args.w_stride = library.address(w), w_stride
     args.transposed = int(bool(transposed) != flipped)
     library.run(_function_in_place, args, x)
+    if library.quick is not None and transposed.__class__ is bool:
+        outputs = (("x", x, True),)
+        _quickly(library.quick).calls.keep(transposed, args, {"x": x, "w": w}, outputs, 0)
     return x
 
 
@@ -142,9 +152,58 @@ def _lie_of(strides: Any) -> tuple[int, bool]:
     raise ValueError(f"w has strides {tuple(strides)}; one of its dimensions must be contiguous")
 
 
+# ---- Calls that ran before -----------------------------------------------------------------------
+
+_quick: _Quick | None = None  # since the first call with PyTorch's tensors
+
+
+def _quickly(quick: Any) -> _Quick:
+    global _quick  # noqa: PLW0603
+    _quick = _quick or _Quick(quick)
+    return _quick
+
+
+class _Quick:
+    """Calls that ran before; None of all else. quick: the module _quick_rows."""
+
+    def __init__(self, quick: Any) -> None:
+        self.quick = quick
+        self.calls = quick.Calls("attnpress_matmul")
+
+    def product(self, x: Any, w: Any, transposed: bool) -> Any:
+        """In a new tensor, without its gradients."""
+        if x.__class__ not in self.quick.KINDS:
+            return None
+        return self.calls.run(transposed, x.clone(memory_format=self.quick.CONTIGUOUS), w)
+
+    def matmul(self, x: Any, w: Any, transposed: bool) -> Any:
+        quick = self.quick
+        if not quick.records(x, w):
+            return self.product(x, w, transposed)
+        if not quick.may_record():
+            return None
+        with quick.no_grad():
+            result = self.product(x, w, transposed)
+        if result is None:
+            return None
+        return quick.record((x, w), result, (x, w), transposed, _gradients)
+
+
 # ---- Autograd ------------------------------------------------------------------------------------
 
 _functions: dict[str, Any] = {}
+
+
+def _gradients(ctx: Any, dy: Any) -> tuple[Any, Any]:
+    (x, w), transposed = ctx.saved_tensors, ctx.options
+    dx = dw = None
+    if ctx.needs_input_grad[0]:
+        dx = matmul(dy, w, not transposed)
+    if ctx.needs_input_grad[1]:
+        rows_x, rows_dy = (t.reshape(-1, t.shape[-1]) for t in (x, dy))
+        dw = rows_dy.t() @ rows_x if transposed else rows_x.t() @ rows_dy
+        dw = dw.to(w.dtype)
+    return dx, dw
 
 
 def _function() -> Any:
@@ -156,21 +215,13 @@ def _function() -> Any:
     class Matmul(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, x: Any, w: Any, transposed: bool) -> Any:
-            ctx.transposed = transposed
+            ctx.options = transposed
             ctx.save_for_backward(x, w)
             return _out_of_place(library_of("x", x), x, w, transposed)
 
         @staticmethod
         @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
         def backward(ctx: Any, dy: Any) -> Any:
-            x, w = ctx.saved_tensors
-            dx = dw = None
-            if ctx.needs_input_grad[0]:
-                dx = _out_of_place(library_of("dy", dy), dy, w, not ctx.transposed)
-            if ctx.needs_input_grad[1]:
-                rows_x, rows_dy = (t.reshape(-1, t.shape[-1]) for t in (x, dy))
-                dw = rows_dy.t() @ rows_x if ctx.transposed else rows_x.t() @ rows_dy
-                dw = dw.to(w.dtype)
-            return dx, dw, None
+            return (*_gradients(ctx, dy), None)
 
     return _functions.setdefault("matmul", Matmul)

@@ -145,6 +145,10 @@ def outer(
     not allowed, attnpress.NotSupportedError for an `f` on the CPU, attnpress.Error for a call that
     failed, which names the line of an `f` that does not compile.
     """
+    if _quick is not None and f is None and scalars is None and summed.__class__ is bool:
+        found: Any = _quick.outer(x, y, summed)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     library = library_of("x", x)
     if not isinstance(y, library.kind):
         raise TypeError(f"y is {type(y).__name__}; with x it must be {library.kind.__name__}")
@@ -164,6 +168,11 @@ def forward(
     scalars: Scalars | None = None,
 ) -> Any:
     """outer() without autograd."""
+    is_plain = f is None and not scalars and summed.__class__ is bool
+    if is_plain and _quick is not None:
+        found = _quick.forward_calls.run(summed, x, y)
+        if found is not None:
+            return found
     mod = _Mod(f, scalars)
     library, batch = _checked(x, y)
     rows, columns = x.shape[-1], y.shape[-1]
@@ -178,8 +187,11 @@ def forward(
     if summed:
         args.workspace_bytes = _WORKSPACE_MOST
         key = (batch, rows, columns, args.dtype, f is not None)
-    run_with_workspace(library, _forward, _plan_forward, args, x, key)
+    size = run_with_workspace(library, _forward, _plan_forward, args, x, key)
     del kept
+    if is_plain and library.quick is not None:
+        outputs = (("c", result, False),)
+        _quickly(library.quick).forward_calls.keep(summed, args, {"x": x, "y": y}, outputs, size)
     return result
 
 
@@ -196,7 +208,12 @@ def backward(
     """The gradients (dx, dy) by x and y, of dc, that by c; None for those that `needs` says are not
     wanted. f and scalars: as in outer()."""
     signature = None
-    if f is None and not scalars:
+    is_plain = f is None and not scalars and summed.__class__ is bool
+    if is_plain and _quick is not None:
+        gradients = _quick.backward(dc, x, y, summed, needs)
+        if gradients is not None:
+            return gradients  # type: ignore[no-any-return]
+    elif f is None and not scalars:
         signature = _signatures.key((summed, *needs), dc, x, y)
         known = _signatures.find(signature)
         if known is not None:
@@ -219,7 +236,7 @@ def backward(
         struct_size=sizeof(OuterBackwardArgs), batch=batch, rows=rows, columns=columns
     )
     args.dtype, args.summed = dtype_or_fp64(library, "x", x), int(summed)
-    dc = library.contiguous_if_not(dc)
+    given, dc = dc, library.contiguous_if_not(dc)
     kept = [_give(library, args, "x", x), _give(library, args, "y", y), dc]
     args.dc = library.address(dc)
     args.mod = mod.address
@@ -232,6 +249,12 @@ def backward(
     del kept
     if args.x and args.y and args.dc:  # an empty tensor's address may change
         _signatures.keep(signature, args, size)
+    if is_plain and library.quick is not None:
+        outputs = [(n, d, False) for n, d in (("dx", dx), ("dy", dy)) if d is not None]
+        _quickly(library.quick).backward_calls.keep(
+            (summed, *needs), args, {"dc": given, "x": x, "y": y}, outputs,
+            size,
+        )  # fmt: skip
     return dx, dy
 
 
@@ -319,6 +342,47 @@ def _give(library: Library, args: Structure, name: str, value: Any) -> Any:
     setattr(args, name, library.address(value))
     setattr(args, f"{name}_stride", row_stride(value.shape, library.strides(value)))
     return value
+
+
+# ---- Calls that ran before -----------------------------------------------------------------------
+
+_quick: _Quick | None = None  # since the first call with PyTorch's tensors
+
+
+def _quickly(quick: Any) -> _Quick:
+    global _quick  # noqa: PLW0603
+    _quick = _quick or _Quick(quick)
+    return _quick
+
+
+class _Quick:
+    """Calls without a function that ran before; None of all else. quick: the module _quick_rows."""
+
+    def __init__(self, quick: Any) -> None:
+        self.quick = quick
+        self.forward_calls = quick.Calls("attnpress_outer")
+        self.backward_calls = quick.Calls("attnpress_outer_backward")
+
+    def outer(self, x: Any, y: Any, summed: bool) -> Any:
+        quick = self.quick
+        if not quick.records(x, y):
+            return self.forward_calls.run(summed, x, y)
+        result = self.forward_calls.run(summed, x, y) if quick.may_record() else None
+        if result is None:
+            return None
+        return quick.record((x, y), result, (x, y), summed, self._gradients)
+
+    @staticmethod
+    def _gradients(ctx: Any, dc: Any) -> tuple[Any, Any]:
+        x, y = ctx.saved_tensors
+        return backward(dc, x, y, ctx.options, ctx.needs_input_grad[:2])
+
+    def backward(self, dc: Any, x: Any, y: Any, summed: bool, needs: Sequence[bool]) -> Any:
+        first, second = needs
+        found = self.backward_calls.run((summed, first, second), dc, x, y)
+        if found is None or (first and second):
+            return found
+        return (found, None) if first else (None, found)
 
 
 # ---- Autograd ------------------------------------------------------------------------------------

@@ -100,6 +100,11 @@ def _call(
     scale: float,
     out: Any,
 ) -> Any:
+    is_number = scale.__class__ is float or scale.__class__ is int  # others may change
+    if is_number:
+        found = _run_again(struct, scale, inputs, out)
+        if found is not None:
+            return found
     library = library_of(names[0], inputs[0])
     for name, value in (*zip(names, inputs), ("out", out)):
         if not isinstance(value, library.kind) and (name != "out" or value is not None):
@@ -122,7 +127,10 @@ def _call(
         return result
     args = struct(struct_size=sizeof(struct), rows=rows, columns=columns, scale=scale)
     args.dtype = library.dtype(names[0], inputs[0])
-    inputs = tuple(readable(library, value) for value in inputs)  # kept until the call is made
+    given, inputs = (
+        inputs,
+        tuple(readable(library, value) for value in inputs),
+    )  # kept until the call
     for name, value in (*zip(names, inputs), (out_name, result)):
         stride = row_stride(value.shape, library.strides(value))
         if stride is None:
@@ -135,6 +143,31 @@ def _call(
     library.run(function, args, inputs[0])
     if out is not None:
         library.written(out)
+    if is_number and library.quick is not None:
+        tensors = {**dict(zip(names, given)), out_name: out}
+        calls = _calls_of(struct, library.quick)
+        calls.keep(scale, args, tensors, ((out_name, result, out is not None),), 0)
+    return result
+
+
+_quick: dict[Any, tuple[Any, Any]] = {}
+"""By struct, the calls that ran before and the module _quick_rows; since the first call with
+PyTorch's tensors."""
+
+
+def _calls_of(struct: type[Structure], quick: Any) -> Any:
+    name = "attnpress_softmax" if struct is SoftmaxArgs else "attnpress_softmax_backward"
+    return _quick.setdefault(struct, (quick.Calls(name), quick))[0]
+
+
+def _run_again(struct: type[Structure], scale: float, inputs: tuple[Any, ...], out: Any) -> Any:
+    """The result of a call that ran before; None of all else."""
+    calls, quick = _quick.get(struct, (None, None))
+    if calls is None or quick.records(*inputs, out):
+        return None
+    result = calls.run(scale, *inputs, out)
+    if result is not None and out is not None:
+        library_of("out", out).written(out)
     return result
 
 

@@ -355,6 +355,11 @@ static inline attnpress_divisor ap_divisor(int32_t value) {
 int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots);
 /** Thread blocks of a tile that an SM holds, estimated from shared memory, threads and registers. */
 int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device);
+/** Keys of forward calls, at most, that ap_may_be_short() is about. */
+enum { AP_SHORT_KEYS_MAX = 128 };
+/** 1 where some call like this one, of fewer rows and keys, may run sm80's kernels where sm90 has others:
+ * a plain dense one. */
+int ap_may_be_short(const ap_problem *problem, const ap_device *device);
 
 /* ---- tensor_maps.c --------------------------------------------------------------------------- */
 

@@ -819,9 +819,38 @@ static attnpress_status choose(const ap_problem *p, int deterministic, int is_bo
   return add_schedule(p, device, plan, launches);
 }
 
+/* ---- Few rows -------------------------------------------------------------------------------- */
+
+enum { FEW_ROWS_PER_SM = 2 }; /* thread blocks of sm80's that an SM has at once, at least */
+
+/** The same call by sm80's kernels, and bwd of these; 0: it never runs them where sm90 has others. */
+static int find_sm80(const ap_problem *p, int deterministic, const ap_device *device,
+                     ap_problem *other, ap_launch *launch) {
+  *other = *p;
+  other->tma = 0;
+  return ap_may_be_short(p, device) && is_fused(p, deterministic) &&
+         p->mask != AP_ATTENTION_MASK_WINDOW &&
+         find_kernel(other, AP_ATTENTION_PASS_BWD, device, launch) == ATTNPRESS_OK &&
+         ap_blocks_per_sm(&launch->tile, device) >= FEW_ROWS_PER_SM;
+}
+
+/** Whether sm80's kernels take less time than sm90's, of which a thread block has an SM for itself: where
+ * the rows are one step of a walk, and walks are more than SMs, so that sm90's mostly wait for one after
+ * the other to begin and to end. */
+static int is_one_step(const ap_problem *p, const ap_device *device, const ap_launch *launch) {
+  const int32_t *field = launch->tile.field;
+  const int64_t blocks = ceil_div(p->seqlen_k, field[AP_ATTENTION_TILE_BLOCK_N]);
+  return p->seqlen_q > 0 && p->seqlen_q <= field[AP_ATTENTION_TILE_BLOCK_M] &&
+         blocks * p->heads_kv * p->batch > device->sm_count;
+}
+
 attnpress_status ap_choose_backward(const ap_problem *p, int deterministic, const ap_device *device,
                                     ap_backward_plan *plan, ap_launches *launches) {
-  return choose(p, deterministic, 0, device, plan, launches);
+  ap_problem other;
+  ap_launch launch;
+  const int has_sm80 = find_sm80(p, deterministic, device, &other, &launch);
+  return choose(has_sm80 && is_one_step(p, device, &launch) ? &other : p, deterministic, 0, device,
+                plan, launches);
 }
 
 /** The kernels that may run in place of a launch's: of wide heads, and of short sequences. */
@@ -851,7 +880,10 @@ attnpress_status ap_choose_backward_range(const ap_problem *maxima, int determin
   probe.seqlen_k = maxima->seqlen_k ? maxima->seqlen_k : MANY_KEYS;
   probe.dbias_rows = maxima->dbias_rows ? maxima->dbias_rows : 1;
   probe.dbias_keys = maxima->dbias_keys ? maxima->dbias_keys : 1;
-  for (probe.tma = maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma) {
+  ap_problem other;
+  ap_launch launch;
+  const int has_sm80 = find_sm80(&probe, deterministic, device, &other, &launch);
+  for (probe.tma = has_sm80 ? 0 : maxima->tma_min; probe.tma <= maxima->tma_max; ++probe.tma) {
     /* Short calls may run the pair, which deterministic ones run. */
     const int last = deterministic || may_pair(&probe, device);
     int passes_on;

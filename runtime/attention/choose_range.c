@@ -223,7 +223,11 @@ static attnpress_status add_mask(const ap_problem *maxima, const ap_device *devi
       for (probe.ready = 0; probe.ready <= maxima->ready; ++probe.ready)
         FORWARD_IF(add_ways(&probe, maxima, device, range));
     }
-  return ATTNPRESS_OK;
+  if (maxima->tma_min == 0 || maxima->mask == ATTNPRESS_WINDOW || !ap_may_be_short(maxima, device))
+    return ATTNPRESS_OK;
+  probe.tma = probe.ready = 0; /* sm80's kernel, which short calls run */
+  probe.num_splits = 1;
+  return add_ways(&probe, maxima, device, range);
 }
 
 /** The choices for one length of the queries. A window that hides nothing runs other masks'

@@ -40,6 +40,61 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
           (problem->seqlen_q > AP_ATTENTION_WARPGROUP_ROWS && !problem->batch_invariant));
 }
 
+/* ---- Short calls ----------------------------------------------------------------------------- */
+
+enum {
+  SHORT_NARROW_HDIM = 80, /* up to which it pays in more calls */
+  SHORT_KEY_BLOCKS = 1,
+  SHORT_NARROW_KEY_BLOCKS = 2 /* of these, where all row blocks run at once */
+};
+
+int ap_may_be_short(const ap_problem *problem, const ap_device *device) {
+  return device->capability == 90 && device->tma && problem->tma_max &&
+         (device->arch_max == 0 || device->arch_max >= 90) &&
+         problem->sequences == AP_ATTENTION_SEQUENCES_DENSE && !problem->batch_invariant &&
+         problem->num_splits <= 1 && problem->hdim == problem->hdim_v && !problem->softcap &&
+         !problem->alibi && !problem->bias && !problem->dropout && !problem->mod_score &&
+         !problem->mod_mask;
+}
+
+/** A plan's kernel of an architecture, and the heads that share its tiles; 0: there is none. */
+static int find_of_arch(const ap_problem *problem, const ap_device *device,
+                        const ap_variant *variant, int32_t arch, ap_plan *plan) {
+  plan->variant = *variant;
+  plan->variant.axis[AP_ATTENTION_ARCH] = arch;
+  plan->target = ap_target_for(&plan->variant, device->capability);
+  if (plan->target == NULL || ap_find_tile_by_key(&plan->variant, ap_variant_key(&plan->variant),
+                                                  plan->target, &plan->tile) != ATTNPRESS_OK)
+    return 0;
+  plan->heads_per_tile = ap_choose_packing(problem, &plan->tile);
+  return 1;
+}
+
+/** 1 where sm80's kernel takes less time than sm90's. A thread block of sm90's has an SM for itself, and
+ * of a few keys it mostly begins and ends; of sm80's an SM has two at once. So keys are one block of
+ * sm80's, heads share no tile, and row blocks that sm90's take one after the other all run at once. Of
+ * narrow heads they may be two blocks, or row blocks more, if sm90's take twice the turns; and where no key
+ * is masked, it is enough that each row block has an SM. */
+static int is_short(const ap_problem *problem, const ap_device *device, const ap_variant *variant) {
+  ap_plan sm80, sm90;
+  if (!ap_may_be_short(problem, device) || problem->mask == ATTNPRESS_WINDOW ||
+      problem->seqlen_k == 0 || problem->seqlen_k > AP_SHORT_KEYS_MAX ||
+      !find_of_arch(problem, device, variant, 80, &sm80) || sm80.heads_per_tile > 1)
+    return 0;
+  const int narrow = problem->hdim <= SHORT_NARROW_HDIM;
+  const int64_t key_blocks = ap_count_key_blocks(problem, &sm80.tile, 1);
+  const int64_t row_blocks = ap_count_tiles(problem, &sm80, &sm80.tile);
+  const int64_t per_sm = ap_blocks_per_sm(&sm80.tile, device), sms = device->sm_count;
+  const int64_t rounds = ceil_div(row_blocks, per_sm * sms);
+  if (rounds == 0 || (rounds > 1 && !narrow) ||
+      key_blocks > (narrow && rounds == 1 ? SHORT_NARROW_KEY_BLOCKS : SHORT_KEY_BLOCKS))
+    return 0;
+  if (narrow && problem->mask == ATTNPRESS_FULL && key_blocks == 1 && row_blocks <= sms)
+    return 1;
+  return find_of_arch(problem, device, variant, 90, &sm90) && sm90.heads_per_tile == 1 &&
+         ceil_div(ap_count_tiles(problem, &sm90, &sm90.tile), sms) >= 2 * rounds;
+}
+
 /** The architecture and the target; the variant's other axes stand. */
 static attnpress_status choose_arch(const ap_problem *problem, const ap_device *device,
                                     ap_variant *variant, const char **target) {
@@ -49,7 +104,9 @@ static attnpress_status choose_arch(const ap_problem *problem, const ap_device *
     return ap_fail(ATTNPRESS_NOT_SUPPORTED, "no attention kernel runs on compute capability %d.%d",
                    device->capability / 10, device->capability % 10);
   }
-  for (const ap_route *next; run != NULL && !serves(run, problem, device, variant); run = next)
+  for (const ap_route *next; !serves(run, problem, device, variant) ||
+                             (run->arch == 90 && is_short(problem, device, variant));
+       run = next)
     if ((next = ap_next_route(variant, device->capability, run)) == NULL)
       break; /* the last one runs every call */
   variant->axis[AP_ATTENTION_ARCH] = run->arch;

@@ -29,8 +29,9 @@ typedef struct attnpress_exchange {
   attnpress_status (*append_forward)(attnpress_handle *, const void *append, const void *forward,
                                      void *stream);
   /* Python objects, alive as long as this: */
-  void *tensor_type; /* of the tensors, which may not be of a type derived from it */
-  void *make;        /* called with a tensor: a new one of its shape and order of dimensions */
+  void *tensor_type;    /* of the tensors, which may not be of a type derived from it */
+  void *parameter_type; /* except this one, in calls of rows; NULL: none is */
+  void *make;           /* called with a tensor: a new one of its shape and order of dimensions */
   void *none;
   /* Functions of the interpreter, by their names: */
   void *(*PyObject_Type)(void *object);
@@ -115,3 +116,57 @@ typedef struct attnpress_replays {
  * it failed. */
 ATTNPRESS_API void *attnpress_exchange_keep(void *self, void *const *args, ptrdiff_t count);
 ATTNPRESS_API void *attnpress_exchange_replay(void *self, void *const *args, ptrdiff_t count);
+
+/* ---- Calls of rows that ran before ----------------------------------------------------------- */
+
+/* Of all operations but attention's. Their structs hold addresses, of tensors and of a workspace,
+ * and what follows from how the tensors lie. */
+
+enum {
+  ATTNPRESS_ROWS_TENSORS = 8, /* of a call, at the most */
+  ATTNPRESS_ROWS_OUTPUTS = 4,
+  ATTNPRESS_ROWS_DIMENSIONS = 6,
+  ATTNPRESS_ROWS_WORDS =
+      1 + (ATTNPRESS_ROWS_TENSORS + ATTNPRESS_ROWS_OUTPUTS) * (1 + 2 * ATTNPRESS_ROWS_DIMENSIONS),
+  ATTNPRESS_ROWS_IMAGE_BYTES = 512,
+};
+
+/** A tensor that a call returns. */
+typedef struct attnpress_rows_output {
+  void *make;       /* Python callable; NULL: that of attnpress_exchange */
+  int32_t like;     /* which tensor it is called with; -1: none */
+  int32_t is_given; /* 1: it is that tensor, which the call writes */
+} attnpress_rows_output;
+
+/** A call that ran, without its addresses. Made and kept by the package, as attnpress_replay. */
+typedef struct attnpress_rows_call {
+  size_t struct_size;
+  attnpress_status (*run)(attnpress_handle *handle, const void *args, void *stream);
+  const unsigned char *image; /* the struct of arguments */
+  /* Sources: a tensor's number, then 8: the first output ..., 12: the workspace. */
+  const attnpress_replay_word *addresses;
+  int32_t image_bytes, address_count, outputs, reserved;
+  attnpress_rows_output output[ATTNPRESS_ROWS_OUTPUTS];
+  int64_t workspace_bytes;
+  /* Filled by attnpress_exchange_keep_rows(): how tensors, and outputs behind them, lie. */
+  uint64_t hash; /* of the tensors' words, `count` of them */
+  int64_t count, all;
+  int64_t words[ATTNPRESS_ROWS_WORDS];
+  struct attnpress_rows_call *next;
+} attnpress_rows_call;
+
+typedef struct attnpress_rows_calls {
+  attnpress_rows_call *first[ATTNPRESS_REPLAY_BUCKETS];
+} attnpress_rows_calls;
+
+/** Builtin functions of Python, as those above.
+ *
+ * keep_rows: args[0]: the address of an attnpress_rows_calls, args[1]: of an attnpress_rows_call,
+ * args[2]: how many tensors follow, as an int, then these, each may be None, then its outputs.
+ * Returns None.
+ *
+ * rows: args[0]: the address of an attnpress_rows_calls, args[1]: the current CUDA device, then the
+ * tensors. Runs the call that was kept with tensors that lie as these do, and returns its output,
+ * or the tuple of several. None: there is none, or it failed. */
+ATTNPRESS_API void *attnpress_exchange_keep_rows(void *self, void *const *args, ptrdiff_t count);
+ATTNPRESS_API void *attnpress_exchange_rows(void *self, void *const *args, ptrdiff_t count);

@@ -14,30 +14,22 @@ enum {
 
 /** The tensors of one call. */
 typedef struct seen {
-  uint64_t hash;
+  ap_layouts layouts; /* in `words` */
   ap_dl_device device;
   ap_dl_tensor q;
   char *address[SOURCES];
-  int64_t count;
   int64_t words[ATTNPRESS_REPLAY_WORDS];
 } seen;
-
-static void add_word(seen *call, int64_t word) {
-  call->words[call->count++] = word;
-  call->hash = (call->hash ^ (uint64_t)word) * 0x9e3779b97f4a7c15;
-  call->hash ^= call->hash >> 32;
-}
 
 /** 0: they are not all ordinary. */
 static int see(const attnpress_exchange *python, void *const *objects, seen *call) {
   int given = 0;
-  call->hash = 0;
-  call->count = 0;
+  call->layouts = (ap_layouts){.words = call->words};
   for (int i = 0; i < TENSORS; ++i) {
     ap_dl_tensor t;
     call->address[i] = NULL;
     if (objects[i] == python->none) {
-      add_word(call, 0);
+      ap_add_word(&call->layouts, 0);
       continue;
     }
     if (!ap_look(python, objects[i], &t) || t.ndim > ATTNPRESS_REPLAY_DIMENSIONS)
@@ -45,16 +37,11 @@ static int see(const attnpress_exchange *python, void *const *objects, seen *cal
     if (!given++) {
       call->device = t.device;
       call->q = t;
-      add_word(call, (int64_t)t.device.type << 32 | t.device.index);
+      ap_add_word(&call->layouts, (int64_t)t.device.type << 32 | t.device.index);
     } else if (t.device.type != call->device.type || t.device.index != call->device.index) {
       return 0;
     }
-    add_word(call, 1 | t.ndim << 1 | t.dtype.code << 8 | t.dtype.bits << 16 |
-                       (int64_t)t.dtype.lanes << 32);
-    for (int d = 0; d < t.ndim; ++d) {
-      add_word(call, t.shape[d]);
-      add_word(call, t.strides[d]);
-    }
+    ap_add_layout(&call->layouts, &t);
     if (t.data != NULL)
       call->address[i] = t.data + t.byte_offset;
   }
@@ -63,10 +50,10 @@ static int see(const attnpress_exchange *python, void *const *objects, seen *cal
 }
 
 static const attnpress_replay *find(const attnpress_replays *table, const seen *call) {
-  for (const attnpress_replay *r = table->first[call->hash % ATTNPRESS_REPLAY_BUCKETS]; r != NULL;
-       r = r->next)
-    if (r->hash == call->hash && r->count == call->count &&
-        memcmp(r->words, call->words, (size_t)call->count * sizeof *call->words) == 0)
+  for (const attnpress_replay *r = table->first[call->layouts.hash % ATTNPRESS_REPLAY_BUCKETS];
+       r != NULL; r = r->next)
+    if (r->hash == call->layouts.hash && r->count == call->layouts.count &&
+        memcmp(r->words, call->words, (size_t)r->count * sizeof *r->words) == 0)
       return r;
   return NULL;
 }
@@ -183,10 +170,10 @@ static void keep(const attnpress_exchange *python, void *const *objects) {
       r->image_bytes > ATTNPRESS_REPLAY_IMAGE_BYTES || !see(python, objects + 2, &call) ||
       find(table, &call) != NULL)
     return;
-  r->hash = call.hash;
-  r->count = call.count;
-  memcpy(r->words, call.words, (size_t)call.count * sizeof *call.words);
-  attnpress_replay **first = &table->first[call.hash % ATTNPRESS_REPLAY_BUCKETS];
+  r->hash = call.layouts.hash;
+  r->count = call.layouts.count;
+  memcpy(r->words, call.words, (size_t)r->count * sizeof *r->words);
+  attnpress_replay **first = &table->first[r->hash % ATTNPRESS_REPLAY_BUCKETS];
   r->next = *first;
   *first = r;
 }

@@ -18,16 +18,40 @@ const attnpress_exchange *ap_exchange_of(void *capsule) {
                                                                       ATTNPRESS_EXCHANGE_CAPSULE);
 }
 
-int ap_look(const attnpress_exchange *python, void *object, ap_dl_tensor *seen) {
+static int look(const attnpress_exchange *python, void *object, const void *other_type,
+                ap_dl_tensor *seen) {
   void *type = python->PyObject_Type(object);
   python->Py_DecRef(type);
-  if (type != python->tensor_type)
+  if (type != python->tensor_type && type != other_type)
     return 0;
   if (python->tensors->look(object, seen) != 0) {
     python->PyErr_Clear();
     return 0;
   }
   return seen->shape != NULL && seen->strides != NULL;
+}
+
+int ap_look(const attnpress_exchange *python, void *object, ap_dl_tensor *seen) {
+  return look(python, object, python->tensor_type, seen);
+}
+
+int ap_look_at_rows(const attnpress_exchange *python, void *object, ap_dl_tensor *seen) {
+  return look(python, object, python->parameter_type, seen);
+}
+
+void ap_add_word(ap_layouts *to, int64_t word) {
+  to->words[to->count++] = word;
+  to->hash = (to->hash ^ (uint64_t)word) * 0x9e3779b97f4a7c15;
+  to->hash ^= to->hash >> 32;
+}
+
+void ap_add_layout(ap_layouts *to, const ap_dl_tensor *t) {
+  ap_add_word(to, 1 | t->ndim << 1 | t->dtype.code << 8 | t->dtype.bits << 16 |
+                      (int64_t)t->dtype.lanes << 32);
+  for (int d = 0; d < t->ndim; ++d) {
+    ap_add_word(to, t->shape[d]);
+    ap_add_word(to, t->strides[d]);
+  }
 }
 
 int ap_find_stream(const attnpress_exchange *python, ap_dl_device device, void **stream) {

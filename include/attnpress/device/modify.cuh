@@ -134,13 +134,17 @@ __device__ __forceinline__ void add_bias_slabs(float *score, uint32_t shared, in
   }
 }
 
-// Takes slope * |distance| off the scores of row `half`; `key` is this thread's first key.
+// Takes slope * |distance| off the scores of row `half`; `key` is this thread's first key. Rounded once
+// by name: left to the compiler, copies of this text may differ in it, and then a row of a
+// batch-invariant call has other bits where its key block is not masked.
 __device__ __forceinline__ void add_alibi(float *score, int tiles, int half, ScoreRow row,
                                           int key) {
   const float distance = (float)(row.center - key);
 #pragma unroll
-  for (int i = 0; i < tiles * 2; ++i)
-    score[i / 2 * 4 + half * 2 + i % 2] -= row.slope * fabsf(distance - (float)(i / 2 * 8 + i % 2));
+  for (int i = 0; i < tiles * 2; ++i) {
+    float *at = score + i / 2 * 4 + half * 2 + i % 2;
+    *at = multiply_add_once(-row.slope, fabsf(distance - (float)(i / 2 * 8 + i % 2)), *at);
+  }
 }
 
 // What it takes off the score of one key.
