@@ -29,7 +29,7 @@ typedef struct ap_call {
   unsigned char snippet_key[AP_SNIPPET_KEY_BYTES]; /* of all that this text is made of */
 } ap_call;
 
-enum { AP_LAUNCHES_MAX = 352 };
+enum { AP_LAUNCHES_MAX = 384 };
 
 /** One kernel, and how it is launched. */
 typedef struct ap_launch {

@@ -240,6 +240,12 @@ static int are_given(const ap_layernorm_problem *p) {
   return p->weight != NULL && (p->bias != NULL) == !p->rms && are_aligned(p);
 }
 
+/** Rows of x do not lie over each other, nor those of y: vectors are read that hold elements of others. */
+static int are_rows_apart(const ap_layernorm_problem *p) {
+  return p->rows == 1 || (p->tensor[AP_LAYERNORM_X].stride >= p->columns &&
+                          p->tensor[AP_LAYERNORM_Y].stride >= p->columns);
+}
+
 /** Of forward rows; columns: the most that a kernel takes, of a cluster or a gang those of all
  * blocks. */
 static int takes_forward(const ap_layernorm_problem *p, int32_t rows, int64_t columns) {
@@ -270,8 +276,11 @@ static int takes_forward(const ap_layernorm_problem *p, int32_t rows, int64_t co
     return is_alike(p) && are_aligned(p) && bare && (p->bias == NULL || p->weight != NULL) &&
            p->columns <= most;
   case AP_LAYERNORM_ROWS_SHIFTED:
-    return size == 2 && kept == 2 && other && are_aligned(p) && bare &&
+    return kept >= size && other && are_aligned(p) && bare &&
            (p->bias == NULL || p->weight != NULL) && p->columns >= APART_MIN && p->columns <= most;
+  case AP_LAYERNORM_ROWS_MOVED:
+    return size == 2 && kept == 2 && other && are_given(p) && are_rows_apart(p) &&
+           p->columns <= columns - 2 * edges;
   case AP_LAYERNORM_ROWS_GATHERED:
     return size == 2 && other && is_slice(p) && p->columns >= GATHERED_MIN && p->columns <= columns;
   case AP_LAYERNORM_ROWS_APART:
@@ -369,6 +378,7 @@ static int has_no_walkers(const ap_launch *l) {
   case AP_LAYERNORM_ROWS_DIRECT:
   case AP_LAYERNORM_ROWS_EDGED:
   case AP_LAYERNORM_ROWS_APART:
+  case AP_LAYERNORM_ROWS_MOVED:
     return 1;
   case AP_LAYERNORM_ROWS_GATHERED:
   case AP_LAYERNORM_ROWS_SHIFTED:

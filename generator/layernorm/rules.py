@@ -59,8 +59,8 @@ GANG_ADDERS, GANG_FEW_ADDERS, GANG_WIDE_MAKERS = 8, 4, 2
 # two warps have; threads of an SM.
 PAIR_LANES, PAIRS_SHORT_COLS_MAX, PAIRS_SM_THREADS = ((1, 96), (2, 192), (8, 448)), 128, 1024
 # Rows of a wider matrix: columns at the most, lanes of a row, rows of a warp; warps of a block.
-GATHERED_LANES = ((64, 2, 32), (128, 4, 16), (256, 8, 8), (384, 16, 8))
-GATHERED_WARPS = 4
+GATHERED_LANES = ((64, 2, 32), (128, 4, 16), (384, 8, 8))
+GATHERED_WARPS, GATHERED_GAP = 4, 31  # and elements between rows, that come with these
 # Rows that come as pieces, of words of fp32, and of vectors, of 16 bits and of fp32: bytes of a row
 # at the most, lanes of it, warps of a block, and whether each of these has a piece of its own.
 PIECE_WORD_LANES = (
@@ -90,6 +90,9 @@ DIRECT_FP32_WARPS, DIRECT_FP32_VECTORS = 12, 2048
 # 16 bits rows of as many half a warp.
 EDGED_SM_THREADS, EDGED_WARPS, EDGED_LONG_VECTORS = 1152, 9, 4096
 EDGED_HALF_WARP_VECTORS = 96  # with parameters of fp32 16 less
+# Rows that move to where they lie in y: lanes of those of so many columns, and vectors of a lane
+# beyond which blocks are less.
+MOVED_LANES, MOVED_VECTORS = ((128, 4), (384, 8), (1024, 16)), 6
 # Rows of few columns: warps of a block, lanes of a row, and blocks of an SM, of classes up to each.
 SHORT_TILES = ((16, (4, 1, 3)), (32, (4, 1, 2)), (64, (8, 4, 2)), (96, (4, 4, 3)), (128, (4, 8, 3)))
 # The same of those whose x is a slice of a wider matrix, which comes row by row.
@@ -198,13 +201,18 @@ def is_whole(variant: Variant) -> bool:
 
 def is_straight(variant: Variant) -> bool:
     """Whether rows are read straight into registers."""
-    straight = ("direct", "edged", "whole", "added", "apart", "shifted")
+    straight = ("direct", "edged", "whole", "added", "apart", "shifted", "moved")
     return variant.rows in straight and not is_odd(variant)
 
 
 def is_edged(variant: Variant) -> bool:
     """Whether such rows begin anywhere: with gaps, in place, with a residual, or elsewhere in y."""
     return variant.rows in ("edged", "shifted") and not is_odd(variant)
+
+
+def is_moved(variant: Variant) -> bool:
+    """Whether rows begin anywhere, and are moved in registers to where they lie in y."""
+    return variant.rows == "moved"
 
 
 def is_added(variant: Variant) -> bool:
@@ -305,10 +313,21 @@ def is_gathered(variant: Variant) -> bool:
 
 
 def _gathered_smem_bytes(variant: Variant, tile: Tile) -> int:
-    row_bytes = variant.cols * element_bytes(variant)
-    pitch = (row_bytes + 29) // VECTOR_BYTES * VECTOR_BYTES + VECTOR_BYTES
-    pitch += VECTOR_BYTES if pitch % (2 * VECTOR_BYTES) == 0 else 0
-    return tile.warps * (tile.piece * (pitch + row_bytes) + 3 * VECTOR_BYTES)
+    """Of rows of the fewest columns without gaps: x, what lies beside it, and y. Of others the
+    launch has more."""
+    return tile.warps * (2 * tile.piece * _gathered_least(variant) * 2 + 3 * VECTOR_BYTES)
+
+
+def _gathered_most_bytes(variant: Variant, tile: Tile) -> int:
+    """Of rows of the most columns that come with what lies between them, up to GATHERED_GAP."""
+    x_bytes = tile.piece * (variant.cols + GATHERED_GAP) * 2 + 3 * VECTOR_BYTES
+    return tile.warps * (x_bytes + tile.piece * variant.cols * 2)
+
+
+def _gathered_least(variant: Variant) -> int:
+    """The fewest columns of a row."""
+    below = [cols for cols in family().axis("cols").domain if cols < variant.cols]
+    return below[-1] + 1 if variant.cols > 32 else 8
 
 
 def _gathered_words(variant: Variant, tile: Tile) -> int:
@@ -520,6 +539,8 @@ def problems(variant: Variant, tile: Tile, target: str | None = None) -> list[st
         return _packed_problems(variant, tile)
     if is_bulk(variant):
         return _bulk_problems(variant, tile)
+    if is_moved(variant):
+        return _moved_problems(variant, tile)
     if is_straight(variant):
         return _direct_problems(variant, tile)
     if is_wide(variant):
@@ -681,6 +702,26 @@ def _has_half_warps(variant: Variant, tile: Tile) -> bool:
     return is_direct(variant) and tile.row_threads in (8, 16)
 
 
+def _moved_problems(variant: Variant, tile: Tile) -> list[str]:
+    checks = (
+        (
+            tile.row_threads in (4, 8, 16, 32) and tile.warps % 8 == 0,
+            "the warps of a block have rows of eight places, 4, 8, 16 or 32 lanes each",
+        ),
+        (threads(tile) * tile.blocks <= SM_THREADS_MAX, "an SM has no room for so many blocks"),
+        (
+            row_vectors(variant) * 4 // 5 - 2 >= tile.row_threads,
+            "a row leaves a lane without a vector",
+        ),
+        (not tile.slots, "a row is read into registers"),
+        (not tile.packed and not tile.piece, "each row is read by itself"),
+        (not _has_fields_of_aligned_rows(tile), "a block keeps nothing from row to row"),
+        (registers_left(variant, tile) >= 0, "a thread has too few registers"),
+        (tile.smem_bytes == 0, f"smem_bytes is {tile.smem_bytes}, not 0"),
+    )
+    return [sentence for holds, sentence in checks if not holds]
+
+
 def _direct_problems(variant: Variant, tile: Tile) -> list[str]:
     checks = (
         (
@@ -783,6 +824,8 @@ def _pairs_problems(variant: Variant, tile: Tile) -> list[str]:
 
 
 def _gathered_problems(variant: Variant, tile: Tile) -> list[str]:
+    told = _gathered_told_bytes(variant, tile)
+    most = load_targets().archs[variant.arch].block_smem_bytes
     checks = (
         (
             tile.row_threads in (2, 4, 8, 16, 32)
@@ -797,7 +840,11 @@ def _gathered_problems(variant: Variant, tile: Tile) -> list[str]:
             not _has_fields_of_aligned_rows(tile.replace(packed=0)),
             "parameters are in shared memory in any case",
         ),
-        *_room_checks(variant, tile, _gathered_told_bytes(variant, tile)),
+        (
+            _gathered_most_bytes(variant, tile) + told <= most,
+            "a block has no room for the longest rows",
+        ),
+        *_room_checks(variant, tile, told),
     )
     return [sentence for holds, sentence in checks if not holds]
 
@@ -1154,6 +1201,14 @@ def _edged_tile(variant: Variant) -> Tile:
     return _read_at_once(warps, warps * WARP, sm_threads)
 
 
+def _moved_tile(variant: Variant) -> Tile:
+    """Four lanes a row, eight, sixteen or a warp, as many as leave each six vectors or eight; of
+    more than six an SM has less blocks."""
+    lanes = next((lanes for most, lanes in MOVED_LANES if variant.cols <= most), WARP)
+    many = row_vectors(variant) > MOVED_VECTORS * lanes
+    return _read_at_once(DIRECT_WARPS, lanes, DIRECT_SM_THREADS - WARP * DIRECT_WARPS * many)
+
+
 def _read_at_once(warps: int, row_threads: int, sm_threads: int, rounds: int = 0) -> Tile:
     """Of rows that are read straight into registers: blocks that make `sm_threads` threads."""
     blocks = min(max(sm_threads // (warps * WARP), 1), 32)
@@ -1185,7 +1240,7 @@ def _pairs_tile(variant: Variant) -> Tile:
 
 def _gathered_tile(variant: Variant) -> Tile:
     """As few lanes a row as registers are enough for, and rows of some 3 KB; as many blocks as
-    shared memory has room for, or half of an SM's threads."""
+    shared memory has room for of the shortest rows, or half of an SM's threads."""
     lanes, rows = next(tile[1:] for tile in GATHERED_LANES if variant.cols <= tile[0])
     fields = {"row_threads": lanes, "slots": 1, "packed": 1, "piece": rows}
     tile = sized(variant, make_tile(family(), warps=GATHERED_WARPS, **fields))
@@ -1236,6 +1291,8 @@ def fill(variant: Variant) -> Tile:
         return _direct_tile(variant)
     if is_edged(variant):
         return _edged_tile(variant)
+    if is_moved(variant):
+        return _moved_tile(variant)
     if is_wide(variant):
         return _wide_tile(variant)
     if is_pieces(variant):

@@ -34,6 +34,18 @@ int64_t ap_layernorm_block_rows(const ap_tile *tile) {
   return row_threads == 0 ? 1 : tile->threads / row_threads;
 }
 
+int32_t ap_layernorm_gathered_bytes(const ap_tile *tile, int64_t columns, int64_t x_stride) {
+  enum { SIZE = 2, EDGES_BYTES = 48 };
+  /* Those of x with what lies between them, or each with its vectors between two of zeros. */
+  const int64_t row = columns * SIZE, gap = x_stride - columns;
+  const int64_t own = ceil_div(row + VECTOR_BYTES - SIZE, VECTOR_BYTES) + 2; /* vectors */
+  const int64_t pitch = (own + (own % 2 == 0)) * VECTOR_BYTES;
+  const int span = gap >= 0 && gap < AP_LAYERNORM_GATHERED_GAP;
+  const int64_t rows = tile->field[AP_LAYERNORM_TILE_PIECE];
+  const int64_t warp = rows * ((span ? x_stride * SIZE : pitch) + row) + EDGES_BYTES;
+  return (int32_t)(tile->field[AP_LAYERNORM_TILE_WARPS] * warp);
+}
+
 attnpress_status ap_layernorm_set_grid(const ap_layernorm_problem *p, ap_launch *launch) {
   RETURN_IF(p->rows > INT32_MAX, ATTNPRESS_NOT_SUPPORTED,
             "rows is %" PRId64 "; with %" PRId64 " columns a launch has at most %d", p->rows,
@@ -117,6 +129,7 @@ static int has_no_walkers(const ap_launch *launch) {
   case AP_LAYERNORM_ROWS_PIECES:
   case AP_LAYERNORM_ROWS_GATHERED:
   case AP_LAYERNORM_ROWS_SHIFTED:
+  case AP_LAYERNORM_ROWS_MOVED:
   case AP_LAYERNORM_ROWS_WHOLE:
   case AP_LAYERNORM_ROWS_ADDED:
   case AP_LAYERNORM_ROWS_EDGED:

@@ -8,6 +8,8 @@
 #include "../generated/families.h"
 
 enum { AP_LAYERNORM_TENSORS = 4 };
+/** Elements between gathered rows of x that do not come with these, as the kernel has it. */
+enum { AP_LAYERNORM_GATHERED_GAP = 32 };
 
 /** A tensor of a call: (rows, columns), rows `stride` elements apart. */
 typedef struct ap_layernorm_tensor {
@@ -87,6 +89,9 @@ attnpress_status ap_layernorm_plan_call(const ap_layernorm_problem *problem,
 int32_t ap_layernorm_cluster(const ap_tile *tile);
 /** Rows that a thread block, or a cluster, has at a time. */
 int64_t ap_layernorm_block_rows(const ap_tile *tile);
+/** Dynamic shared memory of a thread block for gathered rows, `x_stride` elements apart, as the kernel deals
+ * it: the tile's is that of the fewest columns without gaps. */
+int32_t ap_layernorm_gathered_bytes(const ap_tile *tile, int64_t columns, int64_t x_stride);
 /** How many threads of bwd_reduce have neighbouring columns, as a power of two: as many as leave
  * each thread no more parts than it loads at once. */
 int32_t ap_layernorm_sum_shift(const ap_tile *tile, int64_t columns, int64_t parts);

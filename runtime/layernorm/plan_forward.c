@@ -28,8 +28,14 @@ enum {
   GATHERED_COLS_MIN = 8, /* a vector of one row reaches to the next one, and no further */
   GATHERED_COLS_MAX = 384,
   GATHERED_FEW_COLS_MAX = 256, /* where others are faster beyond */
-  GATHERED_SPAN_GAP = 32, /* elements between rows that do not come with these, as the kernel */
-  APART_COLS_MIN = 225,   /* of shorter rows, most of a warp's lanes have no vector */
+  MOVED_EDGES = 14,            /* columns less than the class has */
+  MOVED_COLS_MIN = 51,         /* of shorter rows by more lanes */
+  /* Of longer ones others are as fast, or faster: of rows without gaps in y, of those that begin alike,
+   * and of others. */
+  MOVED_SLICE_COLS_MAX = 768 - MOVED_EDGES,
+  MOVED_ALIKE_COLS_MAX = 896 - MOVED_EDGES,
+  MOVED_COLS_MAX = 2048 - MOVED_EDGES,
+  APART_COLS_MIN = 225, /* of shorter rows, most of a warp's lanes have no vector */
   /* What clusters have rather than gangs: rows of 16 bits, whole vectors, without parameters, of RMS norm,
    * and others; and of fp32. Of whole vectors with parameters gangs have those of up to 327,680 columns:
    * at 64 and 256 MB 270000 has 0.96, 0.94 (clusters 0.94, 0.85), 300032 1.00, 0.95 (0.95, 0.91), but
@@ -158,10 +164,33 @@ static attnpress_status prefer_kernel_of_pieces(const ap_layernorm_problem *p,
 static int are_rows_gathered(const ap_layernorm_problem *p) {
   const int64_t gap = p->rows > 1 ? p->tensor[AP_LAYERNORM_X].stride - p->columns : 0;
   const int others =
-      has_rows_cut_alike(p) || (gap >= GATHERED_SPAN_GAP && has_aligned_parameters(p) &&
+      has_rows_cut_alike(p) || (gap >= AP_LAYERNORM_GATHERED_GAP && has_aligned_parameters(p) &&
                                 ap_element_bytes(p->param_dtype) == 2);
   return has_gathered_rows(p) && p->columns >= GATHERED_COLS_MIN &&
          p->columns <= (others ? GATHERED_FEW_COLS_MAX : GATHERED_COLS_MAX);
+}
+
+/** Whether rows of which a warp has one, or a few, move in registers to where they lie in y: with gaps in
+ * y, and longer ones of slices. */
+static int are_rows_moved(const ap_layernorm_problem *p) {
+  const int has_gaps = p->rows > 1 && p->tensor[AP_LAYERNORM_Y].stride != p->columns;
+  const int64_t most = !has_gaps               ? MOVED_SLICE_COLS_MAX
+                       : has_rows_cut_alike(p) ? MOVED_ALIKE_COLS_MAX
+                                               : MOVED_COLS_MAX;
+  return has_movable_rows(p) && has_whole_parameters(p) && ap_element_bytes(p->param_dtype) == 2 &&
+         p->columns >= MOVED_COLS_MIN && p->columns <= most;
+}
+
+/** Takes the kernel of such rows in place of another. */
+static attnpress_status prefer_kernel_of_moved_rows(const ap_layernorm_problem *p,
+                                                    const ap_device *device, ap_launch *launch) {
+  ap_launch moved;
+  int fits;
+  FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_MOVED,
+                                      first_class(p->columns + MOVED_EDGES), &moved, &fits));
+  if (fits && ceil_div(p->rows, ap_layernorm_block_rows(&moved.tile)) <= INT32_MAX)
+    *launch = moved;
+  return ATTNPRESS_OK;
 }
 
 /** Takes the kernel of rows that begin elsewhere in x than in y in place of another, which would read one
@@ -171,12 +200,13 @@ static attnpress_status prefer_kernel_of_rows_apart(const ap_layernorm_problem *
   const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
   ap_launch apart;
   int fits = 0;
-  if (!has_odd_rows(p) || !has_aligned_parameters(p) || x->data == y->data ||
+  if (!has_aligned_parameters(p) || x->data == y->data ||
       p->tensor[AP_LAYERNORM_RESIDUAL].data != NULL || p->columns < APART_COLS_MIN)
     return ATTNPRESS_OK;
-  /* Where y goes through shared memory parameters may be missing, too. */
+  /* Where y goes through shared memory parameters may be missing, too, or be of fp32. */
+  const int64_t edges = VECTOR_BYTES / ap_element_bytes(p->dtype) - 1;
   FORWARD_IF(ap_layernorm_find_kernel(p, device, AP_LAYERNORM_PASS_FWD, AP_LAYERNORM_ROWS_SHIFTED,
-                                      first_class(p->columns + ODD_EDGES), &apart, &fits));
+                                      first_class(p->columns + edges), &apart, &fits));
   if (!fits && !has_whole_parameters(p))
     return ATTNPRESS_OK;
   for (int32_t class = first_class(p->columns + ODD_EDGES); !fits && class < classes()->count - 1;
@@ -262,6 +292,9 @@ attnpress_status ap_layernorm_plan_forward(const ap_layernorm_problem *p, const 
     FORWARD_IF(prefer_kernel_of_pieces(p, device, AP_LAYERNORM_ROWS_GATHERED, launch, &short_rows));
   if (short_rows) {
     /* pairs in place and with a residual, too */
+    if (launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_GATHERED)
+      launch->smem_bytes =
+          ap_layernorm_gathered_bytes(&launch->tile, p->columns, p->tensor[AP_LAYERNORM_X].stride);
   } else if (has_packed_rows(p)) {
     FORWARD_IF(prefer_packed_kernel(p, device, launch));
     FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_CUT, launch));
@@ -288,6 +321,8 @@ attnpress_status ap_layernorm_plan_forward(const ap_layernorm_problem *p, const 
       FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_SUMMED, launch));
     if (!short_rows && has_whole_parameters(p))
       FORWARD_IF(prefer_direct_kernel(p, device, AP_LAYERNORM_ROWS_ADDED, launch));
+  } else if (are_rows_moved(p)) {
+    FORWARD_IF(prefer_kernel_of_moved_rows(p, device, launch));
   } else if (has_rows_cut_alike(p)) {
     FORWARD_IF(prefer_kernel_of_rings(p, device, AP_LAYERNORM_ROWS_RINGED, launch));
     const int rings = launch->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_RINGED;

@@ -23,11 +23,11 @@ static attnpress_status range_of_rows(const ap_layernorm_problem *p, const ap_de
 static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_device *device,
                                       int32_t pass, int32_t last_class, ap_launches *plan) {
   static const int32_t moved[] = {
-      AP_LAYERNORM_ROWS_BULK,   AP_LAYERNORM_ROWS_CUT,    AP_LAYERNORM_ROWS_DIRECT,
-      AP_LAYERNORM_ROWS_PACKED, AP_LAYERNORM_ROWS_PAIRS,  AP_LAYERNORM_ROWS_PIECES,
-      AP_LAYERNORM_ROWS_WHOLE,  AP_LAYERNORM_ROWS_ADDED,  AP_LAYERNORM_ROWS_EDGED,
-      AP_LAYERNORM_ROWS_SUMMED, AP_LAYERNORM_ROWS_RINGED, AP_LAYERNORM_ROWS_GATHERED,
-      AP_LAYERNORM_ROWS_SHIFTED};
+      AP_LAYERNORM_ROWS_BULK,    AP_LAYERNORM_ROWS_CUT,    AP_LAYERNORM_ROWS_DIRECT,
+      AP_LAYERNORM_ROWS_PACKED,  AP_LAYERNORM_ROWS_PAIRS,  AP_LAYERNORM_ROWS_PIECES,
+      AP_LAYERNORM_ROWS_WHOLE,   AP_LAYERNORM_ROWS_ADDED,  AP_LAYERNORM_ROWS_EDGED,
+      AP_LAYERNORM_ROWS_SUMMED,  AP_LAYERNORM_ROWS_RINGED, AP_LAYERNORM_ROWS_GATHERED,
+      AP_LAYERNORM_ROWS_SHIFTED, AP_LAYERNORM_ROWS_MOVED};
   const int32_t all = classes()->count, last_short = first_class(SHORT_COLS_MAX);
   FORWARD_IF(range_of_rows(p, device, pass, AP_LAYERNORM_ROWS_ALIGNED, last_class, all, plan));
   /* Rows that the copy engine moves have another kernel, too, that of the last class here. */
@@ -35,7 +35,7 @@ static attnpress_status range_of_pass(const ap_layernorm_problem *p, const ap_de
   for (size_t i = 0; pass == AP_LAYERNORM_PASS_FWD && i < sizeof moved / sizeof *moved; ++i) {
     const int edges = moved[i] == AP_LAYERNORM_ROWS_CUT || moved[i] == AP_LAYERNORM_ROWS_RINGED ||
                       moved[i] == AP_LAYERNORM_ROWS_DIRECT || moved[i] == AP_LAYERNORM_ROWS_EDGED ||
-                      moved[i] == AP_LAYERNORM_ROWS_SHIFTED;
+                      moved[i] == AP_LAYERNORM_ROWS_SHIFTED || moved[i] == AP_LAYERNORM_ROWS_MOVED;
     FORWARD_IF(
         range_of_rows(p, device, pass, moved[i], last_class + edges, room + 2 * edges, plan));
   }

@@ -142,6 +142,14 @@ static inline int has_gathered_rows(const ap_layernorm_problem *p) {
          (p->rows == 1 || (y->stride == p->columns && x->stride >= p->columns));
 }
 
+/** Whether rows of 16 bits begin anywhere in x or in y, which is another matrix, none over the one before,
+ * and nothing is added to them. */
+static inline int has_movable_rows(const ap_layernorm_problem *p) {
+  const ap_layernorm_tensor *x = &p->tensor[AP_LAYERNORM_X], *y = &p->tensor[AP_LAYERNORM_Y];
+  return has_odd_rows(p) && x->data != y->data && p->tensor[AP_LAYERNORM_RESIDUAL].data == NULL &&
+         (p->rows == 1 || (y->stride >= p->columns && x->stride >= p->columns));
+}
+
 /** Whether weight, and of layer norm bias, are there, at multiples of a vector, and nothing else is. */
 static inline int has_whole_parameters(const ap_layernorm_problem *p) {
   return p->weight != NULL && (p->bias == NULL) == (p->rms != 0) &&

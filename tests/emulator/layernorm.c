@@ -16,6 +16,7 @@ enum {
   VECTORS = 7,
   RANGE_BYTES = 160,
   ODD_EDGES = 7,
+  MOVED_EDGES = 14,
   ODD_BLOCK_COLS_MAX = 8192,  /* of the longest class of odd rows that are one block's, backward */
   ODD_BLOCK_MORE_COLS = 1024, /* than it has */
   ODD_PERIOD = 8,
@@ -74,13 +75,13 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
 }
 
 /* Gradients of rows of 16 bits that begin elsewhere in x than in the other matrices. */
-static int is_moved(const kernel *k) {
+static int is_odd_slice(const kernel *k) {
   return pass_of(k) == AP_LAYERNORM_PASS_BWD &&
          k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHIFTED;
 }
 
 static int is_odd(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD || is_moved(k);
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_ODD || is_odd_slice(k);
 }
 
 /* Odd rows that are cut into vectors. */
@@ -198,7 +199,12 @@ static int is_edged(const kernel *k) {
 
 /* Elsewhere in x than in y. */
 static int is_shifted(const kernel *k) {
-  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHIFTED && !is_moved(k);
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_SHIFTED && !is_odd_slice(k);
+}
+
+/* Rows of 16 bits that begin anywhere in x and in y, and are moved in registers. */
+static int is_moved(const kernel *k) {
+  return k->variant.axis[AP_LAYERNORM_ROWS] == AP_LAYERNORM_ROWS_MOVED;
 }
 
 /* Rows of 16 bits that begin anywhere, elsewhere in x than in y. */
@@ -224,20 +230,22 @@ static int is_cut_alike(const kernel *k) {
 
 /* Rows that no kernel of a class above takes. */
 static int is_of_one_class(const kernel *k) {
-  return is_shifted(k) || is_bulk(k) || is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) ||
-         is_whole(k) || is_sorted(k) || has_odd_clusters(k) || is_gathered(k);
+  return is_moved(k) || is_shifted(k) || is_bulk(k) || is_cut(k) || is_ringed(k) || is_direct(k) ||
+         is_edged(k) || is_whole(k) || is_sorted(k) || has_odd_clusters(k) || is_gathered(k);
 }
 
 /* Rows with weight, and without bias. */
 static int has_no_bias(const kernel *k) {
-  return (is_shifted(k) || is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) ||
-          is_wide(k) || is_forward_gang(k)) &&
+  return (is_moved(k) || is_shifted(k) || is_direct(k) || is_edged(k) || is_whole(k) ||
+          is_apart(k) || is_wide(k) || is_forward_gang(k)) &&
          k->variant.axis[AP_LAYERNORM_NORM] == AP_LAYERNORM_NORM_RMS;
 }
 
 /* Elements of a vector but one: columns that a cut row has less than its class. Without edges, those that
  * are read straight into registers have vectors of as many elements as their parameters' have. */
 static int64_t cut_edges(const kernel *k) {
+  if (is_moved(k)) /* of x, and of y */
+    return MOVED_EDGES;
   const int64_t size = ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]);
   const int64_t kept = ap_element_bytes(k->variant.axis[AP_LAYERNORM_PARAMS]);
   return VECTOR_BYTES / (is_direct(k) && kept > size ? kept : size) - 1;
@@ -246,7 +254,7 @@ static int64_t cut_edges(const kernel *k) {
 static int64_t most_columns(const kernel *k) {
   const int64_t takes = k->variant.axis[AP_LAYERNORM_COLS];
   if (is_cut(k) || is_ringed(k) || is_direct(k) || is_edged(k) || is_apart(k) || is_shifted(k) ||
-      has_odd_clusters(k) || is_sorted(k) || is_wide(k))
+      is_moved(k) || has_odd_clusters(k) || is_sorted(k) || is_wide(k))
     return takes - cut_edges(k);
   if (is_packed(k))
     return ap_element_bytes(k->variant.axis[AP_LAYERNORM_DTYPE]) == 2 ? takes + ODD_EDGES : takes;
@@ -689,25 +697,28 @@ static int launch(const kernel *k, const call *c, char *report) {
   const int64_t lane_columns = 32 * 16 / ap_element_bytes(c->c.dtype);
   emulated_tensor tensors[MATRICES + VECTORS];
   const unsigned cluster = (unsigned)c->cluster;
-  emulated_launch l = {.module = k->module,
-                       .overlaps = 1,
-                       .blocks = (unsigned)by_rows,
-                       .cluster = cluster > 1 ? cluster : 0,
-                       .threads = (unsigned)k->tile.threads,
-                       .shared_bytes = (size_t)k->tile.smem_bytes,
-                       .args = &backward,
-                       .call = call_backward,
-                       .tensors = tensors,
-                       .tensor_count = list_tensors(c, tensors),
-                       .by_vectors = is_sorted(k) || is_split(k) ? matrix_count(c)
-                                     : is_gathered(k) || is_slice(k) || is_moved(k) ? 1
-                                                                                    : 0,
-                       .by_spans = is_gathered(k)};
+  emulated_launch l = {
+      .module = k->module,
+      .overlaps = 1,
+      .blocks = (unsigned)by_rows,
+      .cluster = cluster > 1 ? cluster : 0,
+      .threads = (unsigned)k->tile.threads,
+      .shared_bytes = is_gathered(k) ? (size_t)ap_layernorm_gathered_bytes(
+                                           &k->tile, c->c.columns, c->stride[AP_LAYERNORM_X])
+                                     : (size_t)k->tile.smem_bytes,
+      .args = &backward,
+      .call = call_backward,
+      .tensors = tensors,
+      .tensor_count = list_tensors(c, tensors),
+      .by_vectors = is_sorted(k) || is_split(k) ? matrix_count(c)
+                    : is_gathered(k) || is_slice(k) || is_odd_slice(k) || is_moved(k) ? 1
+                                                                                      : 0,
+      .by_spans = is_gathered(k)};
   if (c->pass == AP_LAYERNORM_PASS_FWD) {
     l.args = &forward;
     l.call = call_forward;
     if (is_direct(k) || is_edged(k) || is_whole(k) || is_apart(k) || is_pairs(k) || is_pieces(k) ||
-        is_gathered(k) || is_shifted(k))
+        is_gathered(k) || is_shifted(k) || is_moved(k))
       l.blocks = (unsigned)by_rows;
     else if (is_gang(k)) {
       l.blocks = (unsigned)c->walkers * cluster;
@@ -899,7 +910,7 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.layout = PACKED;
     s.rows = 32 * s.blocks * k->tile.threads / 32 * SHORT_ROUNDS + row->more_rows;
   }
-  if (is_slice(k) || (is_moved(k) && row->layout != APART)) {
+  if (is_slice(k) || (is_odd_slice(k) && row->layout != APART)) {
     s.gap = gaps[row->layout];
     s.layout = SLICE;
   }
@@ -933,7 +944,14 @@ static layernorm_shape make_shape(const shape_row *row, const kernel *k) {
     s.no_bias = has_no_bias(k) || s.parameters == 2;
     s.parameters = s.parameters != 0;
   }
-  if (is_direct(k) || is_whole(k) || is_apart(k)) { /* nor these */
+  if (is_moved(k)) { /* the same */
+    s.columns = s.columns < most ? s.columns : most;
+    s.in_place = s.more = 0;
+    s.rows += ODD_PERIOD;
+    /* Its squares hide what they differ by. */
+    s.mean = row->mean >= 3.0f ? 9.0f * row->mean : row->mean;
+  }
+  if (is_direct(k) || is_whole(k) || is_apart(k) || is_moved(k)) { /* nor these */
     s.parameters = 1;
     s.no_bias = has_no_bias(k);
   }
@@ -1122,20 +1140,20 @@ int emulate_run_layernorm(int argc, char **argv) {
            (s.layout != PACKED ||
             s.columns * ap_element_bytes(k.variant.axis[AP_LAYERNORM_DTYPE]) % VECTOR_BYTES != 0))
     snprintf(report, sizeof report, "%s takes packed rows of whole vectors alone", k.stem);
-  else if ((is_apart(&k) || is_shifted(&k)) && (s.in_place || s.more))
+  else if ((is_apart(&k) || is_shifted(&k) || is_moved(&k)) && (s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes rows of another matrix alone", k.stem);
   else if (is_gathered(&k) && (s.layout != SLICE || s.in_place || s.more))
     snprintf(report, sizeof report, "%s takes a slice of another matrix alone", k.stem);
   else if (is_slice(&k) && s.layout != SLICE)
     snprintf(report, sizeof report, "%s takes a slice of another matrix alone", k.stem);
   else if (s.layout == SLICE && !is_gathered(&k) && !is_slice(&k) && !is_shifted(&k) &&
-           !is_apart(&k) && !is_odd(&k))
+           !is_moved(&k) && !is_apart(&k) && !is_odd(&k))
     snprintf(report, sizeof report, "%s takes no slice", k.stem);
   else if (is_sorted(&k) && s.more)
     snprintf(report, sizeof report, "%s takes no dsum", k.stem);
   else if (is_cut_alike(&k) && (s.layout == SHIFTED || s.layout == MIXED || s.layout == APART))
     snprintf(report, sizeof report, "%s takes rows that begin alike in all matrices", k.stem);
-  else if ((is_direct(&k) || is_whole(&k) || is_apart(&k)) && !s.parameters)
+  else if ((is_direct(&k) || is_whole(&k) || is_apart(&k) || is_moved(&k)) && !s.parameters)
     snprintf(report, sizeof report, "%s takes rows with parameters alone", k.stem);
   else if (is_wide(&k) && (s.more || (s.layout != PACKED && s.layout != VECTORS_APART)))
     snprintf(report, sizeof report, "%s takes packed rows, or vectors apart, without a residual",

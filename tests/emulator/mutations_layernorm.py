@@ -1857,10 +1857,22 @@ MUTATIONS = [
     Mutation("the copy engine sees no y of slices", FWD_GATHERED, "  fence_proxy_async();\n", ""),
     Mutation("slices leave before y is taken", FWD_GATHERED, "    bulk_wait_read(0);\n", ""),
     Mutation(
-        "rows of slices come as one that are longer than the place",
+        "rows of slices come as one that lie far from each other",
         FWD_GATHERED,
-        "gap < SPAN_GAP && step <= X_PITCH",
-        "gap < SPAN_GAP",
+        "gap >= 0 && gap < SPAN_GAP",
+        "gap >= 0",
+    ),
+    Mutation(
+        "rows of slices have places of rows that come one by one",
+        FWD_GATHERED,
+        "PIECE * (span ? (int)step : pitch)",
+        "PIECE * pitch",
+    ),
+    Mutation(
+        "rows of slices that come one by one share a vector",
+        FWD_GATHERED,
+        "/ 16 * 16 + 32;",
+        "/ 16 * 16 + 16;",
     ),
     Mutation(
         "a slice is read before its first element",

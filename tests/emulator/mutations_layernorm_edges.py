@@ -17,6 +17,8 @@ KERNELS = [
     ("layernorm_fwd_direct_cols1024_fp16_wfp32_sm90", "w4t32b8"),
     ("layernorm_fwd_shifted_cols640_bf16_wbf16_sm90", "w8t16b4"),
     ("layernorm_fwd_rms_shifted_cols1280_fp16_wbf16_sm90", "w2t64b16"),
+    ("layernorm_fwd_shifted_cols768_bf16_wfp32_sm90", "w8t16b4"),
+    ("layernorm_fwd_shifted_cols2048_fp32_wfp32_sm90", "w4t128b9"),
     ("layernorm_fwd_direct_cols1024_fp32_wfp32_sm90", "w2t64b20"),
 ]
 """Rows of half a warp, of a warp, of two and of twelve, of 16 bits and of fp32."""
@@ -42,17 +44,34 @@ MUTATIONS = [
         "",
     ),
     Mutation(
+        "shifted: half a vector in the middle of words loses its last element",
+        DIRECT,
+        "    ((uint16_t *)to)[3] = (uint16_t)(vector.y >> 16);\n",
+        "",
+    ),
+    Mutation(
+        "shifted: half a vector is put as a whole one",
+        DIRECT,
+        "if (at % 8 == 0) {",
+        "if (at % 4 == 0) {",
+    ),
+    Mutation(
         "shifted: y's first vector is written as a whole",
         DIRECT,
         "(i > 0 || at > 0 || y_odd == 0)",
         "true",
     ),
-    Mutation("shifted: y's last vector is not there", DIRECT, "i <= VECTORS; ++i", "i < 1; ++i"),
+    Mutation(
+        "shifted: y's last vector is not there",
+        DIRECT,
+        "i <= COLUMNS / OUT_ELEMENTS / ROW_THREADS",
+        "i < 1",
+    ),
     Mutation(
         "shifted: the last elements of y are not written",
         DIRECT,
-        "thread < 2 * ELEMENTS && last >= y_odd",
-        "thread < ELEMENTS && last >= y_odd",
+        "thread < 2 * OUT_ELEMENTS && last >= y_odd",
+        "thread < OUT_ELEMENTS && last >= y_odd",
     ),
     Mutation(
         "edges: the sum's are not stored",

@@ -338,7 +338,9 @@ MUTATIONS = [
         "      const float most = row_maximum(score, tiles, half, -INF) + offset[half];\n",
         "      const float most = quad_max(bound_of_lane(score, tiles, half)) + 200.0f;\n",
     ),
-    Mutation("sign of the slope", MODIFY, "-= row.slope", "+= row.slope"),
+    Mutation(
+        "sign of the slope", MODIFY, "multiply_add_once(-row.slope", "multiply_add_once(row.slope"
+    ),
     Mutation(
         "distance from the wrong row",
         MODIFY,

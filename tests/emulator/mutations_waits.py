@@ -70,7 +70,7 @@ MUTATIONS += [
     for name in (
         "bwd bwd_cluster bwd_dx bwd_gang bwd_odd bwd_odd_cluster bwd_params bwd_reduce "
         "bwd_short bwd_sorted fwd fwd_apart fwd_bulk fwd_cluster fwd_direct fwd_gang fwd_gathered "
-        "fwd_long fwd_odd fwd_packed fwd_pairs fwd_pieces fwd_whole fwd_wide"
+        "fwd_long fwd_moved fwd_odd fwd_packed fwd_pairs fwd_pieces fwd_whole fwd_wide"
     ).split()
 ]
 MUTATIONS += [
