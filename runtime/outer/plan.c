@@ -64,8 +64,7 @@ static int32_t shift_of(int64_t pieces, int32_t most) {
   return shift;
 }
 
-static attnpress_status plan_product(const ap_outer_problem *p, const ap_device *device,
-                                     ap_outer_plan *plan) {
+static void plan_product(const ap_outer_problem *p, const ap_device *device, ap_outer_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   const int64_t vectors = vectors_of(p);
   plan->column_shift = shift_of(vectors, launch->tile.threads);
@@ -75,39 +74,76 @@ static attnpress_status plan_product(const ap_outer_problem *p, const ap_device 
   /* Fewer streams of writes at once: more of each is in the memory's open pages. */
   if (p->dtype == ATTNPRESS_FP32 && !p->has_mod && launch->overlaps)
     launch->smem_bytes = ap_few_smem_bytes(device, FEW_BLOCKS_PER_SM);
-  return set_grid(p, p->batch, plan->row_blocks, plan->column_blocks, launch);
 }
 
-/** Whether c is one run of elements whose rows are not whole vectors where they lie. */
-static int is_flat(const ap_outer_problem *p) {
-  const int64_t elements = VECTOR_BYTES / ap_outer_bytes(p);
-  return !p->summed && !p->has_mod && p->columns >= elements && p->c_row_stride == p->columns &&
-         p->rows <= INT32_MAX / 2 && (p->batch <= 1 || p->c_batch_stride == p->rows * p->columns) &&
-         (p->columns % elements != 0 || (uintptr_t)p->c % VECTOR_BYTES != 0);
+/** Whether c is one run of elements, in which vectors may be of two rows or more. */
+static int is_run(const ap_outer_problem *p) {
+  return !p->has_mod && p->c_row_stride == p->columns && p->rows <= INT32_MAX / 2 &&
+         p->columns <= INT32_MAX / VECTOR_BYTES &&
+         (p->batch <= 1 || p->c_batch_stride == p->rows * p->columns);
+}
+
+/** Whether c's rows are whole vectors where they lie. */
+static int has_whole_rows(const ap_outer_problem *p) {
+  return p->columns * ap_outer_bytes(p) % VECTOR_BYTES == 0 && (uintptr_t)p->c % VECTOR_BYTES == 0;
+}
+
+static int64_t entry_vectors(const ap_outer_problem *p) {
+  return ceil_div(p->rows * p->columns, VECTOR_BYTES / ap_outer_bytes(p));
+}
+
+/** Of a kernel whose threads have a vector of some units each. */
+static void plan_unit(const ap_outer_problem *p, ap_outer_plan *plan) {
+  const ap_tile *tile = &plan->base.launch[0].tile;
+  const int64_t elements = VECTOR_BYTES / ap_outer_bytes(p), vectors = entry_vectors(p);
+  const int64_t odd = p->columns & -p->columns; /* the largest power of two that divides it */
+  const int64_t unit_vectors = p->columns / (odd < elements ? odd : elements);
+  const int64_t width = vectors < unit_vectors ? vectors : unit_vectors;
+  const int64_t units = ceil_div(vectors, unit_vectors);
+  plan->width = (int32_t)width;
+  plan->column_blocks = (int32_t)ceil_div(width, tile->threads);
+  const int64_t groups = plan->column_blocks > 1 ? 1 : tile->threads / width;
+  plan->row_blocks = (int32_t)ceil_div(units, groups * tile->field[AP_OUTER_TILE_ROWS]);
+  plan->units = (int32_t)ceil_div(units, groups * plan->row_blocks);
 }
 
 /** Of a kernel whose thread blocks have a chunk each; what they need of x and y has to fit in shared
  * memory, else *fits is 0. */
 static attnpress_status plan_flat(const ap_outer_problem *p, ap_outer_plan *plan, int *fits) {
-  enum { SMEM_BYTES_MAX = 64 << 10, ROW_BYTES = 8, WINDOW_BYTES = 24, PITCH_BYTES = 8 };
+  enum {
+    SMEM_BYTES_MAX = 72 << 10,
+    /* What a piece has before and behind what it is of: less than a vector, and a window. */
+    MARGIN = 5 * VECTOR_BYTES,
+    WINDOW_BYTES = 24,
+    GATHER_ROWS = 32,   /* at the least, of entries whose y is gathered ... */
+    GATHER_ENTRIES = 12 /* ... of so many a chunk at the most */
+  };
   ap_launch *launch = &plan->base.launch[0];
   const int64_t size = ap_outer_bytes(p), elements = VECTOR_BYTES / size;
   const int64_t chunk = elements * launch->tile.threads * launch->tile.field[AP_OUTER_TILE_ROWS];
   const int64_t lead = (int64_t)((uintptr_t)p->c % VECTOR_BYTES) / size;
   int64_t total;
-  /* Rows that a chunk may be of, and the one after them. */
-  const int64_t rows = ceil_div(chunk, p->columns) + 2;
-  const int64_t entries = (p->rows + rows - 3) / p->rows + 1;
-  const int64_t pitch = ceil_div((p->columns - 1) * size + WINDOW_BYTES, PITCH_BYTES) * PITCH_BYTES;
-  const int64_t smem_bytes = rows * ROW_BYTES + entries * pitch;
+  /* Rows and entries that a chunk may be of. */
+  const int64_t rows = ceil_div(chunk, p->columns) + 1;
+  const int64_t entries = (rows + p->rows - 2) / p->rows + 1;
+  /* Vectors of two rows take y of both from one place where it is gathered. */
+  const int gathers = p->y_stride != p->columns ||
+                      (p->rows >= GATHER_ROWS && p->rows * p->columns >= chunk / GATHER_ENTRIES);
+  const int64_t x_bytes = ceil_div(rows * size, VECTOR_BYTES) * VECTOR_BYTES + MARGIN;
+  const int64_t pitch =
+      ceil_div((p->columns - 1) * size + WINDOW_BYTES, VECTOR_BYTES) * VECTOR_BYTES;
+  const int64_t y_bytes = gathers        ? entries * pitch
+                          : p->rows == 1 ? chunk * size
+                                         : entries * p->columns * size;
+  const int64_t smem_bytes = x_bytes + y_bytes + MARGIN;
   *fits = smem_bytes <= SMEM_BYTES_MAX &&
           !__builtin_mul_overflow(p->batch, p->rows * p->columns, &total) && total > 0;
   if (!*fits)
     return ATTNPRESS_OK;
-  plan->column_shift = shift_of(pitch / size, launch->tile.threads);
-  plan->column_blocks = (int32_t)entries;
-  plan->row_blocks = (int32_t)rows;
-  plan->pitch = (int32_t)pitch;
+  plan->x_bytes = (int32_t)x_bytes;
+  plan->pitch = gathers ? (int32_t)pitch : 0;
+  plan->column_shift = 0;
+  plan->column_blocks = plan->row_blocks = 0;
   launch->smem_bytes = (int32_t)smem_bytes;
   return set_grid(p, ceil_div(total + lead, chunk), 1, 1, launch);
 }
@@ -153,6 +189,22 @@ static void split_sum(const ap_device *device, size_t bytes, ap_outer_sum *sum) 
   sum->split_depth = split_depth_of(sum->depth, splits);
 }
 
+/** Plans the kernel that adds up `parts` of each of `elements`. *lane_shift: of threads that share
+ * one, where elements are few and parts many. */
+static attnpress_status plan_reduce(const ap_outer_problem *p, const ap_device *device,
+                                    int64_t elements, int64_t parts, ap_launches *base,
+                                    int32_t *lane_shift) {
+  enum { SHIFT_MAX = 4, PARTS_MIN = 4 /* of a thread */ };
+  ap_launch *launch = &base->launch[base->count++];
+  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
+  int32_t shift = 0;
+  while (shift < SHIFT_MAX && parts >> shift > PARTS_MIN &&
+         ceil_div(elements, launch->tile.threads >> shift) < 2 * device->sm_count)
+    ++shift;
+  *lane_shift = shift;
+  return set_grid(p, 1, 1, ceil_div(elements, launch->tile.threads >> shift), launch);
+}
+
 /** Plans a sum, by the kernel of `pass`, and the kernel that adds up the parts of splits. */
 static attnpress_status plan_sum(const ap_outer_problem *p, const ap_device *device, int32_t pass,
                                  size_t bytes, ap_outer_sum *sum, ap_launches *base) {
@@ -170,41 +222,56 @@ static attnpress_status plan_sum(const ap_outer_problem *p, const ap_device *dev
   const size_t parts =
       (size_t)sum->splits * (size_t)sum->rows * (size_t)sum->columns * sizeof(float);
   base->workspace_bytes = parts > base->workspace_bytes ? parts : base->workspace_bytes;
-  launch = &base->launch[base->count++];
-  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
-  return set_grid(p, 1, 1, ceil_div(sum->rows * sum->columns, launch->tile.threads), launch);
+  return plan_reduce(p, device, sum->rows * sum->columns, sum->splits, base, &sum->lane_shift);
 }
 
 attnpress_status ap_outer_plan_flat(const ap_outer_problem *p, const ap_device *device,
                                     ap_outer_plan *plan, int *fits) {
   *fits = 0;
-  if (!is_flat(p))
+  if (p->summed || !is_run(p))
     return ATTNPRESS_OK;
   plan->base.count = 1;
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FLAT, &plan->base.launch[0]));
   return plan_flat(p, plan, fits);
 }
 
-static attnpress_status plan_forward(const ap_outer_problem *p, const ap_device *device,
-                                     ap_outer_plan *plan) {
-  enum {
-    FLAT_ELEMENTS_MIN = 1 << 19 /* bench/notes/families.md; of fewer, few blocks fill theirs */
-  };
-  if (p->summed) {
-    plan->sum[0] = (ap_outer_sum){p->rows, p->columns, p->batch, 0, 0, 0, 0};
-    return plan_sum(p, device, AP_OUTER_PASS_SUM, p->workspace_bytes, &plan->sum[0], &plan->base);
-  }
+attnpress_status ap_outer_plan_rows(const ap_outer_problem *p, const ap_device *device,
+                                    ap_outer_plan *plan, int *fits) {
+  enum { BLOCKS_PER_SM = 4 }; /* so few are no longer for empty places: bench/notes/families.md */
+  const int is_unit =
+      is_run(p) && !has_whole_rows(p) && p->columns * ap_outer_bytes(p) >= VECTOR_BYTES;
   ap_launch *launch = &plan->base.launch[0];
   plan->base.count = 1;
-  if (p->rows > 0 && p->columns > 0 &&
-      p->batch >= ceil_div(FLAT_ELEMENTS_MIN, p->rows * p->columns)) {
-    int fits;
-    FORWARD_IF(ap_outer_plan_flat(p, device, plan, &fits));
-    if (fits)
-      return ATTNPRESS_OK;
+  FORWARD_IF(find_kernel(p, device, is_unit ? AP_OUTER_PASS_UNIT : AP_OUTER_PASS_FWD, launch));
+  if (is_unit)
+    plan_unit(p, plan);
+  else
+    plan_product(p, device, plan);
+  const int64_t blocks = (int64_t)plan->row_blocks * plan->column_blocks; /* of an entry */
+  const int64_t places = launch->tile.threads * launch->tile.field[AP_OUTER_TILE_ROWS];
+  *fits =
+      (is_unit || has_whole_rows(p)) && (p->batch <= BLOCKS_PER_SM * device->sm_count / blocks ||
+                                         entry_vectors(p) >= ceil_div(places, 2) * blocks);
+  return ATTNPRESS_OK;
+}
+
+static attnpress_status plan_forward(const ap_outer_problem *p, const ap_device *device,
+                                     ap_outer_plan *plan) {
+  if (p->summed) {
+    plan->sum[0] = (ap_outer_sum){.rows = p->rows, .columns = p->columns, .depth = p->batch};
+    return plan_sum(p, device, AP_OUTER_PASS_SUM, p->workspace_bytes, &plan->sum[0], &plan->base);
   }
-  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FWD, launch));
-  return plan_product(p, device, plan);
+  int fits;
+  FORWARD_IF(ap_outer_plan_rows(p, device, plan, &fits));
+  if (!fits) {
+    ap_outer_plan flat = *plan;
+    FORWARD_IF(ap_outer_plan_flat(p, device, &flat, &fits));
+    if (fits) {
+      *plan = flat;
+      return ATTNPRESS_OK;
+    }
+  }
+  return set_grid(p, p->batch, plan->row_blocks, plan->column_blocks, &plan->base.launch[0]);
 }
 
 /** Whether the gradients are sums of products over columns and rows of dc. */
@@ -223,8 +290,8 @@ static int runs_products(const ap_outer_problem *p) {
 attnpress_status ap_outer_plan_products(const ap_outer_problem *p, const ap_device *device,
                                         ap_outer_plan *plan) {
   const size_t bytes = p->dy != NULL ? SIZE_MAX : 0;
-  plan->sum[0] = (ap_outer_sum){p->batch, p->rows, p->columns, 0, 0, 0, 0};
-  plan->sum[1] = (ap_outer_sum){p->batch, p->columns, p->rows, 0, 0, 0, 0};
+  plan->sum[0] = (ap_outer_sum){.rows = p->batch, .columns = p->rows, .depth = p->columns};
+  plan->sum[1] = (ap_outer_sum){.rows = p->batch, .columns = p->columns, .depth = p->rows};
   if (p->dx != NULL)
     FORWARD_IF(plan_sum(p, device, AP_OUTER_PASS_SUM_DX, bytes, &plan->sum[0], &plan->base));
   if (p->dy != NULL)
@@ -255,13 +322,12 @@ static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device
   plan->column_shift = shift_of(vectors, most);
   plan->row_blocks = (int32_t)ceil_div(rows, backward_rows(launch, plan->column_shift));
   FORWARD_IF(set_grid(p, p->batch, plan->row_blocks, 1, launch));
-  if (p->dy == NULL || p->columns == 0)
+  if (p->dy == NULL || p->columns == 0 || plan->row_blocks == 1)
     return ATTNPRESS_OK;
-  launch = &plan->base.launch[plan->base.count++];
-  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
   plan->base.workspace_bytes =
       (size_t)p->batch * (size_t)plan->row_blocks * (size_t)p->columns * sizeof(float);
-  return set_grid(p, 1, 1, ceil_div(p->batch * p->columns, launch->tile.threads), launch);
+  return plan_reduce(p, device, p->batch * p->columns, plan->row_blocks, &plan->base,
+                     &plan->lane_shift);
 }
 
 /** The parts of dy that a range may need. */
@@ -284,8 +350,10 @@ static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *d
                        : p->summed ? AP_OUTER_PASS_SUM
                                    : AP_OUTER_PASS_FWD;
   FORWARD_IF(find_kernel(p, device, pass, &base->launch[base->count++]));
-  if (pass == AP_OUTER_PASS_FWD && !p->has_mod) /* as c lies */
+  if (pass == AP_OUTER_PASS_FWD && !p->has_mod) { /* as c lies */
+    FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_UNIT, &base->launch[base->count++]));
     FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FLAT, &base->launch[base->count++]));
+  }
   if (p->backward && p->dy != NULL)
     base->workspace_bytes = range_bytes(p, &base->launch[0]);
   if (!p->backward && p->summed) {
@@ -309,7 +377,8 @@ attnpress_status ap_outer_plan_call(const ap_outer_problem *p, const ap_device *
                                     int32_t range, ap_outer_plan *plan) {
   plan->base.count = 0;
   plan->base.workspace_bytes = 0;
-  plan->column_shift = plan->column_blocks = plan->row_blocks = plan->pitch = 0;
+  plan->column_shift = plan->column_blocks = plan->row_blocks = 0;
+  plan->width = plan->units = plan->x_bytes = plan->pitch = plan->lane_shift = 0;
   memset(plan->sum, 0, sizeof plan->sum);
   FORWARD_IF(ap_check_capability(device->capability));
   if (range == ATTNPRESS_UP_TO)

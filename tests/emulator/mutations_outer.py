@@ -5,14 +5,19 @@ from __future__ import annotations
 from mutations import Mutation
 
 FWD = "templates/outer/outer_fwd.cu.j2"
+UNIT = "templates/outer/outer_unit.cu.j2"
 FLAT = "templates/outer/outer_flat.cu.j2"
+RUN = "include/attnpress/device/outer_run.cuh"
 SUM = "templates/outer/outer_sum.cu.j2"
 BWD = "templates/outer/outer_bwd.cu.j2"
 REDUCE = "templates/outer/outer_bwd_reduce.cu.j2"
 
 KERNELS = [
     ("outer_fwd_bf16_sm80", ""),
+    ("outer_unit_bf16_sm80", ""),
+    ("outer_unit_fp32_sm80", ""),
     ("outer_flat_bf16_sm80", ""),
+    ("outer_flat_fp32_sm80", ""),
     ("outer_sum_fp32_sm80", ""),
     ("outer_sum_fp32_sm80", "w2r8"),  # rows of a thread that lie apart
     ("outer_sum_bf16_sm80", ""),
@@ -21,6 +26,7 @@ KERNELS = [
     ("outer_sum_dx_fp32_sm80", ""),
     ("outer_sum_dy_bf16_sm80", ""),
     ("outer_bwd_fp16_sm80", ""),
+    ("outer_bwd_fp32_sm80", ""),  # whose loads are always ahead
     ("outer_bwd_reduce_bf16_sm80", ""),
 ]
 
@@ -40,27 +46,193 @@ MUTATIONS = [
         "(int)(row * args.c_row_stride * SIZE)",
     ),
     Mutation("threads of another row", FWD, "(column_threads - 1)", "(column_threads / 2)"),
-    Mutation("the row before c is one of c's", FLAT, "row >= 0 && first_entry", "first_entry"),
-    Mutation("x past the batch", FLAT, "row >= 0 && first_entry + entry < args->batch", "row >= 0"),
-    Mutation("x of the chunk's first entry", FLAT, "row - entry * args->rows", "row"),
-    Mutation("y of the chunk's first entry", FLAT, "here.y = entry * args->pitch", "here.y = 0"),
-    Mutation("y past the batch", FLAT, "if (first_entry + i < args->batch)\n", "\n"),
-    Mutation("y does not begin again", FLAT, "j < args->columns ? j : j - args->columns", "j"),
-    Mutation("no barrier: x and y are there", FLAT, "  __syncthreads();\n", ""),
-    Mutation("windows begin at words", FLAT, "(at & 2) * 8", "0"),
-    Mutation("windows begin at pairs of words", FLAT, "(at & 4) != 0", "false"),
-    Mutation("c begins where a vector does", FLAT, "* CHUNK - lead;", "* CHUNK;"),
-    Mutation("what is before c is written", FLAT, "blockIdx.x == 0 ? lead : 0", "0"),
-    Mutation("what is behind c is written", FLAT, "&& number + ELEMENTS <= end", ""),
-    Mutation("the last elements are left out", FLAT, "    if (!whole)\n", "    if (false)\n"),
     Mutation(
-        "y of the entry before behind an entry's end",
-        FLAT,
-        "cut < ELEMENTS && next.y != here.y",
+        "the elements of the row before",
+        RUN,
+        "(cut * size - word * 4) * 8",
+        "(cut * size - word * 4) * 8 + 16",
+    ),
+    Mutation("one element of a word", RUN, "bits | bits << 16", "bits"),
+    Mutation(
+        "units: the vectors of another block",
+        UNIT,
+        "beside * THREADS + (int)threadIdx.x",
+        "(int)threadIdx.x",
+    ),
+    Mutation("units: the vectors of a group below", UNIT, "- group * width;", ";"),
+    Mutation(
+        "units: c begins where a vector does",
+        UNIT,
+        "(uint64_t)args.c % 16 / SIZE + (uint64_t)begin",
+        "(uint64_t)begin",
+    ),
+    Mutation(
+        "units: entries begin where a vector does", UNIT, "/ SIZE + (uint64_t)begin)", "/ SIZE)"
+    ),
+    Mutation(
+        "units: y does not begin again",
+        UNIT,
+        "column + first - (first >= cut ? columns : 0)",
+        "column + first",
+    ),
+    Mutation(
+        "units: y of the next element does not",
+        UNIT,
+        "column + first + 1 - (first + 1 >= cut ? columns : 0)",
+        "column + first + 1",
+    ),
+    Mutation("units: x of the row before", UNIT, "x, from + 1)", "x, from)"),
+    Mutation(
+        "units: x of the unit's first row", UNIT, "unit * unit_rows + row", "unit * unit_rows"
+    ),
+    Mutation(
+        "units: those of another block",
+        UNIT,
+        "below * args.units * groups + group",
+        "below * args.units + group",
+    ),
+    Mutation(
+        "units: those of the next block",
+        UNIT,
+        "stream_16_if(is_mine && i < args.units && ",
+        "stream_16_if(is_mine && ",
+    ),
+    Mutation("units: vectors past the end", UNIT, "&& vector < vectors, c", ", c"),
+    Mutation("units: threads without a vector", UNIT, "group < groups && own < width", "true"),
+    Mutation("units: an element too few at the end", UNIT, "at < rest)", "at < rest - 1)"),
+    Mutation(
+        "units: the next entry's elements past the batch",
+        UNIT,
+        "rest > 0 && batch + 1 < args.batch",
+        "rest > 0",
+    ),
+    Mutation(
+        "units: the next entry's elements of this one",
+        UNIT,
+        "store_product(&args, batch + 1,",
+        "store_product(&args, batch,",
+    ),
+    Mutation(
+        "units: what is before the first vector is left out",
+        UNIT,
+        "batch == 0 && at < head",
         "false",
     ),
-    Mutation("x of the row before", FLAT, "j < cut ? here.x : next.x", "here.x"),
-    Mutation("a row too few", FLAT, "      ++row;\n", ""),
+    Mutation("chunks: copies are not waited for", FLAT, "  cp_async_wait(0);\n", ""),
+    Mutation(
+        "chunks: what is before a tensor is read",
+        FLAT,
+        "from >= low && from + 16 <= high",
+        "from + 16 <= high",
+    ),
+    Mutation(
+        "chunks: what is behind a tensor is read",
+        FLAT,
+        "from >= low && from + 16 <= high",
+        "from >= low",
+    ),
+    Mutation(
+        "chunks: elements outside a tensor are read",
+        FLAT,
+        "is_there ? load_element(from, SIZE, i) : 0",
+        "load_element(from, SIZE, i)",
+    ),
+    Mutation(
+        "chunks: pieces begin where vectors do", FLAT, "return shared + phase;", "return shared;"
+    ),
+    Mutation("chunks: x without gaps", FLAT, "args.x_stride == rows", "true"),
+    Mutation(
+        "chunks: x past the batch", FLAT, "batch >= 0 && batch < args->batch", "batch >= 0", 1
+    ),
+    Mutation(
+        "chunks: y past the batch", FLAT, "batch >= 0 && batch < args->batch", "batch >= 0", 2
+    ),
+    Mutation("chunks: x of the chunk's first entry", FLAT, "row - entry * args->rows", "row"),
+    Mutation(
+        "chunks: y does not begin again",
+        FLAT,
+        "load_element(y, SIZE, at % columns)",
+        "load_element(y, SIZE, at)",
+    ),
+    Mutation(
+        "chunks: y of the chunk's first entry",
+        FLAT,
+        "y + at.entry * pitch + at.column",
+        "y + at.column",
+    ),
+    Mutation("chunks: no barrier: x and y are there", FLAT, "  __syncthreads();\n", ""),
+    Mutation("chunks: windows begin at words", FLAT, "(at & 2) * 8", "0"),
+    Mutation("chunks: windows begin at pairs of words", FLAT, "(at & 4) != 0", "false"),
+    Mutation("chunks: c begins where a vector does", FLAT, "* CHUNK - lead;", "* CHUNK;"),
+    Mutation(
+        "chunks: the row before c is the first", FLAT, "-(((int)-a + b - 1) / b)", "-((int)-a / b)"
+    ),
+    Mutation("chunks: what is before c is written", FLAT, "blockIdx.x == 0 ? lead : 0", "0"),
+    Mutation("chunks: what is behind c is written", FLAT, "&& number + ELEMENTS <= end", ""),
+    Mutation(
+        "chunks: the last elements are left out", FLAT, "    if (!whole)\n", "    if (false)\n"
+    ),
+    Mutation(
+        "chunks: the chunk's last row is left out",
+        FLAT,
+        "(at.column + CHUNK - 1) / columns + 1",
+        "(at.column + CHUNK - 1) / columns",
+    ),
+    Mutation(
+        "chunks: the chunk's last entry is left out",
+        FLAT,
+        "(at.entry_row + row_count - 1) / rows + 1",
+        "(at.entry_row + row_count - 1) / rows",
+    ),
+    Mutation(
+        "chunks: y of the first entry of one row",
+        FLAT,
+        "(rows == 1 ? at.column : 0) - ELEMENTS",
+        "-ELEMENTS",
+    ),
+    Mutation(
+        "chunks: y of the entry before behind an entry's end",
+        FLAT,
+        "is_last || args->pitch == 0",
+        "args->pitch == 0",
+    ),
+    Mutation(
+        "chunks: y behind an entry's end that is not gathered",
+        FLAT,
+        "is_last || args->pitch == 0",
+        "is_last",
+    ),
+    Mutation(
+        "chunks: y of the same entry again",
+        FLAT,
+        "(at.entry + is_last) * pitch",
+        "at.entry * pitch",
+    ),
+    Mutation(
+        "chunks: x of the row before",
+        FLAT,
+        "load_element(x, SIZE, at.row + 1)",
+        "load_element(x, SIZE, at.row)",
+    ),
+    Mutation("chunks: x of a vector's first row", FLAT, "    ++at.row;\n    if", "    if"),
+    Mutation(
+        "chunks: y of a vector's first entry",
+        FLAT,
+        "      at.entry_row = 0;\n      ++at.entry;\n",
+        "      at.entry_row = 0;\n",
+    ),
+    Mutation(
+        "chunks: a row too few",
+        FLAT,
+        "      ++at.row;\n      ++at.entry_row;\n",
+        "      ++at.entry_row;\n",
+    ),
+    Mutation(
+        "chunks: an entry too few",
+        FLAT,
+        "      at.entry_row -= rows;\n      ++at.entry;\n",
+        "      at.entry_row -= rows;\n",
+    ),
     Mutation("sums: no barrier", SUM, "    __syncthreads();\n", ""),
     Mutation("sums: copies are not waited for", SUM, "    cp_async_wait(STAGES - 2);\n", ""),
     Mutation("sums: a step too few", SUM, "step < steps; ++step", "step < steps - 1; ++step"),
@@ -184,10 +356,30 @@ MUTATIONS = [
         "dc of another entry", BWD, "batch * args.dc_batch_stride", "batch * args.dc_row_stride"
     ),
     Mutation(
-        "a part too few", REDUCE, "first + i < args.row_blocks", "first + i < args.row_blocks - 1"
+        "the next step's columns are this one's",
+        BWD,
+        "column + step + own, apart, false, vector",
+        "column + own, apart, false, vector",
     ),
+    Mutation(
+        "y of the next step's columns",
+        BWD,
+        "column + step + own, apart, false);",
+        "column + own, apart, false);",
+    ),
+    Mutation(
+        "no dy of blocks that have all rows", BWD, "args.dy_parts || args.dy", "args.dy_parts"
+    ),
+    Mutation("dy of another entry", BWD, "batch * args.dy_stride", "0 * args.dy_stride"),
+    Mutation("dy of the first step", BWD, "dy_row, SIZE, column + at", "dy_row, SIZE, at"),
+    Mutation("a part too few", REDUCE, "part < args.row_blocks", "part < args.row_blocks - 1"),
+    Mutation("the parts of another lane", REDUCE, "first = lane;", "first = 0;"),
+    Mutation("parts that lie together", REDUCE, "first + i * lanes", "first + i"),
     Mutation("parts of another entry", REDUCE, "batch * args.row_blocks", "0 * args.row_blocks"),
     Mutation(
-        "elements past the end", REDUCE, "element >= args.elements", "element > args.elements"
+        "elements past the end", REDUCE, "element < args.elements", "element <= args.elements"
     ),
+    Mutation("no barrier: the sums of lanes", REDUCE, "    __syncthreads();\n", ""),
+    Mutation("the first lane's sum", REDUCE, "i < lanes && lane == 0", "i < 1 && lane == 0"),
+    Mutation("each lane's sum", REDUCE, "is_there && lane == 0", "is_there"),
 ]
