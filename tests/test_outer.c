@@ -394,9 +394,9 @@ static void test_launch_forward(void **state) {
   attnpress_destroy(handle);
 }
 
-/* Of c without gaps rows that are whole vectors are fwd's, others unit's, as long as blocks are no
- * more than half empty, or few; else chunks of one run are flat's, as far as shared memory has room
- * for what they need of x and y. */
+/* Of c without gaps rows that are whole vectors are fwd's, others unit's, as long as blocks are
+ * filled, or few. Else c is one run of chunks: flat's where y is gathered, of many rows or strides,
+ * or chunk's, as far as shared memory has room for what they need of x and y. */
 static void test_launch_run(void **state) {
   (void)state;
   static const struct {
@@ -411,12 +411,14 @@ static void test_launch_run(void **state) {
       {10, 100, 1003, 0, 0, 0x10000, ATTNPRESS_FP32, "outer_unit_fp32_sm80"},
       {5000, 200, 104, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_fwd_bf16_sm80"},
       {5000, 200, 105, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_unit_bf16_sm80"},
-      {5000, 20, 104, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_flat_bf16_sm80"}, /* empty places */
-      {5000, 20, 105, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_flat_bf16_sm80"},
+      {5000, 20, 104, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_chunk_bf16_sm80"}, /* empty places */
+      {5000, 20, 105, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_chunk_bf16_sm80"},
       {10, 20, 105, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_unit_bf16_sm80"}, /* of few blocks */
       {10, 20, 104, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_fwd_bf16_sm80"},
-      {10, 100, 7, 0, 0, 0x10000, ATTNPRESS_FP16, "outer_flat_fp16_sm80"}, /* more than two rows */
-      {5000, 1, 40001, 0, 0, 0x10000, ATTNPRESS_FP16, "outer_flat_fp16_sm80"},
+      {10, 100, 7, 0, 0, 0x10000, ATTNPRESS_FP16, "outer_fwd_fp16_sm80"},
+      /* A vector is of more than two rows. */
+      {5000, 100, 7, 0, 0, 0x10000, ATTNPRESS_FP16, "outer_chunk_fp16_sm80"},
+      {5000, 1, 40001, 0, 0, 0x10000, ATTNPRESS_FP16, "outer_chunk_fp16_sm80"},
       {5000, 2, 40001, 0, 0, 0x10000, ATTNPRESS_FP16, "outer_unit_fp16_sm80"},   /* no room */
       {5000, 1, 1001, 0, 1003, 0x10000, ATTNPRESS_FP16, "outer_flat_fp16_sm80"}, /* y is gathered */
       {5000, 60, 63, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_flat_bf16_sm80"},     /* y is gathered */
@@ -438,8 +440,10 @@ static void test_launch_run(void **state) {
     assert_ok(attnpress_outer(handle, &args, NULL));
     assert_string_equal(cuda->launch[i].symbol, shapes[i].symbol);
   }
-  /* Eight rows of 1000 are 1000 vectors, one row is a unit: 125 vectors beside each other. */
+  /* Each row of 1000 is a unit, of 125 vectors beside each other. */
   memcpy(&given, cuda->launch[2].args, sizeof given);
+  assert_int_equal(given.unit_rows, 1);
+  assert_int_equal(given.unit_vectors, 125);
   assert_int_equal(given.width, 125);
   assert_int_equal(given.column_blocks, 1);
   assert_int_equal(given.row_blocks, 7); /* 100 units, of two groups of threads that have 8 each */
@@ -448,25 +452,29 @@ static void test_launch_run(void **state) {
   assert_int_equal(cuda->launch[2].smem_bytes, 0);
   /* Eight rows of 1001 are a unit of 1001 vectors. */
   memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_int_equal(given.unit_rows, 8);
+  assert_int_equal(given.unit_vectors, 1001);
   assert_int_equal(given.width, 1001);
   assert_int_equal(given.column_blocks, 4);
   assert_int_equal(given.row_blocks, 2); /* 13 units */
   assert_int_equal(given.units, 7);
-  /* Chunks begin where vectors do; x and y are pieces of memory. */
+  /* A chunk's x and y are pieces of memory. */
   memcpy(&given, cuda->launch[8].args, sizeof given);
   const int64_t chunk = (int64_t)cuda->launch[8].block * 8 * FLAT_VECTORS;
-  const int64_t rows = (chunk + 104) / 105 + 1, entries = (rows + 18) / 20 + 1;
+  int64_t rows = (chunk + 104) / 105 + 1, entries = (rows + 18) / 20 + 1;
   assert_int_equal(cuda->launch[8].grid, (INT64_C(5000) * 20 * 105 + chunk - 1) / chunk);
   assert_int_equal(given.x_bytes, (rows * 2 + 15) / 16 * 16 + 80);
-  assert_int_equal(given.pitch, 0);
   assert_int_equal(cuda->launch[8].smem_bytes, given.x_bytes + entries * 105 * 2 + 80);
-  memcpy(&given, cuda->launch[12].args, sizeof given);
-  assert_int_equal(cuda->launch[12].smem_bytes, given.x_bytes + chunk * 2 + 80);
-  /* 24 bytes from the last element on, in vectors of 16. */
-  memcpy(&given, cuda->launch[14].args, sizeof given);
-  assert_int_equal(given.pitch, 2032);
-  memcpy(&given, cuda->launch[15].args, sizeof given);
-  assert_int_equal(given.pitch, 160);
+  memcpy(&given, cuda->launch[13].args, sizeof given);
+  assert_int_equal(cuda->launch[13].smem_bytes, given.x_bytes + chunk * 2 + 80);
+  /* Of y that is gathered, 24 bytes from the last element on, in vectors of 8. */
+  memcpy(&given, cuda->launch[16].args, sizeof given);
+  rows = (chunk + 62) / 63 + 2;
+  entries = (60 + rows - 3) / 60 + 1;
+  assert_int_equal(given.row_blocks, rows);
+  assert_int_equal(given.column_blocks, entries);
+  assert_int_equal(given.pitch, 152);
+  assert_int_equal(cuda->launch[16].smem_bytes, 8 * rows + entries * 152);
 
   /* A plan serves c of any strides and address. */
   args = legal_forward();
@@ -500,9 +508,9 @@ static void test_launch_backward(void **state) {
   assert_int_equal(sums.row_blocks, 25);
   assert_null(given.dy);
   assert_int_equal(given.column_shift, 7); /* a whole block, as there are few */
-  /* Four threads share an element: there are two blocks an SM then. */
-  assert_int_equal(sums.lane_shift, 2);
-  assert_int_equal(cuda->launch[1].grid, (10000 + 31) / 32);
+  /* Eight threads share an element: there are four blocks an SM then, and three parts a thread. */
+  assert_int_equal(sums.lane_shift, 3);
+  assert_int_equal(cuda->launch[1].grid, (10000 + 15) / 16);
   args.dy = NULL;
   args.workspace_bytes = 0;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
@@ -828,6 +836,7 @@ static int set_up_outer(void **state) {
   const int status = set_up_group(state);
   cuda->args_of("outer_fwd", sizeof(attnpress_outer_fwd_args));
   cuda->args_of("outer_unit", sizeof(attnpress_outer_fwd_args));
+  cuda->args_of("outer_chunk", sizeof(attnpress_outer_fwd_args));
   cuda->args_of("outer_flat", sizeof(attnpress_outer_fwd_args));
   cuda->args_of("outer_sum", sizeof(attnpress_outer_sum_args));
   cuda->args_of("outer_bwd", sizeof(attnpress_outer_bwd_args));

@@ -11,6 +11,7 @@ WARP = 32
 TILES = {
     "fwd": {"warps": 8, "rows": 8},
     "unit": {"warps": 8, "rows": 8},
+    "chunk": {"warps": 8, "rows": 8},
     "flat": {"warps": 8, "rows": 8},
     "sum": {"warps": 2, "rows": 8},
     "sum_dx": {"warps": 2, "rows": 8},

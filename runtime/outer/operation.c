@@ -128,10 +128,12 @@ static attnpress_outer_fwd_args forward_block(const ap_outer_problem *p,
                                     .column_shift = plan->column_shift,
                                     .column_blocks = plan->column_blocks,
                                     .row_blocks = plan->row_blocks,
+                                    .pitch = plan->pitch,
+                                    .unit_rows = plan->unit_rows,
+                                    .unit_vectors = plan->unit_vectors,
                                     .width = plan->width,
                                     .units = plan->units,
-                                    .x_bytes = plan->x_bytes,
-                                    .pitch = plan->pitch};
+                                    .x_bytes = plan->x_bytes};
 }
 
 static attnpress_outer_bwd_args backward_block(const outer_call *call, const ap_outer_plan *plan) {

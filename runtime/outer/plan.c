@@ -100,6 +100,8 @@ static void plan_unit(const ap_outer_problem *p, ap_outer_plan *plan) {
   const int64_t unit_vectors = p->columns / (odd < elements ? odd : elements);
   const int64_t width = vectors < unit_vectors ? vectors : unit_vectors;
   const int64_t units = ceil_div(vectors, unit_vectors);
+  plan->unit_rows = (int32_t)(odd < elements ? elements / odd : 1);
+  plan->unit_vectors = (int32_t)unit_vectors;
   plan->width = (int32_t)width;
   plan->column_blocks = (int32_t)ceil_div(width, tile->threads);
   const int64_t groups = plan->column_blocks > 1 ? 1 : tile->threads / width;
@@ -107,17 +109,11 @@ static void plan_unit(const ap_outer_problem *p, ap_outer_plan *plan) {
   plan->units = (int32_t)ceil_div(units, groups * plan->row_blocks);
 }
 
-/** Of a kernel whose thread blocks have a chunk each; what they need of x and y has to fit in shared
- * memory, else *fits is 0. */
-static attnpress_status plan_flat(const ap_outer_problem *p, ap_outer_plan *plan, int *fits) {
-  enum {
-    SMEM_BYTES_MAX = 72 << 10,
-    /* What a piece has before and behind what it is of: less than a vector, and a window. */
-    MARGIN = 5 * VECTOR_BYTES,
-    WINDOW_BYTES = 24,
-    GATHER_ROWS = 32,   /* at the least, of entries whose y is gathered ... */
-    GATHER_ENTRIES = 12 /* ... of so many a chunk at the most */
-  };
+/** Of a kernel whose thread blocks have a chunk each; what they need of x and y, as they lie, has to
+ * fit in shared memory, else *fits is 0. */
+static attnpress_status plan_chunk(const ap_outer_problem *p, ap_outer_plan *plan, int *fits) {
+  /* What a piece has before and behind what it is of: less than a vector, and a window. */
+  enum { MARGIN = 5 * VECTOR_BYTES, SMEM_BYTES_MAX = 72 << 10 };
   ap_launch *launch = &plan->base.launch[0];
   const int64_t size = ap_outer_bytes(p), elements = VECTOR_BYTES / size;
   const int64_t chunk = elements * launch->tile.threads * launch->tile.field[AP_OUTER_TILE_ROWS];
@@ -126,24 +122,39 @@ static attnpress_status plan_flat(const ap_outer_problem *p, ap_outer_plan *plan
   /* Rows and entries that a chunk may be of. */
   const int64_t rows = ceil_div(chunk, p->columns) + 1;
   const int64_t entries = (rows + p->rows - 2) / p->rows + 1;
-  /* Vectors of two rows take y of both from one place where it is gathered. */
-  const int gathers = p->y_stride != p->columns ||
-                      (p->rows >= GATHER_ROWS && p->rows * p->columns >= chunk / GATHER_ENTRIES);
   const int64_t x_bytes = ceil_div(rows * size, VECTOR_BYTES) * VECTOR_BYTES + MARGIN;
-  const int64_t pitch =
-      ceil_div((p->columns - 1) * size + WINDOW_BYTES, VECTOR_BYTES) * VECTOR_BYTES;
-  const int64_t y_bytes = gathers        ? entries * pitch
-                          : p->rows == 1 ? chunk * size
-                                         : entries * p->columns * size;
-  const int64_t smem_bytes = x_bytes + y_bytes + MARGIN;
-  *fits = smem_bytes <= SMEM_BYTES_MAX &&
+  const int64_t y_bytes = (p->rows == 1 ? chunk : entries * p->columns) * size + MARGIN;
+  *fits = x_bytes + y_bytes <= SMEM_BYTES_MAX &&
           !__builtin_mul_overflow(p->batch, p->rows * p->columns, &total) && total > 0;
   if (!*fits)
     return ATTNPRESS_OK;
   plan->x_bytes = (int32_t)x_bytes;
-  plan->pitch = gathers ? (int32_t)pitch : 0;
-  plan->column_shift = 0;
-  plan->column_blocks = plan->row_blocks = 0;
+  launch->smem_bytes = (int32_t)(x_bytes + y_bytes);
+  return set_grid(p, ceil_div(total + lead, chunk), 1, 1, launch);
+}
+
+/** The same of x and y of any strides, and rows of a vector at the least, whose y is gathered: each
+ * begins again behind its end. */
+static attnpress_status plan_flat(const ap_outer_problem *p, ap_outer_plan *plan, int *fits) {
+  enum { SMEM_BYTES_MAX = 64 << 10, ROW_BYTES = 8, WINDOW_BYTES = 24, PITCH_BYTES = 8 };
+  ap_launch *launch = &plan->base.launch[0];
+  const int64_t size = ap_outer_bytes(p), elements = VECTOR_BYTES / size;
+  const int64_t chunk = elements * launch->tile.threads * launch->tile.field[AP_OUTER_TILE_ROWS];
+  const int64_t lead = (int64_t)((uintptr_t)p->c % VECTOR_BYTES) / size;
+  int64_t total;
+  /* Rows that a chunk may be of, and the one after them. */
+  const int64_t rows = ceil_div(chunk, p->columns) + 2;
+  const int64_t entries = (p->rows + rows - 3) / p->rows + 1;
+  const int64_t pitch = ceil_div((p->columns - 1) * size + WINDOW_BYTES, PITCH_BYTES) * PITCH_BYTES;
+  const int64_t smem_bytes = rows * ROW_BYTES + entries * pitch;
+  *fits = smem_bytes <= SMEM_BYTES_MAX &&
+          !__builtin_mul_overflow(p->batch, p->rows * p->columns, &total) && total > 0;
+  if (!*fits)
+    return ATTNPRESS_OK;
+  plan->column_shift = shift_of(pitch / size, launch->tile.threads);
+  plan->column_blocks = (int32_t)entries;
+  plan->row_blocks = (int32_t)rows;
+  plan->pitch = (int32_t)pitch;
   launch->smem_bytes = (int32_t)smem_bytes;
   return set_grid(p, ceil_div(total + lead, chunk), 1, 1, launch);
 }
@@ -194,12 +205,12 @@ static void split_sum(const ap_device *device, size_t bytes, ap_outer_sum *sum) 
 static attnpress_status plan_reduce(const ap_outer_problem *p, const ap_device *device,
                                     int64_t elements, int64_t parts, ap_launches *base,
                                     int32_t *lane_shift) {
-  enum { SHIFT_MAX = 4, PARTS_MIN = 4 /* of a thread */ };
+  enum { SHIFT_MAX = 5, PARTS_MIN = 4 /* of a thread */, BLOCKS_PER_SM = 4 };
   ap_launch *launch = &base->launch[base->count++];
   FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
   int32_t shift = 0;
   while (shift < SHIFT_MAX && parts >> shift > PARTS_MIN &&
-         ceil_div(elements, launch->tile.threads >> shift) < 2 * device->sm_count)
+         ceil_div(elements, launch->tile.threads >> shift) < BLOCKS_PER_SM * device->sm_count)
     ++shift;
   *lane_shift = shift;
   return set_grid(p, 1, 1, ceil_div(elements, launch->tile.threads >> shift), launch);
@@ -225,19 +236,29 @@ static attnpress_status plan_sum(const ap_outer_problem *p, const ap_device *dev
   return plan_reduce(p, device, sum->rows * sum->columns, sum->splits, base, &sum->lane_shift);
 }
 
-attnpress_status ap_outer_plan_flat(const ap_outer_problem *p, const ap_device *device,
-                                    ap_outer_plan *plan, int *fits) {
+attnpress_status ap_outer_plan_run(const ap_outer_problem *p, const ap_device *device, int32_t pass,
+                                   ap_outer_plan *plan, int *fits) {
+  const int is_chunk = pass == AP_OUTER_PASS_CHUNK;
+  const int has_gaps = p->batch > 1 && (p->x_stride != p->rows || p->y_stride != p->columns);
+  const int is_narrow = p->columns * ap_outer_bytes(p) < VECTOR_BYTES;
   *fits = 0;
-  if (p->summed || !is_run(p))
+  if (p->summed || !is_run(p) || (is_chunk ? has_gaps : is_narrow))
     return ATTNPRESS_OK;
   plan->base.count = 1;
-  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FLAT, &plan->base.launch[0]));
-  return plan_flat(p, plan, fits);
+  FORWARD_IF(find_kernel(p, device, pass, &plan->base.launch[0]));
+  return is_chunk ? plan_chunk(p, plan, fits) : plan_flat(p, plan, fits);
+}
+
+/** Whether vectors of two rows are many, and y to be gathered for them little. */
+static int is_gathered(const ap_outer_problem *p) {
+  enum { ROWS_MIN = 24, VECTORS_MIN = 128 }; /* of an entry: bench/notes/families.md */
+  return p->rows >= ROWS_MIN && entry_vectors(p) >= VECTORS_MIN;
 }
 
 attnpress_status ap_outer_plan_rows(const ap_outer_problem *p, const ap_device *device,
                                     ap_outer_plan *plan, int *fits) {
-  enum { BLOCKS_PER_SM = 4 }; /* so few are no longer for empty places: bench/notes/families.md */
+  /* Of blocks' places, so many are to be filled, except where blocks are few: bench/notes/families.md */
+  enum { FILLED_MIN = 9, FILLED_OF = 16, BLOCKS_PER_SM = 4 };
   const int is_unit =
       is_run(p) && !has_whole_rows(p) && p->columns * ap_outer_bytes(p) >= VECTOR_BYTES;
   ap_launch *launch = &plan->base.launch[0];
@@ -249,9 +270,9 @@ attnpress_status ap_outer_plan_rows(const ap_outer_problem *p, const ap_device *
     plan_product(p, device, plan);
   const int64_t blocks = (int64_t)plan->row_blocks * plan->column_blocks; /* of an entry */
   const int64_t places = launch->tile.threads * launch->tile.field[AP_OUTER_TILE_ROWS];
-  *fits =
-      (is_unit || has_whole_rows(p)) && (p->batch <= BLOCKS_PER_SM * device->sm_count / blocks ||
-                                         entry_vectors(p) >= ceil_div(places, 2) * blocks);
+  const int is_filled = entry_vectors(p) * FILLED_OF >= places * blocks * FILLED_MIN;
+  *fits = p->batch <= BLOCKS_PER_SM * device->sm_count / blocks ||
+          (is_filled && (is_unit || has_whole_rows(p)));
   return ATTNPRESS_OK;
 }
 
@@ -261,16 +282,17 @@ static attnpress_status plan_forward(const ap_outer_problem *p, const ap_device 
     plan->sum[0] = (ap_outer_sum){.rows = p->rows, .columns = p->columns, .depth = p->batch};
     return plan_sum(p, device, AP_OUTER_PASS_SUM, p->workspace_bytes, &plan->sum[0], &plan->base);
   }
-  int fits;
-  FORWARD_IF(ap_outer_plan_rows(p, device, plan, &fits));
-  if (!fits) {
-    ap_outer_plan flat = *plan;
-    FORWARD_IF(ap_outer_plan_flat(p, device, &flat, &fits));
-    if (fits) {
-      *plan = flat;
+  int fits, by_rows;
+  FORWARD_IF(ap_outer_plan_rows(p, device, plan, &by_rows));
+  const int is_run_tried = !by_rows && is_run(p);
+  for (int i = 0; is_run_tried && i < 2; ++i) {
+    const int32_t pass = is_gathered(p) == i ? AP_OUTER_PASS_CHUNK : AP_OUTER_PASS_FLAT;
+    FORWARD_IF(ap_outer_plan_run(p, device, pass, plan, &fits));
+    if (fits)
       return ATTNPRESS_OK;
-    }
   }
+  if (is_run_tried) /* and did not fit */
+    FORWARD_IF(ap_outer_plan_rows(p, device, plan, &by_rows));
   return set_grid(p, p->batch, plan->row_blocks, plan->column_blocks, &plan->base.launch[0]);
 }
 
@@ -352,6 +374,7 @@ static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *d
   FORWARD_IF(find_kernel(p, device, pass, &base->launch[base->count++]));
   if (pass == AP_OUTER_PASS_FWD && !p->has_mod) { /* as c lies */
     FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_UNIT, &base->launch[base->count++]));
+    FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_CHUNK, &base->launch[base->count++]));
     FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FLAT, &base->launch[base->count++]));
   }
   if (p->backward && p->dy != NULL)
@@ -378,7 +401,8 @@ attnpress_status ap_outer_plan_call(const ap_outer_problem *p, const ap_device *
   plan->base.count = 0;
   plan->base.workspace_bytes = 0;
   plan->column_shift = plan->column_blocks = plan->row_blocks = 0;
-  plan->width = plan->units = plan->x_bytes = plan->pitch = plan->lane_shift = 0;
+  plan->pitch = plan->unit_rows = plan->unit_vectors = plan->width = plan->units = 0;
+  plan->x_bytes = plan->lane_shift = 0;
   memset(plan->sum, 0, sizeof plan->sum);
   FORWARD_IF(ap_check_capability(device->capability));
   if (range == ATTNPRESS_UP_TO)

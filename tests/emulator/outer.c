@@ -31,11 +31,11 @@ static void read_tile(const char *source, const ap_variant *variant, ap_tile *ti
   const int32_t pass = variant->axis[AP_OUTER_PASS];
   *tile = (ap_tile){.threads = source_constant(source, "THREADS")};
   tile->field[AP_OUTER_TILE_WARPS] = tile->threads / 32;
-  tile->field[AP_OUTER_TILE_ROWS] =
-      source_constant(source, pass == AP_OUTER_PASS_BWD_REDUCE ? "STEP"
-                              : pass == AP_OUTER_PASS_UNIT     ? "UNITS"
-                              : pass == AP_OUTER_PASS_FLAT     ? "VECTORS"
-                                                               : "ROWS");
+  tile->field[AP_OUTER_TILE_ROWS] = source_constant(
+      source, pass == AP_OUTER_PASS_BWD_REDUCE                            ? "STEP"
+              : pass == AP_OUTER_PASS_UNIT                                ? "UNITS"
+              : pass == AP_OUTER_PASS_CHUNK || pass == AP_OUTER_PASS_FLAT ? "VECTORS"
+                                                                          : "ROWS");
 }
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -199,8 +199,8 @@ static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t se
   /* Calls of so little, or of such shapes, may have other kernels. */
   int is_planned = 0;
   attnpress_status status = ATTNPRESS_OK;
-  if (pass == AP_OUTER_PASS_FLAT)
-    status = ap_outer_plan_flat(&problem, &device, &c->plan, &is_planned);
+  if (pass == AP_OUTER_PASS_CHUNK || pass == AP_OUTER_PASS_FLAT)
+    status = ap_outer_plan_run(&problem, &device, pass, &c->plan, &is_planned);
   if (pass == AP_OUTER_PASS_UNIT) {
     status = ap_outer_plan_rows(&problem, &device, &c->plan, &is_planned);
     c->plan.base.launch[0].grid =
@@ -296,10 +296,12 @@ static int launch(const kernel *k, const call *c, char *report) {
                                       .column_shift = c->plan.column_shift,
                                       .column_blocks = c->plan.column_blocks,
                                       .row_blocks = c->plan.row_blocks,
+                                      .pitch = c->plan.pitch,
+                                      .unit_rows = c->plan.unit_rows,
+                                      .unit_vectors = c->plan.unit_vectors,
                                       .width = c->plan.width,
                                       .units = c->plan.units,
-                                      .x_bytes = c->plan.x_bytes,
-                                      .pitch = c->plan.pitch};
+                                      .x_bytes = c->plan.x_bytes};
   attnpress_outer_bwd_args backward = {.x = c->data[X],
                                        .y = c->data[Y],
                                        .dc = c->data[C],
@@ -355,7 +357,7 @@ static int launch(const kernel *k, const call *c, char *report) {
                             .shape = {1, i == C ? c->entries : 1, c->rows[i], c->columns[i]},
                             .stride = {0, i == C ? c->batch_stride : 0, c->stride[i], 1}};
   /* Without gaps x, y and c are a row each: a vector may be of two of their own. */
-  const int is_run = c->pass == AP_OUTER_PASS_UNIT || c->pass == AP_OUTER_PASS_FLAT;
+  const int is_run = c->pass >= AP_OUTER_PASS_UNIT && c->pass <= AP_OUTER_PASS_FLAT;
   for (int i = X; is_run && i <= C; ++i)
     if (c->stride[i] == c->columns[i]) {
       int64_t *const shape = tensors[i].shape;

@@ -14,18 +14,20 @@ typedef struct attnpress_outer_fwd_args {
   int64_t x_stride, y_stride, c_batch_stride, c_row_stride;
   int64_t batch;
   int32_t rows, columns;
-  int32_t column_shift;              /* fwd: 2^column_shift threads of a block share a row */
-  int32_t column_blocks, row_blocks; /* fwd, unit: thread blocks beside and below each other */
-  int32_t width, units; /* unit: vectors of a unit that an entry has, units of a thread */
-  /* flat: bytes of x in shared memory, and from one entry's y to the next one's, 0: they lie as in
-   * memory, without gaps */
-  int32_t x_bytes, pitch;
+  int32_t column_shift; /* fwd: 2^column_shift threads of a block share a row; flat: a y */
+  /* Thread blocks beside and below each other; flat: entries and rows that one has in shared
+   * memory. */
+  int32_t column_blocks, row_blocks;
+  int32_t pitch; /* flat: bytes from one entry's y to the next one's in shared memory */
+  /* unit: rows and vectors of a unit, those of them that an entry has, and units of a thread */
+  int32_t unit_rows, unit_vectors, width, units;
+  int32_t x_bytes;                              /* chunk: of shared memory, before y */
   uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]; /* of a snippet: the bits of a float or an int */
 } attnpress_outer_fwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, rows, 64)
-ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, scalar, 100)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_fwd_args) == 168,
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, scalar, 108)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_fwd_args) == 176,
                         "layout of attnpress_outer_fwd_args");
 
 typedef struct attnpress_outer_sum_args {
