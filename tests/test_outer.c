@@ -394,25 +394,34 @@ static void test_launch_forward(void **state) {
   attnpress_destroy(handle);
 }
 
-/* c without gaps is one run of vectors where its rows are not whole ones, as far as shared memory has
- * room for what a thread block needs of x and y. */
-static void test_launch_flat(void **state) {
+/* Of c without gaps rows that are whole vectors are fwd's, others unit's, as long as blocks are
+ * filled, or few. Else c is one run of chunks: flat's where y is gathered, of many rows or strides,
+ * or chunk's, as far as shared memory has room for what they need of x and y. */
+static void test_launch_run(void **state) {
   (void)state;
   static const struct {
-    int64_t batch, rows, columns, c_row_stride, address;
-    int dtype, flat;
+    int64_t batch, rows, columns, c_row_stride, y_stride, address;
+    int dtype;
+    const char *symbol;
   } shapes[] = {
-      {10, 100, 1001, 0, 0x10000, ATTNPRESS_BF16, 1},
-      {10, 100, 1000, 0, 0x10000, ATTNPRESS_BF16, 0},    /* whole vectors */
-      {10, 100, 1000, 0, 0x10002, ATTNPRESS_BF16, 1},    /* that begin within vectors of c */
-      {10, 100, 1001, 1002, 0x10000, ATTNPRESS_BF16, 0}, /* gaps */
-      {10, 100, 1004, 0, 0x10000, ATTNPRESS_FP32, 0},
-      {10, 100, 1003, 0, 0x10000, ATTNPRESS_FP32, 1},
-      {1000, 100, 7, 0, 0x10000, ATTNPRESS_FP16, 0}, /* a vector would be of more than two rows */
-      {1000, 100, 9, 0, 0x10000, ATTNPRESS_FP16, 1},
-      {582, 100, 9, 0, 0x10000, ATTNPRESS_FP16, 0}, /* few elements */
-      {583, 100, 9, 0, 0x10000, ATTNPRESS_FP16, 1},
-      {10, 100, 40001, 0, 0x10000, ATTNPRESS_FP16, 0}, /* no room for two y */
+      {10, 100, 1001, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_unit_bf16_sm80"},
+      {10, 100, 1000, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_fwd_bf16_sm80"},    /* whole vectors */
+      {10, 100, 1000, 0, 0, 0x10002, ATTNPRESS_BF16, "outer_unit_bf16_sm80"},   /* not of c */
+      {10, 100, 1001, 1002, 0, 0x10000, ATTNPRESS_BF16, "outer_fwd_bf16_sm80"}, /* gaps */
+      {10, 100, 1003, 0, 0, 0x10000, ATTNPRESS_FP32, "outer_unit_fp32_sm80"},
+      {5000, 200, 104, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_fwd_bf16_sm80"},
+      {5000, 200, 105, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_unit_bf16_sm80"},
+      {5000, 20, 104, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_chunk_bf16_sm80"}, /* empty places */
+      {5000, 20, 105, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_chunk_bf16_sm80"},
+      {10, 20, 105, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_unit_bf16_sm80"}, /* of few blocks */
+      {10, 20, 104, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_fwd_bf16_sm80"},
+      {10, 100, 7, 0, 0, 0x10000, ATTNPRESS_FP16, "outer_fwd_fp16_sm80"},
+      /* A vector is of more than two rows. */
+      {5000, 100, 7, 0, 0, 0x10000, ATTNPRESS_FP16, "outer_chunk_fp16_sm80"},
+      {5000, 1, 40001, 0, 0, 0x10000, ATTNPRESS_FP16, "outer_chunk_fp16_sm80"},
+      {5000, 2, 40001, 0, 0, 0x10000, ATTNPRESS_FP16, "outer_unit_fp16_sm80"},   /* no room */
+      {5000, 1, 1001, 0, 1003, 0x10000, ATTNPRESS_FP16, "outer_flat_fp16_sm80"}, /* y is gathered */
+      {5000, 60, 63, 0, 0, 0x10000, ATTNPRESS_BF16, "outer_flat_bf16_sm80"},     /* y is gathered */
   };
   attnpress_handle *handle = make_handle();
   attnpress_plan *plan;
@@ -424,19 +433,48 @@ static void test_launch_flat(void **state) {
     args.columns = shapes[i].columns;
     args.dtype = shapes[i].dtype;
     args.x = args.y = (void *)0x20000;
-    args.x_stride = args.y_stride = args.c_batch_stride = 0;
+    args.x_stride = args.c_batch_stride = 0;
+    args.y_stride = shapes[i].y_stride;
     args.c = (void *)(uintptr_t)shapes[i].address;
     args.c_row_stride = shapes[i].c_row_stride;
     assert_ok(attnpress_outer(handle, &args, NULL));
-    assert_int_equal(strncmp(cuda->launch[i].symbol, "outer_flat", 10) == 0, shapes[i].flat);
+    assert_string_equal(cuda->launch[i].symbol, shapes[i].symbol);
   }
+  /* Each row of 1000 is a unit, of 125 vectors beside each other. */
   memcpy(&given, cuda->launch[2].args, sizeof given);
-  const int64_t chunk = (int64_t)cuda->launch[2].block * 8 * FLAT_VECTORS;
-  assert_int_equal(cuda->launch[2].grid, (INT64_C(1000000) + 1 + chunk - 1) / chunk);
-  assert_int_equal(given.row_blocks, (chunk + 999) / 1000 + 2);
-  assert_int_equal(given.column_blocks, 2);
-  assert_int_equal(given.pitch, 2024); /* 24 bytes from the last element on, in vectors of 8 */
-  assert_int_equal(cuda->launch[2].smem_bytes, 8 * given.row_blocks + 2 * 2024);
+  assert_int_equal(given.unit_rows, 1);
+  assert_int_equal(given.unit_vectors, 125);
+  assert_int_equal(given.width, 125);
+  assert_int_equal(given.column_blocks, 1);
+  assert_int_equal(given.row_blocks, 7); /* 100 units, of two groups of threads that have 8 each */
+  assert_int_equal(given.units, 8);
+  assert_int_equal(cuda->launch[2].grid, 10 * 7);
+  assert_int_equal(cuda->launch[2].smem_bytes, 0);
+  /* Eight rows of 1001 are a unit of 1001 vectors. */
+  memcpy(&given, cuda->launch[0].args, sizeof given);
+  assert_int_equal(given.unit_rows, 8);
+  assert_int_equal(given.unit_vectors, 1001);
+  assert_int_equal(given.width, 1001);
+  assert_int_equal(given.column_blocks, 4);
+  assert_int_equal(given.row_blocks, 2); /* 13 units */
+  assert_int_equal(given.units, 7);
+  /* A chunk's x and y are pieces of memory. */
+  memcpy(&given, cuda->launch[8].args, sizeof given);
+  const int64_t chunk = (int64_t)cuda->launch[8].block * 8 * FLAT_VECTORS;
+  int64_t rows = (chunk + 104) / 105 + 1, entries = (rows + 18) / 20 + 1;
+  assert_int_equal(cuda->launch[8].grid, (INT64_C(5000) * 20 * 105 + chunk - 1) / chunk);
+  assert_int_equal(given.x_bytes, (rows * 2 + 15) / 16 * 16 + 80);
+  assert_int_equal(cuda->launch[8].smem_bytes, given.x_bytes + entries * 105 * 2 + 80);
+  memcpy(&given, cuda->launch[13].args, sizeof given);
+  assert_int_equal(cuda->launch[13].smem_bytes, given.x_bytes + chunk * 2 + 80);
+  /* Of y that is gathered, 24 bytes from the last element on, in vectors of 8. */
+  memcpy(&given, cuda->launch[16].args, sizeof given);
+  rows = (chunk + 62) / 63 + 2;
+  entries = (60 + rows - 3) / 60 + 1;
+  assert_int_equal(given.row_blocks, rows);
+  assert_int_equal(given.column_blocks, entries);
+  assert_int_equal(given.pitch, 152);
+  assert_int_equal(cuda->launch[16].smem_bytes, 8 * rows + entries * 152);
 
   /* A plan serves c of any strides and address. */
   args = legal_forward();
@@ -445,7 +483,7 @@ static void test_launch_flat(void **state) {
   assert_string_equal(cuda->launch[cuda->launches - 1].symbol, "outer_fwd_bf16_sm80");
   args.c = (char *)args.c + 2;
   assert_ok(attnpress_plan_run(plan, &args, NULL));
-  assert_string_equal(cuda->launch[cuda->launches - 1].symbol, "outer_flat_bf16_sm80");
+  assert_string_equal(cuda->launch[cuda->launches - 1].symbol, "outer_unit_bf16_sm80");
   attnpress_plan_destroy(plan);
   attnpress_destroy(handle);
 }
@@ -468,7 +506,11 @@ static void test_launch_backward(void **state) {
   assert_ptr_equal(sums.dy_parts, args.workspace);
   assert_int_equal(sums.elements, 10000);
   assert_int_equal(sums.row_blocks, 25);
+  assert_null(given.dy);
   assert_int_equal(given.column_shift, 7); /* a whole block, as there are few */
+  /* Eight threads share an element: there are four blocks an SM then, and three parts a thread. */
+  assert_int_equal(sums.lane_shift, 3);
+  assert_int_equal(cuda->launch[1].grid, (10000 + 15) / 16);
   args.dy = NULL;
   args.workspace_bytes = 0;
   assert_ok(attnpress_outer_backward(handle, &args, NULL));
@@ -488,6 +530,18 @@ static void test_launch_backward(void **state) {
   memcpy(&given, cuda->launch[4].args, sizeof given);
   assert_int_equal(given.column_shift, 5);
   assert_int_equal(given.row_blocks, 7);
+  /* A block that has all rows writes dy itself, and needs no workspace. */
+  args = legal_backward();
+  args.rows = 3;
+  args.workspace = NULL;
+  args.workspace_bytes = 0;
+  assert_ok(attnpress_outer_backward(handle, &args, NULL));
+  assert_int_equal(cuda->launches, 6);
+  memcpy(&given, cuda->launch[5].args, sizeof given);
+  assert_int_equal(given.row_blocks, 1);
+  assert_null(given.dy_parts);
+  assert_ptr_equal(given.dy, args.dy);
+  assert_int_equal(given.dy_stride, 1000);
   attnpress_destroy(handle);
 }
 
@@ -781,6 +835,8 @@ static void test_sum_gradient_ranges(void **state) {
 static int set_up_outer(void **state) {
   const int status = set_up_group(state);
   cuda->args_of("outer_fwd", sizeof(attnpress_outer_fwd_args));
+  cuda->args_of("outer_unit", sizeof(attnpress_outer_fwd_args));
+  cuda->args_of("outer_chunk", sizeof(attnpress_outer_fwd_args));
   cuda->args_of("outer_flat", sizeof(attnpress_outer_fwd_args));
   cuda->args_of("outer_sum", sizeof(attnpress_outer_sum_args));
   cuda->args_of("outer_bwd", sizeof(attnpress_outer_bwd_args));
@@ -797,7 +853,7 @@ int main(void) {
       TEST(test_plan_mod),        TEST(test_texts),
       TEST(test_launch_sum),      TEST(test_launch_sum_gradients),
       TEST(test_sum_ranges),      TEST(test_sum_gradient_ranges),
-      TEST(test_launch_flat),     TEST(test_small_sum_gradients),
+      TEST(test_launch_run),      TEST(test_small_sum_gradients),
   };
   return cmocka_run_group_tests_name("outer", tests, set_up_outer, tear_down_group);
 }

@@ -176,7 +176,7 @@ if [ -x "$tool-emulate" ]; then # it needs clang
   emulated '"fp64"; it must be fp16, bf16 or fp32' softmax --device emulated --dtype fp64
   emulated '"-1"; it must be a whole number from 0' softmax --device emulated --rows=-1
   "$tool" run outer --device emulated --batch 10 --rows 200 --columns 301 >"$work/out" 2>&1 &&
-    grep -q outer_flat_bf16_sm80 "$work/out" ||
+    grep -q outer_unit_bf16_sm80 "$work/out" ||
     fail "run outer (another kernel than a call runs first)"
   "$tool" run outer --device emulated --summed --backward --batch 40 --stem outer_sum_dx_bf16_sm80 \
     >"$work/out" 2>&1 && grep -q 'over 1600 elements' "$work/out" ||

@@ -10,6 +10,8 @@ from generator.variant import Variant
 WARP = 32
 TILES = {
     "fwd": {"warps": 8, "rows": 8},
+    "unit": {"warps": 8, "rows": 8},
+    "chunk": {"warps": 8, "rows": 8},
     "flat": {"warps": 8, "rows": 8},
     "sum": {"warps": 2, "rows": 8},
     "sum_dx": {"warps": 2, "rows": 8},
@@ -22,7 +24,6 @@ FP32_TILES = {
     "sum": FP32_SUM,
     "sum_dx": FP32_SUM,
     "sum_dy": FP32_SUM,
-    "bwd": {"warps": 4, "rows": 8},
 }
 """Half as many elements are in a vector, and threads multiply what tensor cores do else."""
 MOD_TILES = {"fwd": {}, "sum": {"warps": 8, "rows": 4}, "bwd": {"warps": 8, "rows": 4}}

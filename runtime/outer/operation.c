@@ -128,21 +128,29 @@ static attnpress_outer_fwd_args forward_block(const ap_outer_problem *p,
                                     .column_shift = plan->column_shift,
                                     .column_blocks = plan->column_blocks,
                                     .row_blocks = plan->row_blocks,
-                                    .pitch = plan->pitch};
+                                    .pitch = plan->pitch,
+                                    .unit_rows = plan->unit_rows,
+                                    .unit_vectors = plan->unit_vectors,
+                                    .width = plan->width,
+                                    .units = plan->units,
+                                    .x_bytes = plan->x_bytes};
 }
 
 static attnpress_outer_bwd_args backward_block(const outer_call *call, const ap_outer_plan *plan) {
   const ap_outer_problem *p = &call->problem;
+  const int has_parts = p->dy != NULL && plan->row_blocks > 1;
   return (attnpress_outer_bwd_args){.x = p->x,
                                     .y = p->y,
                                     .dc = p->c,
                                     .dx = p->dx,
-                                    .dy_parts = p->dy == NULL ? NULL : call->base.workspace,
+                                    .dy_parts = has_parts ? call->base.workspace : NULL,
+                                    .dy = has_parts ? NULL : p->dy,
                                     .x_stride = p->x_stride,
                                     .y_stride = p->y_stride,
                                     .dc_batch_stride = p->c_batch_stride,
                                     .dc_row_stride = p->c_row_stride,
                                     .dx_stride = p->dx_stride,
+                                    .dy_stride = p->dy_stride,
                                     .rows = (int32_t)p->rows,
                                     .columns = (int32_t)p->columns,
                                     .row_blocks = plan->row_blocks,
@@ -188,7 +196,8 @@ static attnpress_outer_reduce_args reduce_block(const outer_call *call, const ap
                                        .dy_stride = p->dy_stride,
                                        .elements = p->batch * p->columns,
                                        .columns = (int32_t)p->columns,
-                                       .row_blocks = plan->row_blocks};
+                                       .row_blocks = plan->row_blocks,
+                                       .lane_shift = plan->lane_shift};
   if (pass != AP_OUTER_PASS_BWD) {
     const attnpress_outer_sum_args sum = sum_block(call, plan, pass);
     block.dy = sum.c;
@@ -196,6 +205,7 @@ static attnpress_outer_reduce_args reduce_block(const outer_call *call, const ap
     block.elements = sum.rows * sum.columns;
     block.columns = sum.columns;
     block.row_blocks = sum.splits;
+    block.lane_shift = sum_of(plan, pass)->lane_shift;
   }
   return block;
 }
@@ -216,7 +226,7 @@ static attnpress_status arguments(ap_maps *maps, ap_call *base, const ap_launche
     ap_outer_mod_fill(&run->call.problem, run->block.backward.scalar);
   } else if (pass == AP_OUTER_PASS_BWD_REDUCE) {
     run->block.reduce = reduce_block(&run->call, planned, pass_of(launches, index - 1));
-  } else if (pass == AP_OUTER_PASS_FWD || pass == AP_OUTER_PASS_FLAT) {
+  } else if (pass <= AP_OUTER_PASS_FLAT) {
     run->block.forward = forward_block(&run->call.problem, planned);
     ap_outer_mod_fill(&run->call.problem, run->block.forward.scalar);
   } else {

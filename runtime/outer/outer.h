@@ -61,22 +61,31 @@ typedef struct ap_outer_sum {
   int64_t rows, columns, depth; /* of the result, and of what is summed over */
   int64_t split_depth;
   int32_t row_blocks, column_blocks, splits;
+  int32_t lane_shift; /* of the kernel that adds up splits */
 } ap_outer_sum;
 
 typedef struct ap_outer_plan {
-  int32_t column_shift, column_blocks, row_blocks, pitch; /* of fwd, flat or bwd */
+  int32_t column_shift, column_blocks, row_blocks, pitch; /* of fwd, unit, flat or bwd */
+  int32_t unit_rows, unit_vectors, width, units, x_bytes; /* of unit or chunk */
+  int32_t lane_shift;                                     /* of bwd_reduce, after bwd */
   ap_outer_sum sum[2];                                    /* c; backward: dx and dy */
   ap_launches base;
 } ap_outer_plan;
 
-/** fwd or flat; bwd, and bwd_reduce where dy is needed; or, summed, sum, or sum_dx and sum_dy, each
- * followed by bwd_reduce where it is split. */
+/** fwd, unit, chunk or flat; bwd, and bwd_reduce where dy is of parts; or, summed, sum, or sum_dx
+ * and sum_dy, each followed by bwd_reduce where it is split. */
 attnpress_status ap_outer_plan_call(const ap_outer_problem *problem, const ap_device *device,
                                     int32_t range, ap_outer_plan *plan);
 
-/** The product as one run of vectors, of however few elements; *fits: 0 where c is none. */
-attnpress_status ap_outer_plan_flat(const ap_outer_problem *problem, const ap_device *device,
+/** The product by rows, as fwd or unit, without its grid; *fits: 0 where much of it would be empty,
+ * or rows are stored by elements. */
+attnpress_status ap_outer_plan_rows(const ap_outer_problem *problem, const ap_device *device,
                                     ap_outer_plan *plan, int *fits);
+
+/** The product as one run of vectors, of whatever shape, by chunk or flat; *fits: 0 where c is
+ * none, or not for this kernel. */
+attnpress_status ap_outer_plan_run(const ap_outer_problem *problem, const ap_device *device,
+                                   int32_t pass, ap_outer_plan *plan, int *fits);
 
 /** The gradients of a sum as sum_dx and sum_dy, each followed by bwd_reduce where it is split, as
  * calls of much have them. *plan: as a call of nothing has it, of zeros. */

@@ -64,8 +64,7 @@ static int32_t shift_of(int64_t pieces, int32_t most) {
   return shift;
 }
 
-static attnpress_status plan_product(const ap_outer_problem *p, const ap_device *device,
-                                     ap_outer_plan *plan) {
+static void plan_product(const ap_outer_problem *p, const ap_device *device, ap_outer_plan *plan) {
   ap_launch *launch = &plan->base.launch[0];
   const int64_t vectors = vectors_of(p);
   plan->column_shift = shift_of(vectors, launch->tile.threads);
@@ -75,19 +74,67 @@ static attnpress_status plan_product(const ap_outer_problem *p, const ap_device 
   /* Fewer streams of writes at once: more of each is in the memory's open pages. */
   if (p->dtype == ATTNPRESS_FP32 && !p->has_mod && launch->overlaps)
     launch->smem_bytes = ap_few_smem_bytes(device, FEW_BLOCKS_PER_SM);
-  return set_grid(p, p->batch, plan->row_blocks, plan->column_blocks, launch);
 }
 
-/** Whether c is one run of elements whose rows are not whole vectors where they lie. */
-static int is_flat(const ap_outer_problem *p) {
-  const int64_t elements = VECTOR_BYTES / ap_outer_bytes(p);
-  return !p->summed && !p->has_mod && p->columns >= elements && p->c_row_stride == p->columns &&
-         p->rows <= INT32_MAX / 2 && (p->batch <= 1 || p->c_batch_stride == p->rows * p->columns) &&
-         (p->columns % elements != 0 || (uintptr_t)p->c % VECTOR_BYTES != 0);
+/** Whether c is one run of elements, in which vectors may be of two rows or more. */
+static int is_run(const ap_outer_problem *p) {
+  return !p->has_mod && p->c_row_stride == p->columns && p->rows <= INT32_MAX / 2 &&
+         p->columns <= INT32_MAX / VECTOR_BYTES &&
+         (p->batch <= 1 || p->c_batch_stride == p->rows * p->columns);
 }
 
-/** Of a kernel whose thread blocks have a chunk each; what they need of x and y has to fit in shared
- * memory, else *fits is 0. */
+/** Whether c's rows are whole vectors where they lie. */
+static int has_whole_rows(const ap_outer_problem *p) {
+  return p->columns * ap_outer_bytes(p) % VECTOR_BYTES == 0 && (uintptr_t)p->c % VECTOR_BYTES == 0;
+}
+
+static int64_t entry_vectors(const ap_outer_problem *p) {
+  return ceil_div(p->rows * p->columns, VECTOR_BYTES / ap_outer_bytes(p));
+}
+
+/** Of a kernel whose threads have a vector of some units each. */
+static void plan_unit(const ap_outer_problem *p, ap_outer_plan *plan) {
+  const ap_tile *tile = &plan->base.launch[0].tile;
+  const int64_t elements = VECTOR_BYTES / ap_outer_bytes(p), vectors = entry_vectors(p);
+  const int64_t odd = p->columns & -p->columns; /* the largest power of two that divides it */
+  const int64_t unit_vectors = p->columns / (odd < elements ? odd : elements);
+  const int64_t width = vectors < unit_vectors ? vectors : unit_vectors;
+  const int64_t units = ceil_div(vectors, unit_vectors);
+  plan->unit_rows = (int32_t)(odd < elements ? elements / odd : 1);
+  plan->unit_vectors = (int32_t)unit_vectors;
+  plan->width = (int32_t)width;
+  plan->column_blocks = (int32_t)ceil_div(width, tile->threads);
+  const int64_t groups = plan->column_blocks > 1 ? 1 : tile->threads / width;
+  plan->row_blocks = (int32_t)ceil_div(units, groups * tile->field[AP_OUTER_TILE_ROWS]);
+  plan->units = (int32_t)ceil_div(units, groups * plan->row_blocks);
+}
+
+/** Of a kernel whose thread blocks have a chunk each; what they need of x and y, as they lie, has to
+ * fit in shared memory, else *fits is 0. */
+static attnpress_status plan_chunk(const ap_outer_problem *p, ap_outer_plan *plan, int *fits) {
+  /* What a piece has before and behind what it is of: less than a vector, and a window. */
+  enum { MARGIN = 5 * VECTOR_BYTES, SMEM_BYTES_MAX = 72 << 10 };
+  ap_launch *launch = &plan->base.launch[0];
+  const int64_t size = ap_outer_bytes(p), elements = VECTOR_BYTES / size;
+  const int64_t chunk = elements * launch->tile.threads * launch->tile.field[AP_OUTER_TILE_ROWS];
+  const int64_t lead = (int64_t)((uintptr_t)p->c % VECTOR_BYTES) / size;
+  int64_t total;
+  /* Rows and entries that a chunk may be of. */
+  const int64_t rows = ceil_div(chunk, p->columns) + 1;
+  const int64_t entries = (rows + p->rows - 2) / p->rows + 1;
+  const int64_t x_bytes = ceil_div(rows * size, VECTOR_BYTES) * VECTOR_BYTES + MARGIN;
+  const int64_t y_bytes = (p->rows == 1 ? chunk : entries * p->columns) * size + MARGIN;
+  *fits = x_bytes + y_bytes <= SMEM_BYTES_MAX &&
+          !__builtin_mul_overflow(p->batch, p->rows * p->columns, &total) && total > 0;
+  if (!*fits)
+    return ATTNPRESS_OK;
+  plan->x_bytes = (int32_t)x_bytes;
+  launch->smem_bytes = (int32_t)(x_bytes + y_bytes);
+  return set_grid(p, ceil_div(total + lead, chunk), 1, 1, launch);
+}
+
+/** The same of x and y of any strides, and rows of a vector at the least, whose y is gathered: each
+ * begins again behind its end. */
 static attnpress_status plan_flat(const ap_outer_problem *p, ap_outer_plan *plan, int *fits) {
   enum { SMEM_BYTES_MAX = 64 << 10, ROW_BYTES = 8, WINDOW_BYTES = 24, PITCH_BYTES = 8 };
   ap_launch *launch = &plan->base.launch[0];
@@ -153,6 +200,22 @@ static void split_sum(const ap_device *device, size_t bytes, ap_outer_sum *sum) 
   sum->split_depth = split_depth_of(sum->depth, splits);
 }
 
+/** Plans the kernel that adds up `parts` of each of `elements`. *lane_shift: of threads that share
+ * one, where elements are few and parts many. */
+static attnpress_status plan_reduce(const ap_outer_problem *p, const ap_device *device,
+                                    int64_t elements, int64_t parts, ap_launches *base,
+                                    int32_t *lane_shift) {
+  enum { SHIFT_MAX = 5, PARTS_MIN = 4 /* of a thread */, BLOCKS_PER_SM = 4 };
+  ap_launch *launch = &base->launch[base->count++];
+  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
+  int32_t shift = 0;
+  while (shift < SHIFT_MAX && parts >> shift > PARTS_MIN &&
+         ceil_div(elements, launch->tile.threads >> shift) < BLOCKS_PER_SM * device->sm_count)
+    ++shift;
+  *lane_shift = shift;
+  return set_grid(p, 1, 1, ceil_div(elements, launch->tile.threads >> shift), launch);
+}
+
 /** Plans a sum, by the kernel of `pass`, and the kernel that adds up the parts of splits. */
 static attnpress_status plan_sum(const ap_outer_problem *p, const ap_device *device, int32_t pass,
                                  size_t bytes, ap_outer_sum *sum, ap_launches *base) {
@@ -170,41 +233,67 @@ static attnpress_status plan_sum(const ap_outer_problem *p, const ap_device *dev
   const size_t parts =
       (size_t)sum->splits * (size_t)sum->rows * (size_t)sum->columns * sizeof(float);
   base->workspace_bytes = parts > base->workspace_bytes ? parts : base->workspace_bytes;
-  launch = &base->launch[base->count++];
-  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
-  return set_grid(p, 1, 1, ceil_div(sum->rows * sum->columns, launch->tile.threads), launch);
+  return plan_reduce(p, device, sum->rows * sum->columns, sum->splits, base, &sum->lane_shift);
 }
 
-attnpress_status ap_outer_plan_flat(const ap_outer_problem *p, const ap_device *device,
-                                    ap_outer_plan *plan, int *fits) {
+attnpress_status ap_outer_plan_run(const ap_outer_problem *p, const ap_device *device, int32_t pass,
+                                   ap_outer_plan *plan, int *fits) {
+  const int is_chunk = pass == AP_OUTER_PASS_CHUNK;
+  const int has_gaps = p->batch > 1 && (p->x_stride != p->rows || p->y_stride != p->columns);
+  const int is_narrow = p->columns * ap_outer_bytes(p) < VECTOR_BYTES;
   *fits = 0;
-  if (!is_flat(p))
+  if (p->summed || !is_run(p) || (is_chunk ? has_gaps : is_narrow))
     return ATTNPRESS_OK;
   plan->base.count = 1;
-  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FLAT, &plan->base.launch[0]));
-  return plan_flat(p, plan, fits);
+  FORWARD_IF(find_kernel(p, device, pass, &plan->base.launch[0]));
+  return is_chunk ? plan_chunk(p, plan, fits) : plan_flat(p, plan, fits);
+}
+
+/** Whether vectors of two rows are many, and y to be gathered for them little. */
+static int is_gathered(const ap_outer_problem *p) {
+  enum { ROWS_MIN = 24, VECTORS_MIN = 128 }; /* of an entry: bench/notes/families.md */
+  return p->rows >= ROWS_MIN && entry_vectors(p) >= VECTORS_MIN;
+}
+
+attnpress_status ap_outer_plan_rows(const ap_outer_problem *p, const ap_device *device,
+                                    ap_outer_plan *plan, int *fits) {
+  /* Of blocks' places, so many are to be filled, except where blocks are few: bench/notes/families.md */
+  enum { FILLED_MIN = 9, FILLED_OF = 16, BLOCKS_PER_SM = 4 };
+  const int is_unit =
+      is_run(p) && !has_whole_rows(p) && p->columns * ap_outer_bytes(p) >= VECTOR_BYTES;
+  ap_launch *launch = &plan->base.launch[0];
+  plan->base.count = 1;
+  FORWARD_IF(find_kernel(p, device, is_unit ? AP_OUTER_PASS_UNIT : AP_OUTER_PASS_FWD, launch));
+  if (is_unit)
+    plan_unit(p, plan);
+  else
+    plan_product(p, device, plan);
+  const int64_t blocks = (int64_t)plan->row_blocks * plan->column_blocks; /* of an entry */
+  const int64_t places = launch->tile.threads * launch->tile.field[AP_OUTER_TILE_ROWS];
+  const int is_filled = entry_vectors(p) * FILLED_OF >= places * blocks * FILLED_MIN;
+  *fits = p->batch <= BLOCKS_PER_SM * device->sm_count / blocks ||
+          (is_filled && (is_unit || has_whole_rows(p)));
+  return ATTNPRESS_OK;
 }
 
 static attnpress_status plan_forward(const ap_outer_problem *p, const ap_device *device,
                                      ap_outer_plan *plan) {
-  enum {
-    FLAT_ELEMENTS_MIN = 1 << 19 /* bench/notes/families.md; of fewer, few blocks fill theirs */
-  };
   if (p->summed) {
-    plan->sum[0] = (ap_outer_sum){p->rows, p->columns, p->batch, 0, 0, 0, 0};
+    plan->sum[0] = (ap_outer_sum){.rows = p->rows, .columns = p->columns, .depth = p->batch};
     return plan_sum(p, device, AP_OUTER_PASS_SUM, p->workspace_bytes, &plan->sum[0], &plan->base);
   }
-  ap_launch *launch = &plan->base.launch[0];
-  plan->base.count = 1;
-  if (p->rows > 0 && p->columns > 0 &&
-      p->batch >= ceil_div(FLAT_ELEMENTS_MIN, p->rows * p->columns)) {
-    int fits;
-    FORWARD_IF(ap_outer_plan_flat(p, device, plan, &fits));
+  int fits, by_rows;
+  FORWARD_IF(ap_outer_plan_rows(p, device, plan, &by_rows));
+  const int is_run_tried = !by_rows && is_run(p);
+  for (int i = 0; is_run_tried && i < 2; ++i) {
+    const int32_t pass = is_gathered(p) == i ? AP_OUTER_PASS_CHUNK : AP_OUTER_PASS_FLAT;
+    FORWARD_IF(ap_outer_plan_run(p, device, pass, plan, &fits));
     if (fits)
       return ATTNPRESS_OK;
   }
-  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FWD, launch));
-  return plan_product(p, device, plan);
+  if (is_run_tried) /* and did not fit */
+    FORWARD_IF(ap_outer_plan_rows(p, device, plan, &by_rows));
+  return set_grid(p, p->batch, plan->row_blocks, plan->column_blocks, &plan->base.launch[0]);
 }
 
 /** Whether the gradients are sums of products over columns and rows of dc. */
@@ -223,8 +312,8 @@ static int runs_products(const ap_outer_problem *p) {
 attnpress_status ap_outer_plan_products(const ap_outer_problem *p, const ap_device *device,
                                         ap_outer_plan *plan) {
   const size_t bytes = p->dy != NULL ? SIZE_MAX : 0;
-  plan->sum[0] = (ap_outer_sum){p->batch, p->rows, p->columns, 0, 0, 0, 0};
-  plan->sum[1] = (ap_outer_sum){p->batch, p->columns, p->rows, 0, 0, 0, 0};
+  plan->sum[0] = (ap_outer_sum){.rows = p->batch, .columns = p->rows, .depth = p->columns};
+  plan->sum[1] = (ap_outer_sum){.rows = p->batch, .columns = p->columns, .depth = p->rows};
   if (p->dx != NULL)
     FORWARD_IF(plan_sum(p, device, AP_OUTER_PASS_SUM_DX, bytes, &plan->sum[0], &plan->base));
   if (p->dy != NULL)
@@ -255,13 +344,12 @@ static attnpress_status plan_backward(const ap_outer_problem *p, const ap_device
   plan->column_shift = shift_of(vectors, most);
   plan->row_blocks = (int32_t)ceil_div(rows, backward_rows(launch, plan->column_shift));
   FORWARD_IF(set_grid(p, p->batch, plan->row_blocks, 1, launch));
-  if (p->dy == NULL || p->columns == 0)
+  if (p->dy == NULL || p->columns == 0 || plan->row_blocks == 1)
     return ATTNPRESS_OK;
-  launch = &plan->base.launch[plan->base.count++];
-  FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_BWD_REDUCE, launch));
   plan->base.workspace_bytes =
       (size_t)p->batch * (size_t)plan->row_blocks * (size_t)p->columns * sizeof(float);
-  return set_grid(p, 1, 1, ceil_div(p->batch * p->columns, launch->tile.threads), launch);
+  return plan_reduce(p, device, p->batch * p->columns, plan->row_blocks, &plan->base,
+                     &plan->lane_shift);
 }
 
 /** The parts of dy that a range may need. */
@@ -284,8 +372,11 @@ static attnpress_status plan_range(const ap_outer_problem *p, const ap_device *d
                        : p->summed ? AP_OUTER_PASS_SUM
                                    : AP_OUTER_PASS_FWD;
   FORWARD_IF(find_kernel(p, device, pass, &base->launch[base->count++]));
-  if (pass == AP_OUTER_PASS_FWD && !p->has_mod) /* as c lies */
+  if (pass == AP_OUTER_PASS_FWD && !p->has_mod) { /* as c lies */
+    FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_UNIT, &base->launch[base->count++]));
+    FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_CHUNK, &base->launch[base->count++]));
     FORWARD_IF(find_kernel(p, device, AP_OUTER_PASS_FLAT, &base->launch[base->count++]));
+  }
   if (p->backward && p->dy != NULL)
     base->workspace_bytes = range_bytes(p, &base->launch[0]);
   if (!p->backward && p->summed) {
@@ -309,7 +400,9 @@ attnpress_status ap_outer_plan_call(const ap_outer_problem *p, const ap_device *
                                     int32_t range, ap_outer_plan *plan) {
   plan->base.count = 0;
   plan->base.workspace_bytes = 0;
-  plan->column_shift = plan->column_blocks = plan->row_blocks = plan->pitch = 0;
+  plan->column_shift = plan->column_blocks = plan->row_blocks = 0;
+  plan->pitch = plan->unit_rows = plan->unit_vectors = plan->width = plan->units = 0;
+  plan->x_bytes = plan->lane_shift = 0;
   memset(plan->sum, 0, sizeof plan->sum);
   FORWARD_IF(ap_check_capability(device->capability));
   if (range == ATTNPRESS_UP_TO)

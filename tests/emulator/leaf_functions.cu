@@ -14,6 +14,7 @@
 #include "attnpress/device/ptx_mbarrier.cuh"
 #include "attnpress/device/ptx_min_max.cuh"
 #include "attnpress/device/ptx_mma.cuh"
+#include "attnpress/device/ptx_pairs.cuh"
 #include "attnpress/device/ptx_shared.cuh"
 #include "attnpress/device/ptx_sreg.cuh"
 #include "attnpress/device/ptx_widen.cuh"
@@ -196,6 +197,13 @@ PAIRS(max_fp16x2)
 PAIRS(min_fp16x2)
 PAIRS(max_bf16x2)
 PAIRS(min_bf16x2)
+PAIRS(multiply_fp16x2)
+PAIRS(multiply_bf16x2)
+
+KERNEL(leaf_low_bits) {
+  for (int i = 0; i < 8; ++i)
+    args.out[LANE_OFFSET + i] = low_bits((int)(args.in[LANE_OFFSET + i] % 40));
+}
 
 #define FUNCTION(name)                                                                             \
   KERNEL(leaf_##name) {                                                                            \

@@ -5,13 +5,20 @@ from __future__ import annotations
 from mutations import Mutation
 
 FWD = "templates/outer/outer_fwd.cu.j2"
+UNIT = "templates/outer/outer_unit.cu.j2"
+CHUNK = "templates/outer/outer_chunk.cu.j2"
 FLAT = "templates/outer/outer_flat.cu.j2"
+RUN = "include/attnpress/device/outer_run.cuh"
 SUM = "templates/outer/outer_sum.cu.j2"
 BWD = "templates/outer/outer_bwd.cu.j2"
 REDUCE = "templates/outer/outer_bwd_reduce.cu.j2"
 
 KERNELS = [
     ("outer_fwd_bf16_sm80", ""),
+    ("outer_unit_bf16_sm80", ""),
+    ("outer_unit_fp32_sm80", ""),
+    ("outer_chunk_bf16_sm80", ""),
+    ("outer_chunk_fp32_sm80", ""),
     ("outer_flat_bf16_sm80", ""),
     ("outer_sum_fp32_sm80", ""),
     ("outer_sum_fp32_sm80", "w2r8"),  # rows of a thread that lie apart
@@ -21,6 +28,7 @@ KERNELS = [
     ("outer_sum_dx_fp32_sm80", ""),
     ("outer_sum_dy_bf16_sm80", ""),
     ("outer_bwd_fp16_sm80", ""),
+    ("outer_bwd_fp32_sm80", ""),  # whose loads are always ahead
     ("outer_bwd_reduce_bf16_sm80", ""),
 ]
 
@@ -40,6 +48,183 @@ MUTATIONS = [
         "(int)(row * args.c_row_stride * SIZE)",
     ),
     Mutation("threads of another row", FWD, "(column_threads - 1)", "(column_threads / 2)"),
+    Mutation(
+        "the elements of the row before",
+        RUN,
+        "(cut * size - word * 4) * 8",
+        "(cut * size - word * 4) * 8 + 16",
+    ),
+    Mutation("one element of a word", RUN, "bits | bits << 16", "bits"),
+    Mutation(
+        "units: the vectors of another block",
+        UNIT,
+        "beside * THREADS + (int)threadIdx.x",
+        "(int)threadIdx.x",
+    ),
+    Mutation(
+        "units: the vectors of a group below",
+        UNIT,
+        "(int)threadIdx.x % args.width",
+        "(int)threadIdx.x",
+    ),
+    Mutation(
+        "units: c begins where a vector does",
+        UNIT,
+        "(uint32_t)((uint64_t)args.c % 16 / SIZE) + ",
+        "",
+    ),
+    Mutation("units: entries begin where a vector does", UNIT, " + (uint32_t)begin)", ")"),
+    Mutation(
+        "units: y does not begin again",
+        UNIT,
+        "column + low - (low >= cut ? columns : 0)",
+        "column + low",
+    ),
+    Mutation(
+        "units: y of the next element does not",
+        UNIT,
+        "column + high - (high >= cut ? columns : 0)",
+        "column + high",
+    ),
+    Mutation("units: x of the row before", UNIT, "x, row + 1)", "x, row)"),
+    Mutation(
+        "units: x of the unit's first row",
+        UNIT,
+        "unit * args.unit_rows + first_row",
+        "unit * args.unit_rows",
+    ),
+    Mutation(
+        "units: those of another block",
+        UNIT,
+        "below * args.units * groups + group",
+        "below * args.units + group",
+    ),
+    Mutation(
+        "units: those of the next block", UNIT, "is_mine && i < args.units &&", "is_mine &&", 2
+    ),
+    Mutation(
+        "units: vectors past the end",
+        UNIT,
+        "i < args.units && (int64_t)unit * args.unit_vectors + own < vectors",
+        "i < args.units",
+        2,
+    ),
+    Mutation("units: threads without a vector", UNIT, "group < groups && own < args.width", "true"),
+    Mutation(
+        "units: an element too few at the end", UNIT, "if (last < rest)", "if (last < rest - 1)"
+    ),
+    Mutation(
+        "units: the next entry's elements past the batch",
+        UNIT,
+        "else if (batch + 1 < args.batch)",
+        "else",
+    ),
+    Mutation(
+        "units: the next entry's elements of this one",
+        UNIT,
+        "batch + 1, 0, last - rest",
+        "batch, 0, last - rest",
+    ),
+    Mutation(
+        "units: what is before the first vector is left out",
+        UNIT,
+        "batch == 0 && last < head",
+        "false",
+    ),
+    Mutation("chunks: copies are not waited for", CHUNK, "  cp_async_wait(0);\n", ""),
+    Mutation("chunks: no barrier", CHUNK, "  __syncthreads();\n", ""),
+    Mutation(
+        "chunks: what is before a tensor is read",
+        CHUNK,
+        "from >= low && from + 16 <= high",
+        "from + 16 <= high",
+    ),
+    Mutation(
+        "chunks: what is behind a tensor is read",
+        CHUNK,
+        "from >= low && from + 16 <= high",
+        "from >= low",
+    ),
+    Mutation(
+        "chunks: elements before a tensor are read",
+        CHUNK,
+        "from + i * SIZE >= low && from + i * SIZE < high",
+        "from + i * SIZE < high",
+    ),
+    Mutation(
+        "chunks: elements behind a tensor are read",
+        CHUNK,
+        "from + i * SIZE >= low && from + i * SIZE < high",
+        "from + i * SIZE >= low",
+    ),
+    Mutation(
+        "chunks: pieces begin where vectors do", CHUNK, "return shared + phase;", "return shared;"
+    ),
+    Mutation(
+        "chunks: y of the first entry",
+        CHUNK,
+        "y + (entry * columns + column) * SIZE",
+        "y + column * SIZE",
+    ),
+    Mutation("chunks: windows begin at words", CHUNK, "(at & 2) * 8", "0"),
+    Mutation("chunks: windows begin at pairs of words", CHUNK, "(at & 4) != 0", "false"),
+    Mutation("chunks: c begins where a vector does", CHUNK, "* CHUNK - lead;", "* CHUNK;"),
+    Mutation("chunks: what is before c is written", CHUNK, "blockIdx.x == 0 ? lead : 0", "0"),
+    Mutation("chunks: what is behind c is written", CHUNK, "&& number + ELEMENTS <= end", ""),
+    Mutation("chunks: the last elements are left out", CHUNK, "  if (!whole)\n", "  if (false)\n"),
+    Mutation(
+        "chunks: the last row is left out",
+        CHUNK,
+        "(first_column + CHUNK - 1) / columns + 1",
+        "(first_column + CHUNK - 1) / columns - 40",
+    ),
+    Mutation(
+        "chunks: the last entry is left out",
+        CHUNK,
+        "(first_inner + row_count - 1) / rows + 1",
+        "(first_inner + row_count - 1) / rows - 20",
+    ),
+    Mutation(
+        "chunks: y of the first entry of one row",
+        CHUNK,
+        "(rows == 1 ? first_column : 0) - ELEMENTS",
+        "-ELEMENTS",
+    ),
+    Mutation(
+        "chunks: y of the same entry again", CHUNK, "inner + 1 == rows ? entry + 1 : entry", "entry"
+    ),
+    Mutation(
+        "chunks: y of the next entry early",
+        CHUNK,
+        "inner + 1 == rows ? entry + 1 : entry",
+        "entry + 1",
+    ),
+    Mutation(
+        "chunks: x of the row before",
+        CHUNK,
+        "load_element(x, SIZE, row + 1)",
+        "load_element(x, SIZE, row)",
+    ),
+    Mutation("chunks: x of a vector's first row", CHUNK, "    ++row;\n    if", "    if"),
+    Mutation(
+        "chunks: y of a vector's first entry",
+        CHUNK,
+        "      inner = 0;\n      ++entry;\n",
+        "      inner = 0;\n",
+    ),
+    Mutation(
+        "chunks: narrow rows of the first entry",
+        CHUNK,
+        "first_inner + below - beyond * rows",
+        "below",
+    ),
+    Mutation("chunks: a row too few", CHUNK, "      ++row;\n      ++inner;\n", "      ++inner;\n"),
+    Mutation(
+        "chunks: an entry too few",
+        CHUNK,
+        "      inner -= rows;\n      ++entry;\n",
+        "      inner -= rows;\n",
+    ),
     Mutation("the row before c is one of c's", FLAT, "row >= 0 && first_entry", "first_entry"),
     Mutation("x past the batch", FLAT, "row >= 0 && first_entry + entry < args->batch", "row >= 0"),
     Mutation("x of the chunk's first entry", FLAT, "row - entry * args->rows", "row"),
@@ -184,10 +369,35 @@ MUTATIONS = [
         "dc of another entry", BWD, "batch * args.dc_batch_stride", "batch * args.dc_row_stride"
     ),
     Mutation(
-        "a part too few", REDUCE, "first + i < args.row_blocks", "first + i < args.row_blocks - 1"
+        "the next step's columns are this one's",
+        BWD,
+        "column + step + own, apart, false, vector",
+        "column + own, apart, false, vector",
     ),
+    Mutation(
+        "y of the next step's columns",
+        BWD,
+        "column + step + own, apart, false);",
+        "column + own, apart, false);",
+    ),
+    Mutation(
+        "no dy of blocks that have all rows", BWD, "args.dy_parts || args.dy", "args.dy_parts"
+    ),
+    Mutation("dy of another entry", BWD, "blockIdx.x * args.dy_stride", "0 * args.dy_stride"),
+    Mutation(
+        "dy of the first step",
+        BWD,
+        "SIZE,\n                        column + at",
+        "SIZE,\n                        at",
+    ),
+    Mutation("a part too few", REDUCE, "part < args.row_blocks", "part < args.row_blocks - 1"),
+    Mutation("the parts of another lane", REDUCE, "first = lane;", "first = 0;"),
+    Mutation("parts that lie together", REDUCE, "first + i * lanes", "first + i"),
     Mutation("parts of another entry", REDUCE, "batch * args.row_blocks", "0 * args.row_blocks"),
     Mutation(
-        "elements past the end", REDUCE, "element >= args.elements", "element > args.elements"
+        "elements past the end", REDUCE, "element < args.elements", "element <= args.elements"
     ),
+    Mutation("no barrier: the sums of lanes", REDUCE, "    __syncthreads();\n", ""),
+    Mutation("the first lane's sum", REDUCE, "i < lanes && lane == 0", "i < 1 && lane == 0"),
+    Mutation("each lane's sum", REDUCE, "is_there && lane == 0", "is_there"),
 ]

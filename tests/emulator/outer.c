@@ -16,7 +16,9 @@ enum { X, Y, C, DX, DY, PARTS, TENSORS };
 
 typedef struct outer_shape {
   int64_t batch, rows, columns;
-  int odd;    /* rows begin at any element; 2: so does c, but has no gaps; 3: of x and y alone */
+  /* Rows begin at any element; 2: so does c, but has no gaps; 3: of x and y alone; 4: nothing has
+   * gaps, and c begins at any element */
+  int odd;
   int summed; /* dc is */
   int far;    /* rows of c are more than 2^31 elements apart */
 } outer_shape;
@@ -26,11 +28,14 @@ static int32_t pass_of(const kernel *k) {
 }
 
 static void read_tile(const char *source, const ap_variant *variant, ap_tile *tile) {
-  (void)variant;
+  const int32_t pass = variant->axis[AP_OUTER_PASS];
   *tile = (ap_tile){.threads = source_constant(source, "THREADS")};
   tile->field[AP_OUTER_TILE_WARPS] = tile->threads / 32;
   tile->field[AP_OUTER_TILE_ROWS] = source_constant(
-      source, variant->axis[AP_OUTER_PASS] == AP_OUTER_PASS_BWD_REDUCE ? "STEP" : "ROWS");
+      source, pass == AP_OUTER_PASS_BWD_REDUCE                            ? "STEP"
+              : pass == AP_OUTER_PASS_UNIT                                ? "UNITS"
+              : pass == AP_OUTER_PASS_CHUNK || pass == AP_OUTER_PASS_FLAT ? "VECTORS"
+                                                                          : "ROWS");
 }
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -57,8 +62,14 @@ static int result_of(const call *c) {
                                                                                 : C;
 }
 
+/* Whether dy is of a thread block each, which writes it itself. */
+static int has_whole_dy(const call *c) {
+  return c->pass == AP_OUTER_PASS_BWD && c->plan.row_blocks == 1;
+}
+
 static int is_output(const call *c, int which) {
-  return which == result_of(c) || (c->pass != AP_OUTER_PASS_BWD_REDUCE && which == PARTS);
+  return which == result_of(c) || (which == DY && has_whole_dy(c)) ||
+         (c->pass != AP_OUTER_PASS_BWD_REDUCE && which == PARTS);
 }
 
 static int is_there(const call *c, int which) {
@@ -68,7 +79,7 @@ static int is_there(const call *c, int which) {
     return which <= C || which == result_of(c);
   if (c->pass == AP_OUTER_PASS_BWD_REDUCE)
     return which == DY || which == PARTS;
-  return c->pass == AP_OUTER_PASS_BWD ? which != DY : which <= C;
+  return c->pass == AP_OUTER_PASS_BWD ? which != (has_whole_dy(c) ? PARTS : DY) : which <= C;
 }
 
 static int64_t element_bytes(int32_t dtype) {
@@ -81,7 +92,9 @@ static int64_t bytes_of(const call *c, int which) {
 
 /* Whether tensor `which` begins at any element. */
 static int is_odd(const outer_shape *s, int which) {
-  return which == C ? s->odd == 1 || s->odd == 2 : s->odd != 0 && which != PARTS;
+  if (which == C)
+    return s->odd == 1 || s->odd == 2 || s->odd == 4;
+  return s->odd != 0 && s->odd != 4 && which != PARTS;
 }
 
 static int64_t c_gap(const outer_shape *s) {
@@ -158,6 +171,8 @@ static ap_outer_problem problem_of(const outer_shape *s, int32_t dtype, int back
                             .columns = s->columns,
                             /* Where c will be. */
                             .c = (void *)(uintptr_t)(is_odd(s, C) ? element_bytes(dtype) : 0),
+                            .x_stride = s->rows + (is_odd(s, X) ? GAP : 0),
+                            .y_stride = s->columns + (is_odd(s, Y) ? GAP : 0),
                             .c_row_stride = c_stride(s),
                             .c_batch_stride = s->rows * c_stride(s) + c_gap(s),
                             .dx = backward ? &given : NULL,
@@ -181,12 +196,18 @@ static int call_open(call *c, const kernel *k, const outer_shape *s, uint64_t se
   ap_outer_problem problem = problem_of(s, c->c.dtype, backward, c->c.summed);
   if (add_function(c, k, &problem, report) != 0)
     return -1;
-  /* Calls of so little have other kernels. */
-  int is_flat = 0;
+  /* Calls of so little, or of such shapes, may have other kernels. */
+  int is_planned = 0;
   attnpress_status status = ATTNPRESS_OK;
-  if (pass == AP_OUTER_PASS_FLAT)
-    status = ap_outer_plan_flat(&problem, &device, &c->plan, &is_flat);
-  if (status == ATTNPRESS_OK && !is_flat)
+  if (pass == AP_OUTER_PASS_CHUNK || pass == AP_OUTER_PASS_FLAT)
+    status = ap_outer_plan_run(&problem, &device, pass, &c->plan, &is_planned);
+  if (pass == AP_OUTER_PASS_UNIT) {
+    status = ap_outer_plan_rows(&problem, &device, &c->plan, &is_planned);
+    c->plan.base.launch[0].grid =
+        (uint32_t)s->batch * (uint32_t)(c->plan.row_blocks * c->plan.column_blocks);
+    is_planned = 1;
+  }
+  if (status == ATTNPRESS_OK && !is_planned)
     status = product ? ap_outer_plan_products(&problem, &device, &c->plan)
                      : ap_outer_plan_call(&problem, &device, ATTNPRESS_ONE_CALL, &c->plan);
   if (status != ATTNPRESS_OK) {
@@ -275,17 +296,24 @@ static int launch(const kernel *k, const call *c, char *report) {
                                       .column_shift = c->plan.column_shift,
                                       .column_blocks = c->plan.column_blocks,
                                       .row_blocks = c->plan.row_blocks,
-                                      .pitch = c->plan.pitch};
+                                      .pitch = c->plan.pitch,
+                                      .unit_rows = c->plan.unit_rows,
+                                      .unit_vectors = c->plan.unit_vectors,
+                                      .width = c->plan.width,
+                                      .units = c->plan.units,
+                                      .x_bytes = c->plan.x_bytes};
   attnpress_outer_bwd_args backward = {.x = c->data[X],
                                        .y = c->data[Y],
                                        .dc = c->data[C],
                                        .dx = c->data[DX],
                                        .dy_parts = c->data[PARTS],
+                                       .dy = c->data[DY],
                                        .x_stride = c->stride[X],
                                        .y_stride = c->stride[Y],
                                        .dc_batch_stride = c->c.c_batch_stride,
                                        .dc_row_stride = c->stride[C],
                                        .dx_stride = c->stride[DX],
+                                       .dy_stride = c->stride[DY],
                                        .rows = (int32_t)c->c.rows,
                                        .columns = (int32_t)c->c.columns,
                                        .row_blocks = c->plan.row_blocks,
@@ -295,7 +323,8 @@ static int launch(const kernel *k, const call *c, char *report) {
                                               .dy_stride = c->stride[DY],
                                               .elements = c->c.batch * c->c.columns,
                                               .columns = (int32_t)c->c.columns,
-                                              .row_blocks = c->plan.row_blocks};
+                                              .row_blocks = c->plan.row_blocks,
+                                              .lane_shift = c->plan.lane_shift};
   attnpress_outer_sum_args sum = {.a = NULL};
   if (c->sum != NULL)
     sum = sum_args(c);
@@ -327,11 +356,14 @@ static int launch(const kernel *k, const call *c, char *report) {
                             .writable = is_output(c, i),
                             .shape = {1, i == C ? c->entries : 1, c->rows[i], c->columns[i]},
                             .stride = {0, i == C ? c->batch_stride : 0, c->stride[i], 1}};
-  if (c->pass == AP_OUTER_PASS_FLAT) { /* c is one row: a vector may be of two of its own */
-    int64_t *const shape = tensors[C].shape;
-    shape[3] *= shape[1] * shape[2];
-    shape[1] = shape[2] = 1;
-  }
+  /* Without gaps x, y and c are a row each: a vector may be of two of their own. */
+  const int is_run = c->pass >= AP_OUTER_PASS_UNIT && c->pass <= AP_OUTER_PASS_FLAT;
+  for (int i = X; is_run && i <= C; ++i)
+    if (c->stride[i] == c->columns[i]) {
+      int64_t *const shape = tensors[i].shape;
+      shape[3] *= shape[1] * shape[2];
+      shape[1] = shape[2] = 1;
+    }
   return emulated_run(&l, report);
 }
 
@@ -355,13 +387,15 @@ static void check_dy(const call *c, outer_error *e) {
   for (int64_t n = 0; n < c->c.batch; ++n)
     for (int64_t j = 0; j < c->c.columns; ++j) {
       double sum = 0.0, size = 0.0, expected = 0.0;
-      for (int64_t block = 0; block < c->plan.row_blocks; ++block) {
+      for (int64_t block = 0; !has_whole_dy(c) && block < c->plan.row_blocks; ++block) {
         const double part = rows_load(
             c->data[PARTS], (n * c->plan.row_blocks + block) * c->c.columns + j, ATTNPRESS_FP32);
         sum += part;
         size += fabs(part);
       }
       double value = sum, tolerance = 2e-6 * size;
+      if (has_whole_dy(c))
+        value = rows_load(c->data[DY], n * c->stride[DY] + j, c->c.dtype);
       if (c->pass == AP_OUTER_PASS_BWD_REDUCE) {
         expected = sum;
         value = rows_load(c->data[DY], n * c->stride[DY] + j, c->c.dtype);
@@ -372,6 +406,8 @@ static void check_dy(const call *c, outer_error *e) {
         expected += outer_gradient_term(&c->c, 1, n, i, j, &part);
         tolerance += 2e-6 * part;
       }
+      if (has_whole_dy(c))
+        tolerance += rows_rounding(expected, c->c.dtype);
       const double ratio = fabs(value - expected) / (tolerance + 1e-30);
       ++e->elements;
       if (!(ratio <= e->ratio))
@@ -419,11 +455,13 @@ static const outer_shape shapes_table[] = {
     {41, 530, 6, 0, 1, 0},  {40, 41, 33, 1, 1, 0},  {1, 3, 1100, 1, 0, 0},  {5, 33, 24, 3, 0, 0},
     {3, 106, 60, 0, 0, 0},  {5, 33, 17, 2, 0, 0},   {2, 64, 64, 2, 0, 0},   {9, 1, 9, 2, 0, 0},
     {2, 40, 1031, 2, 0, 0}, {300, 3, 20, 2, 0, 0},  {700, 1, 40, 0, 0, 0},  {2, 70, 175, 2, 1, 0},
+    {300, 9, 9, 4, 0, 0},   {500, 40, 3, 4, 0, 0},  {40, 900, 1, 4, 0, 0},  {9, 1, 4099, 4, 0, 0},
+    {30, 40, 35, 4, 0, 0},  {3, 33, 2100, 0, 0, 0}, {90, 7, 1, 0, 0, 0},    {1, 900, 70, 4, 0, 0},
 };
 
 static void print_outer_shape(const outer_shape *s, char *text, size_t bytes) {
   static const char *const odd[] = {"", ", odd rows", ", odd c without gaps",
-                                    ", odd rows of x and y"};
+                                    ", odd rows of x and y", ", odd c, nothing has gaps"};
   snprintf(text, bytes, "batch %lld of %lld x %lld%s%s%s", (long long)s->batch, (long long)s->rows,
            (long long)s->columns, odd[s->odd], s->summed ? ", summed" : "",
            s->far ? ", far rows" : "");

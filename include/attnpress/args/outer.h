@@ -19,12 +19,15 @@ typedef struct attnpress_outer_fwd_args {
    * memory. */
   int32_t column_blocks, row_blocks;
   int32_t pitch; /* flat: bytes from one entry's y to the next one's in shared memory */
+  /* unit: rows and vectors of a unit, those of them that an entry has, and units of a thread */
+  int32_t unit_rows, unit_vectors, width, units;
+  int32_t x_bytes;                              /* chunk: of shared memory, before y */
   uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]; /* of a snippet: the bits of a float or an int */
 } attnpress_outer_fwd_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, rows, 64)
-ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, scalar, 88)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_fwd_args) == 152,
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_fwd_args, scalar, 108)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_fwd_args) == 176,
                         "layout of attnpress_outer_fwd_args");
 
 typedef struct attnpress_outer_sum_args {
@@ -50,16 +53,17 @@ typedef struct attnpress_outer_bwd_args {
   const void *dc;  /* (batch, rows, columns) */
   void *dx;        /* (batch, rows) or NULL */
   float *dy_parts; /* (batch, row_blocks, columns) or NULL: sums over the rows of a thread block */
-  int64_t x_stride, y_stride, dc_batch_stride, dc_row_stride, dx_stride;
+  void *dy;        /* (batch, columns) or NULL: the same, where a thread block has all rows */
+  int64_t x_stride, y_stride, dc_batch_stride, dc_row_stride, dx_stride, dy_stride;
   int32_t rows, columns;
   int32_t row_blocks;
   int32_t column_shift;                         /* 2^column_shift threads share a row */
   uint32_t scalar[ATTNPRESS_OUTER_SCALARS_MAX]; /* as above */
 } attnpress_outer_bwd_args;
 
-ATTNPRESS_ASSERT_OFFSET(attnpress_outer_bwd_args, rows, 80)
-ATTNPRESS_ASSERT_OFFSET(attnpress_outer_bwd_args, scalar, 96)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_bwd_args) == 160,
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_bwd_args, rows, 96)
+ATTNPRESS_ASSERT_OFFSET(attnpress_outer_bwd_args, scalar, 112)
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_bwd_args) == 176,
                         "layout of attnpress_outer_bwd_args");
 
 typedef struct attnpress_outer_reduce_args {
@@ -67,8 +71,9 @@ typedef struct attnpress_outer_reduce_args {
   void *dy;                    /* (batch, columns) */
   int64_t dy_stride, elements; /* elements: batch * columns */
   int32_t columns, row_blocks;
+  int32_t lane_shift; /* 2^lane_shift threads of a block share an element */
 } attnpress_outer_reduce_args;
 
 ATTNPRESS_ASSERT_OFFSET(attnpress_outer_reduce_args, columns, 32)
-ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_reduce_args) == 40,
+ATTNPRESS_STATIC_ASSERT(sizeof(attnpress_outer_reduce_args) == 48,
                         "layout of attnpress_outer_reduce_args");

@@ -112,6 +112,8 @@ uint32_t emulated_pack_bf16(float low, float high);
 float emulated_widen_fp16(uint16_t bits);
 /* of both halves; format: EMULATED_FP16 or EMULATED_BF16; largest: 1, or 0 for the smallest */
 uint32_t emulated_min_max(uint32_t a, uint32_t b, int format, int largest);
+/* of both halves, each product rounded once */
+uint32_t emulated_multiply(uint32_t a, uint32_t b, int format);
 float emulated_exp2(float x);
 float emulated_log2(float x);
 float emulated_reciprocal(float x);
