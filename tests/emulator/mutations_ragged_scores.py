@@ -21,6 +21,7 @@ KERNELS = [
     ("flash_fwd_split_hdim64_fp16_modscore_modmask_ragged_decode_sm80", ""),
     ("flash_fwd_hdim64_bf16_modscore_modmask_ragged_sm90", "m128n80s2"),
     ("flash_fwd_hdim40_fp16_window_modscore_modmask_paged_sm90", "m64n48s3"),
+    ("flash_fwd_hdim136_bf16_causal_softcap_paged_sm90", "m64n48s2"),
     ("flash_bwd_hdim40_bf16_causal_modscore_modmask_ragged_sm80", ""),
 ]
 """Both places of the keys, split and not; a bias of sm80's kernels, snippets on both; gradients."""
@@ -100,6 +101,12 @@ MUTATIONS = [
         '"attnpress_fwd_sm90_mod_args" if sequences == "dense" else'
         ' "attnpress_fwd_sm90_ragged_mod_args"',
         '"attnpress_fwd_sm90_mod_args"',
+    ),
+    Mutation(
+        "ragged softcap, sm90: not capped",
+        FWD_SCORES,
+        "  cap_scores(score, S_TILES, &fwd->score);\n",
+        "",
     ),
     Mutation(
         "ragged snippet, backward: the first sequence",
