@@ -363,7 +363,8 @@ static void test_scores(void) {
   static const score_options bias16 = {.bias = ATTNPRESS_BF16}, bias32 = {.bias = ATTNPRESS_FP32};
   static const score_options both = {.mod = BOTH};
   static const score_options capped = {.mod = BOTH, .softcap = 20.0f, .sinks = 1};
-  static const score_options cap = {.softcap = 20.0f};
+  static const score_options cap = {.softcap = 20.0f}, alibi = {.alibi = 1};
+  static const score_options all = {.softcap = 20.0f, .alibi = 1, .sinks = 1};
   static const shape with_scores[] = {
       {4, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &bias16, TOGETHER},
       {2, 2, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, &bias32, TOGETHER},
@@ -376,6 +377,10 @@ static void test_scores(void) {
       {8, 4, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 0, 0, &cap, TOGETHER},
       {4, 2, 128, 128, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 0, 0, 5, &cap, TOGETHER},
       {8, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &cap, TOGETHER},
+      {4, 4, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &alibi, TOGETHER},
+      {6, 3, 80, 80, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 16, &alibi, TOGETHER},
+      {8, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 0, 0, &alibi, TOGETHER},
+      {6, 2, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &all, TOGETHER},
   };
   for (size_t i = 0; i < sizeof with_scores / sizeof *with_scores; ++i)
     for (int few_rows = 0; few_rows < 2; ++few_rows) { /* which have splits */

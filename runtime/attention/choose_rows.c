@@ -21,15 +21,17 @@ static int has_sm90_dims(const ap_problem *problem, const ap_variant *variant) {
 /** 1 where sm90's kernels of sequences do what a call does to scores. In those of batch-invariant calls,
  * which split keys at fixed places, scores are only masked. */
 static int has_ragged_scores(const ap_problem *problem) {
-  if (problem->alibi || problem->bias || problem->dropout)
+  if (problem->bias || problem->dropout)
     return 0;
-  return !problem->softcap ||
-         (!problem->batch_invariant && !problem->mod_score && !problem->mod_mask);
+  if (problem->batch_invariant)
+    return !problem->softcap && !problem->alibi;
+  return (!problem->softcap || !(problem->mod_score || problem->mod_mask)) &&
+         (!problem->alibi || problem->hdim_v <= AP_ATTENTION_RAGGED_ALIBI_COLUMNS);
 }
 
 /** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
  * those of sm90 read through tensor maps, short queries of more heads than a warpgroup has rows would
- * leave their tiles empty, and their ragged kernels neither have ALiBi, a bias or dropout nor split keys but at
+ * leave their tiles empty, and their ragged kernels neither have a bias or dropout nor split keys but at
  * fixed places. What a batch-invariant call runs depends on nothing that differs between
  * calls of one model. */
 static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
