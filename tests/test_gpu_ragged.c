@@ -372,7 +372,7 @@ static void test_few_queries(void) {
       }
 }
 
-/* A bias and snippets: of a few sequences, as a bias has every pair of the bounds. */
+/* What is done to scores: of a few sequences, as a bias has every pair of the bounds. */
 static void test_scores(void) {
 #define BOTH ATTNPRESS_TESTS_DIR "/emulator/mods/both.mod"
   enum { FEW = 6 };
@@ -380,6 +380,8 @@ static void test_scores(void) {
   static const score_options bias16 = {.bias = ATTNPRESS_BF16}, bias32 = {.bias = ATTNPRESS_FP32};
   static const score_options both = {.mod = BOTH};
   static const score_options capped = {.mod = BOTH, .softcap = 20.0f, .sinks = 1};
+  static const score_options cap = {.softcap = 20.0f}, alibi = {.alibi = 1};
+  static const score_options all = {.softcap = 20.0f, .alibi = 1, .sinks = 1};
   static const shape with_scores[] = {
       {4, 2, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &bias16, TOGETHER},
       {2, 2, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, &bias32, TOGETHER},
@@ -388,6 +390,14 @@ static void test_scores(void) {
       {4, 4, 64, 64, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 0, &both, TOGETHER},
       {8, 2, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 64, &both, TOGETHER},
       {6, 2, 72, 72, ATTNPRESS_BF16, ATTNPRESS_FULL, 0, 0, 0, 5, &capped, TOGETHER},
+      {8, 4, 256, 256, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 16, &cap, TOGETHER},
+      {8, 4, 256, 256, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 0, 0, &cap, TOGETHER},
+      {4, 2, 128, 128, ATTNPRESS_FP16, ATTNPRESS_CAUSAL, 0, 0, 0, 5, &cap, TOGETHER},
+      {8, 2, 64, 64, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &cap, TOGETHER},
+      {4, 4, 128, 128, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &alibi, TOGETHER},
+      {6, 3, 80, 80, ATTNPRESS_FP16, ATTNPRESS_FULL, 1, 0, 0, 16, &alibi, TOGETHER},
+      {8, 8, 64, 64, ATTNPRESS_BF16, ATTNPRESS_WINDOW, 0, 100, 0, 0, &alibi, TOGETHER},
+      {6, 2, 96, 96, ATTNPRESS_BF16, ATTNPRESS_CAUSAL, 0, 0, 0, 0, &all, TOGETHER},
   };
   for (size_t i = 0; i < sizeof with_scores / sizeof *with_scores; ++i)
     for (int few_rows = 0; few_rows < 2; ++few_rows) { /* which have splits */

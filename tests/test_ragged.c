@@ -1608,8 +1608,15 @@ static void test_hopper_choices(void **state) {
   RUNS(ragged_args, args.num_splits = 1, "flash_fwd_hdim72_bf16_ragged_sm90");
   RUNS(ragged_args, args.mask = ATTNPRESS_CAUSAL, "flash_fwd_hdim72_bf16_causal_ragged_sm90");
   RUNS(ragged_args, args.num_splits = 2, "flash_fwd_combine_hdim72_bf16_ragged_sm80");
-  RUNS(ragged_args, args.softcap = 3.0f, "flash_fwd_hdim72_bf16_softcap_ragged_sm80");
-  RUNS(ragged_args, args.alibi = &alibi, "flash_fwd_hdim72_bf16_alibi_ragged_sm80");
+  RUNS(ragged_args, args.softcap = 3.0f, "flash_fwd_hdim72_bf16_softcap_ragged_sm90");
+  RUNS(paged_args, args.softcap = 3.0f, "flash_fwd_hdim72_bf16_softcap_paged_sm90");
+  RUNS(paged_args, (args.softcap = 3.0f, ragged.max_seqlen_q = 1),
+       "flash_fwd_hdim72_bf16_softcap_paged_decode_sm80");
+  RUNS(ragged_args, (args.softcap = 3.0f, args.num_splits = 2),
+       "flash_fwd_combine_hdim72_bf16_ragged_sm80");
+  RUNS(ragged_args, args.alibi = &alibi, "flash_fwd_hdim72_bf16_alibi_ragged_sm90");
+  RUNS(paged_args, args.alibi = &alibi, "flash_fwd_hdim72_bf16_alibi_paged_sm90");
+  RUNS(wide_pages, args.alibi = &alibi, "flash_fwd_hdim128_bf16_alibi_paged_sm90");
   RUNS(ragged_args, args.dropout = &dropout, "flash_fwd_hdim72_bf16_dropout_ragged_sm80");
   RUNS(paged_args, (void)0, "flash_fwd_hdim72_bf16_paged_sm90");
   /* Pages without boxes are gathered. */

@@ -353,9 +353,18 @@ check 0 explain --hdim 64 --causal --ragged --batch 3 --seqlen-q 1000 --heads 16
 says "launch   flash_fwd_schedule_hdim8_bf16_sm80"
 says "instead  flash_fwd_hdim64_bf16_causal_ragged_sm80, "
 says "instead  flash_fwd_split_hdim64_bf16_causal_ragged_sm80, "
-check 0 explain --hdim 64 --ragged --batch 3 --seqlen-q 1000 --softcap 3 --target sm_90 \
+check 0 explain --hdim 64 --ragged --batch 3 --seqlen-q 1000 --heads 16 --softcap 3 \
+  --target sm_90 --cache-dir "$explained"
+says "launch   flash_fwd_hdim64_bf16_softcap_ragged_sm90"
+check 0 explain --hdim 64 --ragged --batch 3 --seqlen-q 1000 --softcap 3 --batch-invariant \
+  --target sm_90 --cache-dir "$explained"
+says "not sm90: its kernels of batch-invariant calls have no softcap or ALiBi"
+check 0 explain --hdim 64 --ragged --batch 3 --seqlen-q 1000 --dropout 0.5 --target sm_90 \
   --cache-dir "$explained"
-says "not sm90: its ragged kernels have no softcap, ALiBi, bias or dropout"
+says "not sm90: its ragged kernels have no bias or dropout"
+check 0 explain --hdim 256 --ragged --batch 3 --seqlen-q 1000 --alibi --target sm_90 \
+  --cache-dir "$explained"
+says "not sm90: above value head dim 128 its ragged kernels have no ALiBi"
 check 0 explain --hdim 64 --mod "$mods/both.mod" --target sm_80 --cache-dir "$explained"
 says "launch   flash_fwd_split_hdim64_bf16_modscore_modmask_sm80"
 check 2 explain --hdim 64 --measure --target sm_80

@@ -229,9 +229,11 @@ static void test_registry(void **state) {
     /* Few rows name these. */
     const int32_t sequences = variant.axis[AP_ATTENTION_SEQUENCES];
     const int32_t without_alibi = variant.axis[AP_ATTENTION_ALIBI] == 0;
+    const int32_t named = variant.axis[AP_ATTENTION_SOFTCAP];
+    const int32_t capped = named == AP_ANY ? without_alibi : named;
     without_features(&variant);
-    variant.axis[AP_ATTENTION_SOFTCAP] = row.tile_class == 1 && without_alibi;
-    variant.axis[AP_ATTENTION_ALIBI] = row.tile_class == 1 && !without_alibi;
+    variant.axis[AP_ATTENTION_SOFTCAP] = row.tile_class == 1 && capped;
+    variant.axis[AP_ATTENTION_ALIBI] = row.tile_class == 1 && !capped && !without_alibi;
     variant.axis[AP_ATTENTION_DROPOUT] = row.tile_class == 2 || row.tile_class == 4;
     variant.axis[AP_ATTENTION_BIAS] = row.tile_class == 3 || row.tile_class == 4
                                           ? AP_ATTENTION_BIAS_BF16

@@ -204,13 +204,18 @@ static void say_arch(explanation *e, const ap_variant *v, const char *cache_dir)
     return;
   if (v->axis[AP_ATTENTION_DECODE])
     say(e, "not sm90: its decode kernels are for batch-invariant calls");
-  else if (s->ragged &&
-           (s->scores.softcap > 0 || s->scores.alibi || s->scores.bias || s->scores.dropout > 0))
-    say(e, "not sm90: its ragged kernels have no softcap, ALiBi, bias or dropout");
+  else if (s->ragged && (s->scores.bias || s->scores.dropout > 0))
+    say(e, "not sm90: its ragged kernels have no bias or dropout");
+  else if (s->ragged && s->batch_invariant && (s->scores.softcap > 0 || s->scores.alibi))
+    say(e, "not sm90: its kernels of batch-invariant calls have no softcap or ALiBi");
+  else if (s->ragged && s->scores.alibi && s->hdim_v > AP_ATTENTION_RAGGED_ALIBI_COLUMNS)
+    say(e, "not sm90: above value head dim %d its ragged kernels have no ALiBi",
+        AP_ATTENTION_RAGGED_ALIBI_COLUMNS);
   else if (s->ragged && s->num_splits > 1)
     say(e, "not sm90: its ragged kernels have as many splits as are chosen");
   else if (s->ragged && e->launch[e->main].info.num_splits != 1)
-    say(e, "not sm90: its ragged kernels have no splits under a window, or with a snippet");
+    say(e,
+        "not sm90: its ragged kernels have no splits under a window, or where scores are changed");
   else if (s->hdim > AP_ATTENTION_SM90_HDIM_MAX && s->hdim_v <= AP_ATTENTION_SM90_HDIM_MAX)
     say(e, "not sm90: above head dim %d its kernels have value head dims above %d alone",
         AP_ATTENTION_SM90_HDIM_MAX, AP_ATTENTION_SM90_HDIM_MAX);

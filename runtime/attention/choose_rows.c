@@ -18,10 +18,21 @@ static int has_sm90_dims(const ap_problem *problem, const ap_variant *variant) {
          !problem->mod_mask;
 }
 
+/** 1 where sm90's kernels of sequences do what a call does to scores. In those of batch-invariant calls,
+ * which split keys at fixed places, scores are only masked. */
+static int has_ragged_scores(const ap_problem *problem) {
+  if (problem->bias || problem->dropout)
+    return 0;
+  if (problem->batch_invariant)
+    return !problem->softcap && !problem->alibi;
+  return (!problem->softcap || !(problem->mod_score || problem->mod_mask)) &&
+         (!problem->alibi || problem->hdim_v <= AP_ATTENTION_RAGGED_ALIBI_COLUMNS);
+}
+
 /** 1 where kernels of an architecture can run the call, and it is not one for the next in line:
  * those of sm90 read through tensor maps, short queries of more heads than a warpgroup has rows would
- * leave their tiles empty, and their ragged kernels neither modify scores but by a snippet nor split
- * keys but at fixed places. What a batch-invariant call runs depends on nothing that differs between
+ * leave their tiles empty, and their ragged kernels neither have a bias or dropout nor split keys but at
+ * fixed places. What a batch-invariant call runs depends on nothing that differs between
  * calls of one model. */
 static int serves(const ap_route *run, const ap_problem *problem, const ap_device *device,
                   const ap_variant *variant) {
@@ -32,8 +43,7 @@ static int serves(const ap_route *run, const ap_problem *problem, const ap_devic
   if (variant->axis[AP_ATTENTION_DECODE])
     return 0;
   if (problem->sequences != AP_ATTENTION_SEQUENCES_DENSE &&
-      (problem->softcap || problem->alibi || problem->bias || problem->dropout ||
-       (problem->num_splits > 1 && !problem->batch_invariant)))
+      (!has_ragged_scores(problem) || (problem->num_splits > 1 && !problem->batch_invariant)))
     return 0;
   return has_sm90_dims(problem, variant) && device->tma && problem->tma &&
          (ap_group_of(problem) <= AP_ATTENTION_WARPGROUP_ROWS ||

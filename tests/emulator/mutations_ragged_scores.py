@@ -21,6 +21,9 @@ KERNELS = [
     ("flash_fwd_split_hdim64_fp16_modscore_modmask_ragged_decode_sm80", ""),
     ("flash_fwd_hdim64_bf16_modscore_modmask_ragged_sm90", "m128n80s2"),
     ("flash_fwd_hdim40_fp16_window_modscore_modmask_paged_sm90", "m64n48s3"),
+    ("flash_fwd_hdim40_bf16_causal_alibi_ragged_sm90", "m64n48s3"),
+    ("flash_fwd_hdim128_fp16_alibi_paged_sm90", ""),
+    ("flash_fwd_hdim136_bf16_causal_softcap_paged_sm90", "m64n48s2"),
     ("flash_bwd_hdim40_bf16_causal_modscore_modmask_ragged_sm80", ""),
 ]
 """Both places of the keys, split and not; a bias of sm80's kernels, snippets on both; gradients."""
@@ -100,6 +103,36 @@ MUTATIONS = [
         '"attnpress_fwd_sm90_mod_args" if sequences == "dense" else'
         ' "attnpress_fwd_sm90_ragged_mod_args"',
         '"attnpress_fwd_sm90_mod_args"',
+    ),
+    Mutation(
+        "ragged softcap, sm90: not capped",
+        FWD_SCORES,
+        "  cap_scores(score, S_TILES, &fwd->score);\n",
+        "",
+    ),
+    Mutation(
+        "ragged ALiBi, sm90: the slopes of the first sequence",
+        FWD_WALK,
+        "alibi_row(fwd, walk->unit.sequence, head,",
+        "alibi_row(fwd, 0, head,",
+    ),
+    Mutation(
+        "ragged ALiBi, sm90: distances by the bounds",
+        FWD_WALK,
+        "walk->unit.seqlen_k - walk->unit.seqlen_q;",
+        "fwd->seqlen_k - fwd->seqlen_q;",
+    ),
+    Mutation(
+        "ragged ALiBi, sm90: a block at the diagonal counts as one before it",
+        FWD_WALK,
+        'min(position_begin + positions, ${ "walk->unit.seqlen_q"',
+        'min(position_begin + 1, ${ "walk->unit.seqlen_q"',
+    ),
+    Mutation(
+        "ragged ALiBi, sm90: distances from the block's first key",
+        MODIFY,
+        "side > 0 ? key + last : key",
+        "key",
     ),
     Mutation(
         "ragged snippet, backward: the first sequence",

@@ -366,13 +366,16 @@ MUTATIONS = [
         "this_key = first_key + BLOCK_N + threadIdx.x % 4 * 2",
     ),
     Mutation(
-        "distance beside the diagonal, on the other side", MODIFY, "row.slope * side", "row.slope"
+        "distance beside the diagonal, on the other side",
+        MODIFY,
+        "  if (side > 0) {\n#pragma unroll",
+        "  if (side < 0) {\n#pragma unroll",
     ),
     Mutation(
         "distance beside the diagonal, without the row's share",
         MODIFY,
-        "return slope * (float)(key - row.center)",
-        "return slope * (float)key",
+        "return alibi_of_key(row, side > 0 ? key + last : key)",
+        "return 0.0f",
     ),
     Mutation(
         "beside the diagonal, distance from key 0",

@@ -20,6 +20,15 @@ struct ScoreRow {
 
 enum BiasDtype { NO_BIAS, BIAS_FP16, BIAS_BF16, BIAS_FP32 };
 
+// That of ALiBi alone.
+__device__ __forceinline__ ScoreRow alibi_row(const attnpress_fwd_args *args, int64_t batch,
+                                              int head, int center) {
+  const attnpress_score_args *score = &args->score;
+  const int64_t offset =
+      batch * score->alibi_batch_stride + min(head, args->heads_q - 1) * score->alibi_head_stride;
+  return {nullptr, score->alibi_slopes[offset] * score->units_per_natural, center};
+}
+
 __device__ __forceinline__ ScoreRow score_row(const attnpress_fwd_args *args, bool alibi,
                                               BiasDtype bias, int64_t batch, int head,
                                               int position) {
@@ -161,12 +170,20 @@ __device__ __forceinline__ uint32_t slope_part(float slope, int lane) {
 }
 
 // add_alibi() where all keys lie on one side of the row's center: `side` is 1 where they come before
-// it, else -1. Returns what is still to be added to each of these scores: every lane has its own.
+// it, else -1. Takes off what lies between the nearest of this thread's keys and each: those that
+// count most lose no bits. Returns what is still to be added to each of these scores: every lane has
+// its own.
 __device__ __forceinline__ float add_alibi_beside(float *score, int tiles, int half, ScoreRow row,
-                                                  int key, float side) {
-  const float slope = row.slope * side;
+                                                  int key, int side) {
+  const int last = tiles * 8 - 7; // from the thread's first key
+  if (side > 0) {
 #pragma unroll
-  for (int i = 0; i < tiles * 2; ++i)
-    score[i / 2 * 4 + half * 2 + i % 2] += slope * (float)(i / 2 * 8 + i % 2);
-  return slope * (float)(key - row.center);
+    for (int i = 0; i < tiles * 2; ++i)
+      score[i / 2 * 4 + half * 2 + i % 2] += row.slope * (float)(i / 2 * 8 + i % 2 - last);
+  } else {
+#pragma unroll
+    for (int i = 0; i < tiles * 2; ++i)
+      score[i / 2 * 4 + half * 2 + i % 2] -= row.slope * (float)(i / 2 * 8 + i % 2);
+  }
+  return alibi_of_key(row, side > 0 ? key + last : key);
 }
