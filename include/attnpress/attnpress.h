@@ -728,7 +728,7 @@ typedef struct attnpress_plan_options {
    * targets: "sm_80", "sm_86", "sm_90", "sm_90a", "sm_100", "sm_110" or "sm_120". NULL on other
    * handles. */
   const char *target;
-  int32_t range;   /* ATTNPRESS_ONE_CALL or ATTNPRESS_UP_TO */
+  int32_t range; /* ATTNPRESS_ONE_CALL or ATTNPRESS_UP_TO */
   /** With `target`: multiprocessors of the device, up to 4,096; 0: those of its largest. */
   int32_t num_sms;
 } attnpress_plan_options;

@@ -152,31 +152,6 @@ int ap_choose_num_splits(int64_t blocks, int64_t key_blocks, int64_t slots) {
   return (int)n;
 }
 
-int ap_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
-  enum { RESERVED_SMEM_BYTES = 1024, SM_REGISTERS = 65536, THREAD_REGISTERS = 256 };
-  const int threads = tile->threads;
-  int by_registers =
-      SM_REGISTERS / (threads * THREAD_REGISTERS); /* at the most a thread can have */
-  if (by_registers < tile->field[AP_ATTENTION_TILE_MIN_BLOCKS])
-    by_registers = tile->field[AP_ATTENTION_TILE_MIN_BLOCKS];
-  const int by_smem = device->smem_per_sm_bytes / (tile->smem_bytes + RESERVED_SMEM_BYTES);
-  const int by_threads = device->threads_per_sm / threads;
-  int blocks = by_registers < by_smem ? by_registers : by_smem;
-  if (blocks > by_threads)
-    blocks = by_threads;
-  return blocks > 1 ? blocks : 1;
-}
-
-int64_t ap_count_tiles(const ap_problem *problem, const ap_plan *plan, const ap_tile *tile) {
-  int64_t row_blocks = ap_count_row_blocks(problem, tile, plan->heads_per_tile) * problem->batch;
-  if (problem->rows_q > 0 && tile->field[AP_ATTENTION_TILE_PRODUCER]) {
-    const int64_t most =
-        problem->rows_q / ap_row_block_positions(tile, plan->heads_per_tile) + problem->batch;
-    row_blocks = row_blocks < most ? row_blocks : most;
-  }
-  return row_blocks * ceil_div(problem->heads_q, plan->heads_per_tile);
-}
-
 /** Thread blocks of an SM that splitting aims at: as many as it holds, but one where warps have
  * rings of their own, which ask for all of the SM's share of the bandwidth. */
 static int split_blocks_per_sm(const ap_tile *tile, const ap_device *device) {
