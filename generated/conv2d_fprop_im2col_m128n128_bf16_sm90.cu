@@ -18,6 +18,7 @@
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
 #include "attnpress/device/ptx_cluster.cuh"
+#include "attnpress/device/ptx_elect.cuh"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
@@ -59,26 +60,27 @@ __device__ __forceinline__ void make_barriers(uint32_t ring) {
 }
 
 // Waits until a stage's place is free, and says how much is to come; returns its address.
-__device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage) {
+__device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage, int bytes) {
   wait_for_phase(empty(ring, stage.index), stage.parity ^ 1);
-  mbarrier_arrive_expect(full(ring, stage.index), STAGE_BYTES);
+  mbarrier_arrive_expect(full(ring, stage.index), bytes);
   return ring + stage.index * STAGE_BYTES;
 }
 
 // Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A
 // descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.
-// steps: of 16 elements, a constant.
+// steps: of 16 elements, a constant; one or two are all that a line has.
 __device__ __forceinline__ void start_steps(float sum[M_TILES * SUMS], uint32_t slab, int consumer,
                                             int steps) {
-  const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, 0);
+  const int line_bytes = steps > 2 ? LINE_BYTES : steps * 32;
+  const uint64_t b = wgmma_descriptor_of_lines(slab + A_BYTES, 8 * line_bytes, 0, line_bytes);
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m)
     wgmma_order_n128(sum + m * SUMS);
   wgmma_fence();
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
-    const uint64_t a =
-        wgmma_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, 1024, PANEL_BYTES);
+    const uint64_t a = wgmma_descriptor_of_lines(slab + (consumer * M_TILES + m) * 64 * line_bytes,
+                                                 8 * line_bytes, 0, line_bytes);
 #pragma unroll
     for (int step = 0; step < steps; ++step)
       wgmma_m64n128k16_bf16_ss(sum + m * SUMS, a + step * 2, b + step * 2, 1);
@@ -174,13 +176,18 @@ __device__ __forceinline__ Stage copy_tile(const attnpress_conv2d_im2col_args *a
   Place at = {0, 0, 0}; // a tap's row and column, and a slab of it
   if (tile.begin > 0)
     at = place_of(tile.begin, x.taps, args->tap_slabs);
+  const int is_last = args->has_last && tile.column + BLOCK_N >= args->out_columns;
+  const int bytes = args->slab_bytes[is_last][0], tail_bytes = args->slab_bytes[is_last][1];
   for (int i = tile.begin; i < tile.end; ++i) {
-    const uint32_t slab = open_stage(ring, stage), barrier = full(ring, stage.index);
+    const int is_tail = args->has_tail && at.inner + 1 == args->tap_slabs;
+    const uint32_t slab = open_stage(ring, stage, is_tail ? tail_bytes : bytes);
+    const uint32_t barrier = full(ring, stage.index);
     const int depth = at.inner * SLAB;
     const int tap_y = y.tap + at.outer * y.tap_step, tap_x = x.tap + at.middle * x.tap_step;
-    tma_load_im2col_4d(slab, &args->in[tile.class_index], barrier, depth, in_x, in_y, first.outer,
-                       at.middle * x.tap_move, at.outer * y.tap_move);
-    tma_load_4d(slab + A_BYTES, &args->weight, barrier, depth, tap_x, tap_y, tile.column);
+    tma_load_im2col_4d(slab, &args->in[tile.class_index][is_tail], barrier, depth, in_x, in_y,
+                       first.outer, at.middle * x.tap_move, at.outer * y.tap_move);
+    tma_load_4d(slab + A_BYTES, &args->weight[is_last][is_tail], barrier, depth, tap_x, tap_y,
+                tile.column);
     advance(&at, {0, 0, 1}, x.taps, args->tap_slabs);
     stage = next_stage(stage, STAGES);
   }
@@ -318,8 +325,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   // Read from lane 0, so that the compiler knows it to be the same in the whole warp.
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
-    prefetch_tensor_map(&args.in[0]);
-    prefetch_tensor_map(&args.weight);
+    prefetch_tensor_map(&args.in[0][0]);
+    prefetch_tensor_map(&args.weight[0][0]);
     make_barriers(ring);
   }
   // All threads arrive and wait: hands over the barriers.
@@ -332,11 +339,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   // Thread blocks that share a tile have no other.
   const int first_tile = IS_SHARED && args.splits > 1 ? blockIdx.x / args.splits : blockIdx.x;
   if (warp == CONSUMERS * 4) {
-    for (int index = first_tile; index < args.tiles; index += gridDim.x) {
-      const Tile tile = find_tile(&args, index);
-      if (tile.is_there && lane == 0)
-        stage = copy_tile(&args, tile, ring, stage);
-    }
+    // The compiler knows an elected lane to be alone: copies then take uniform registers as they
+    // are, without a loop over lanes around each.
+    if (elect_lane())
+      for (int index = first_tile; index < args.tiles; index += gridDim.x) {
+        const Tile tile = find_tile(&args, index);
+        if (tile.is_there)
+          stage = copy_tile(&args, tile, ring, stage);
+      }
     return;
   }
   const int row = warp / 4 * 64 * M_TILES + warp % 4 * 16 + lane / 4;

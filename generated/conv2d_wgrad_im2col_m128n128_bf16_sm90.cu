@@ -17,6 +17,7 @@
 #include "attnpress/device/conv2d.cuh"
 #include "attnpress/device/pipeline.cuh"
 #include "attnpress/device/ptx_address.cuh"
+#include "attnpress/device/ptx_elect.cuh"
 #include "attnpress/device/ptx_griddepcontrol.cuh"
 #include "attnpress/device/ptx_tma.cuh"
 #include "attnpress/device/ptx_wgmma.cuh"
@@ -58,18 +59,24 @@ __device__ __forceinline__ void make_barriers(uint32_t ring) {
 }
 
 // Waits until a stage's place is free, and says how much is to come; returns its address.
-__device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage) {
+__device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage, int bytes) {
   wait_for_phase(empty(ring, stage.index), stage.parity ^ 1);
-  mbarrier_arrive_expect(full(ring, stage.index), STAGE_BYTES);
+  mbarrier_arrive_expect(full(ring, stage.index), bytes);
   return ring + stage.index * STAGE_BYTES;
 }
 
+// Of a side whose elements have the depth across: panels of 64 pixels of `width` channels, 64 or
+// 32, a constant, which lie as so many columns of the copy engine's swizzle.
+__device__ __forceinline__ uint64_t side_descriptor(uint32_t shared, int width) {
+  return width == 64 ? wgmma_descriptor(shared, 1024, PANEL_BYTES)
+                     : wgmma_descriptor_of_lines(shared, 512, PANEL_BYTES / 2, 64);
+}
+
 // Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A
-// descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.
-// steps: of 16 elements, a constant.
-__device__ __forceinline__ void start_steps(float sum[M_TILES * SUMS], uint32_t slab, int consumer,
-                                            int steps) {
-  const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, PANEL_BYTES);
+// descriptor counts 16 bytes. The widths of panels are constants.
+__device__ __forceinline__ void start_panels(float sum[M_TILES * SUMS], uint32_t slab, int consumer,
+                                             int row_width, int width) {
+  const uint64_t b = side_descriptor(slab + A_BYTES, width);
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m)
     wgmma_order_n128(sum + m * SUMS);
@@ -77,27 +84,15 @@ __device__ __forceinline__ void start_steps(float sum[M_TILES * SUMS], uint32_t 
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m) {
     const uint64_t a =
-        wgmma_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, 1024, PANEL_BYTES);
+        side_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, row_width);
 #pragma unroll
-    for (int step = 0; step < steps; ++step)
-      wgmma_m64n128k16_bf16_ss_trans_both(sum + m * SUMS, a + step * LINE_BYTES,
-                                          b + step * LINE_BYTES, 1);
+    for (int step = 0; step < SLAB / 16; ++step)
+      wgmma_m64n128k16_bf16_ss_trans_both(sum + m * SUMS, a + step * row_width * 2,
+                                          b + step * width * 2, 1);
   }
   wgmma_commit();
 }
 
-// The same with as many steps as have elements.
-__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer,
-                                           int steps) {
-  if (steps == SLAB / 16)
-    start_steps(sum, slab, consumer, SLAB / 16);
-  else if (steps == 3)
-    start_steps(sum, slab, consumer, 3);
-  else if (steps == 2)
-    start_steps(sum, slab, consumer, 2);
-  else
-    start_steps(sum, slab, consumer, 1);
-}
 
 // Waits until at most `pending` slabs' products are unfinished.
 __device__ __forceinline__ void wait_for_products(float sum[M_TILES * SUMS], int pending) {
@@ -108,19 +103,16 @@ __device__ __forceinline__ void wait_for_products(float sum[M_TILES * SUMS], int
 }
 
 // sum += A B over the slabs [begin, end), which the ring brings from `stage` on; returns the stage
-// behind. Every period-th has `tail_steps` steps.
+// behind. The widths of panels are constants.
 __device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,
                                                 int consumer, Stage stage, int begin, int end,
-                                                int period, int tail_steps) {
+                                                int row_width, int width) {
   const int slabs = end - begin;
-  int left = period - (begin > 0 ? begin % period : 0); // slabs of a tap
   int last = 0; // the stage whose products are in flight
   for (int slab = 0; slab < slabs; ++slab) {
     // The copy engine hands over the slab.
     wait_for_phase(full(ring, stage.index), stage.parity);
-    --left;
-    start_slab(sum, ring + stage.index * STAGE_BYTES, consumer, left == 0 ? tail_steps : SLAB / 16);
-    left = left == 0 ? period : left;
+    start_panels(sum, ring + stage.index * STAGE_BYTES, consumer, row_width, width);
     wait_for_products(sum, 1);
     if (slab > 0)
       arrive_once(empty(ring, last));
@@ -133,80 +125,90 @@ __device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint3
   return stage;
 }
 
-constexpr int PANELS = BLOCK_N / 64; // of 64 columns: channels of one tap
+// Panels of `width`, 64 or 32, that so many columns have.
+__device__ __forceinline__ int panels_of(int columns, int width) {
+  return width == 64 ? columns / 64 : columns / 32;
+}
 
 // The thread that copies: `slabs` slabs from number `first` on. A column has one tap for good.
 __device__ __forceinline__ void copy_slabs(const attnpress_conv2d_im2col_wgrad_args *args, int row,
                                            int column, int first, int slabs, uint32_t ring) {
-  int channel[PANELS], tap_y[PANELS], tap_x[PANELS];
+  const int row_width = args->width[0], width = args->width[1];
+  // Panels behind the last one are not copied: they make rows, or columns, that nobody stores.
+  const int row_panels = min(panels_of(BLOCK_M, row_width), args->panels[0] - panels_of(row, row_width));
+  const int first_panel = panels_of(column, width);
+  const int panels = min(panels_of(BLOCK_N, width), args->panels[1] - first_panel);
+  const int bytes = (row_panels * row_width + panels * width) * SLAB * 2;
+  int channel[BLOCK_N / 32], tap_y[BLOCK_N / 32], tap_x[BLOCK_N / 32];
+  Place tap = place_of(first_panel, args->filter_width, args->tap_panels);
 #pragma unroll
-  for (int i = 0; i < PANELS; ++i) {
-    const int panel = column / 64 + i;
-    const Place tap = place_of(panel, args->filter_width, args->channel_slabs);
-    const bool is_there = panel < args->panels; // else behind the channels: zeros
-    channel[i] = (is_there ? tap.inner : args->channel_slabs) * 64;
-    tap_y[i] = is_there ? tap.outer * args->dilation[0] : 0;
-    tap_x[i] = is_there ? tap.middle * args->dilation[1] : 0;
+  for (int i = 0; i < BLOCK_N / 32; ++i) {
+    channel[i] = tap.inner * width;
+    tap_y[i] = tap.outer * args->dilation[0];
+    tap_x[i] = tap.middle * args->dilation[1];
+    advance(&tap, {0, 0, 1}, args->filter_width, args->tap_panels);
   }
   Place pixel = place_of(first * SLAB, args->out_height, args->out_width);
   const Place by = place_of(SLAB, args->out_height, args->out_width);
   Stage stage = {0, 0};
   for (int i = 0; i < slabs; ++i) {
-    const uint32_t slab = open_stage(ring, stage), barrier = full(ring, stage.index);
+    const uint32_t slab = open_stage(ring, stage, bytes), barrier = full(ring, stage.index);
     const int y = pixel.middle * args->stride[0] - args->padding[0];
     const int x = pixel.inner * args->stride[1] - args->padding[1];
 #pragma unroll
-    for (int panel = 0; panel < BLOCK_M / 64; ++panel)
-      tma_load_im2col_4d(slab + panel * PANEL_BYTES, &args->dout, barrier, row + panel * 64,
-                         pixel.inner, pixel.middle, pixel.outer, 0, 0);
+    for (int panel = 0; panel < BLOCK_M / 32; ++panel)
+      if (panel < row_panels)
+        tma_load_im2col_4d(slab + panel * row_width * SLAB * 2, &args->dout, barrier,
+                           row + panel * row_width, pixel.inner, pixel.middle, pixel.outer, 0, 0);
 #pragma unroll
-    for (int panel = 0; panel < PANELS; ++panel)
-      tma_load_im2col_4d(slab + A_BYTES + panel * PANEL_BYTES, &args->x, barrier, channel[panel], x,
-                         y, pixel.outer, tap_x[panel], tap_y[panel]);
+    for (int panel = 0; panel < BLOCK_N / 32; ++panel)
+      if (panel < panels)
+        tma_load_im2col_4d(slab + A_BYTES + panel * width * SLAB * 2, &args->x, barrier,
+                           channel[panel], x, y, pixel.outer, tap_x[panel], tap_y[panel]);
     advance(&pixel, by, args->out_height, args->out_width);
     stage = next_stage(stage, STAGES);
   }
 }
 
 // Stores 64 rows of a tile, of which this warp has 16. sum: (N_TILES, 4); row: this lane's first;
-// first_panel: the tile's.
+// tile_column: the tile's.
 __device__ __forceinline__ void store_rows(const attnpress_conv2d_im2col_wgrad_args *args,
                                            float *parts, const float *sum, int row,
-                                           int first_panel) {
+                                           int tile_column) {
+  // Where panels leave no channel out, taps lie side by side as their columns do.
+  const int tap_columns = args->tap_panels * args->width[1];
+  const bool is_whole = tap_columns == args->channels;
+  int tap = is_whole ? 0 : tile_column / tap_columns, channel = tile_column - tap * tap_columns;
 #pragma unroll
-  for (int panel = 0; panel < PANELS; ++panel) {
-    // Columns of dweight from `first` on: channels of a tap, as many as are there.
-    int first = (first_panel + panel) * 64, columns = args->columns - first;
-    if (args->channels % 64 != 0) {
-      const int tap = (first_panel + panel) / args->channel_slabs;
-      const int channel = (first_panel + panel) % args->channel_slabs * 64;
-      first = tap * args->channels + channel;
-      columns = first_panel + panel < args->panels ? args->channels - channel : 0;
+  for (int n = 0; n < N_TILES; n += 4) {
+    // 32 columns of dweight from `first` on: as many as are there, of a tap.
+    const int first = tap * args->channels + channel, left = args->columns - first;
+    const int columns = is_whole ? left : min(left, args->channels - channel);
+    channel += 32;
+    if (!is_whole && channel == tap_columns) {
+      channel = 0;
+      ++tap;
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at_row = row + half * 8;
       const int64_t at = (int64_t)at_row * args->columns + first;
-#pragma unroll
-      for (int n = 0; n < 8; n += 4) {
-        const float *tile = sum + (panel * 8 + n) * 4 + half * 2;
-        const int pair_column = n * 8 + threadIdx.x % 4 * 2;
-        const int column = n * 8 + threadIdx.x % 4 * VECTOR;
-        if (parts) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i)
-            if (at_row < args->filters && pair_column + i * 8 < columns)
-              *(float2 *)(parts + at + pair_column + i * 8) = {tile[i * 4], tile[i * 4 + 1]};
-          continue;
-        }
-        uint32_t word[4];
+      const float *tile = sum + n * 4 + half * 2;
+      const int pair_column = threadIdx.x % 4 * 2, column = threadIdx.x % 4 * VECTOR;
+      if (parts) {
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          word[i] = pack(DTYPE, tile[i * 4], tile[i * 4 + 1]);
-        const uint4 line = row_of_quad(word);
-        store_16_if(at_row < args->filters && column < columns,
-                    (uint4 *)((uint16_t *)args->dweight + at + column), line);
+          if (at_row < args->filters && pair_column + i * 8 < columns)
+            *(float2 *)(parts + at + pair_column + i * 8) = {tile[i * 4], tile[i * 4 + 1]};
+        continue;
       }
+      uint32_t word[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        word[i] = pack(DTYPE, tile[i * 4], tile[i * 4 + 1]);
+      const uint4 line = row_of_quad(word);
+      store_16_if(at_row < args->filters && column < columns,
+                  (uint4 *)((uint16_t *)args->dweight + at + column), line);
     }
   }
 }
@@ -235,7 +237,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   const int first = split * args.split_slabs;
   const int slabs = min(args.split_slabs, args.slabs - first);
   if (warp == CONSUMERS * 4) {
-    if (lane == 0)
+    // The compiler knows an elected lane to be alone: copies then take uniform registers as they
+    // are, without a loop over lanes around each.
+    if (elect_lane())
       copy_slabs(&args, row_begin, column_begin, first, slabs, ring);
     return;
   }
@@ -243,11 +247,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
   for (int i = 0; i < M_TILES * SUMS; ++i)
     sum[i] = 0.0f;
-  multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, slabs, SLAB / 16);
+  // A loop for each width of panels: a look at them in each slab has taken 4% longer.
+  if (args.width[0] == 64 && args.width[1] == 64)
+    multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, 64, 64);
+  else if (args.width[0] == 64)
+    multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, 64, 32);
+  else if (args.width[1] == 64)
+    multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, 32, 64);
+  else
+    multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, 32, 32);
   const int row = row_begin + warp / 4 * 64 * M_TILES + warp % 4 * 16 + lane / 4;
   float *parts =
       args.parts ? args.parts + (int64_t)split * args.filters * args.columns : nullptr;
 #pragma unroll
   for (int m = 0; m < M_TILES; ++m)
-    store_rows(&args, parts, sum + m * SUMS, row + m * 64, column_begin / 64);
+    store_rows(&args, parts, sum + m * SUMS, row + m * 64, column_begin);
 }

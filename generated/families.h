@@ -122,6 +122,7 @@ enum { /* limits */
   AP_ATTENTION_COMBINE_ARCH = 80,
   AP_ATTENTION_BWD_HDIM_MAX = 256,
   AP_ATTENTION_SM90_HDIM_MAX = 256,
+  AP_ATTENTION_RAGGED_ALIBI_COLUMNS = 128,
   AP_ATTENTION_SM90_WIDE_HDIM_MAX = 512,
   AP_ATTENTION_FEW_HDIM_MAX = 256,
   AP_ATTENTION_LONG_HDIM = 128,
@@ -173,7 +174,7 @@ enum { /* limits */
 
 /* ---- layernorm ---- */
 
-/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_added|_edged|_sorted|_short|_gangsum|_splitsum|_summed|_ringed|_gathered|_shifted]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|25088|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
+/* layernorm_<fwd|bwd|bwd_dx|bwd_params|bwd_reduce>[_rms][_odd|_packed|_bulk|_cut|_direct|_wide|_pairs|_pieces|_whole|_apart|_gang|_split|_added|_edged|_sorted|_short|_gangsum|_splitsum|_summed|_ringed|_gathered|_shifted|_moved]_cols<8|16|32|64|96|128|160|192|224|256|320|384|448|512|640|768|896|1024|1280|1536|1792|1984|2048|2560|3072|3584|3968|4096|5120|6144|7168|8192|10240|12288|14336|16384|20480|24576|25088|28672|32768|36864|40960|49152|57344|65536|131072>_<fp16|bf16|fp32>_<wfp16|wbf16|wfp32>_sm<80|90> */
 enum { /* axes */
   AP_LAYERNORM_PASS = 0,
   AP_LAYERNORM_NORM = 1,
@@ -219,6 +220,7 @@ enum { /* rows */
   AP_LAYERNORM_ROWS_RINGED = 20,
   AP_LAYERNORM_ROWS_GATHERED = 21,
   AP_LAYERNORM_ROWS_SHIFTED = 22,
+  AP_LAYERNORM_ROWS_MOVED = 23,
 };
 enum { /* cols */
   AP_LAYERNORM_COLS_MIN = 8,
@@ -283,7 +285,7 @@ enum { /* fields of a tile */
 
 /* ---- outer ---- */
 
-/* outer_<fwd|flat|sum|bwd|bwd_reduce|sum_dx|sum_dy>_<fp16|bf16|fp32>[_mod]_sm<80> */
+/* outer_<fwd|unit|chunk|flat|sum|bwd|bwd_reduce|sum_dx|sum_dy>_<fp16|bf16|fp32>[_mod]_sm<80> */
 enum { /* axes */
   AP_OUTER_PASS = 0,
   AP_OUTER_DTYPE = 1,
@@ -293,12 +295,14 @@ enum { /* axes */
 };
 enum { /* pass */
   AP_OUTER_PASS_FWD = 0,
-  AP_OUTER_PASS_FLAT = 1,
-  AP_OUTER_PASS_SUM = 2,
-  AP_OUTER_PASS_BWD = 3,
-  AP_OUTER_PASS_BWD_REDUCE = 4,
-  AP_OUTER_PASS_SUM_DX = 5,
-  AP_OUTER_PASS_SUM_DY = 6,
+  AP_OUTER_PASS_UNIT = 1,
+  AP_OUTER_PASS_CHUNK = 2,
+  AP_OUTER_PASS_FLAT = 3,
+  AP_OUTER_PASS_SUM = 4,
+  AP_OUTER_PASS_BWD = 5,
+  AP_OUTER_PASS_BWD_REDUCE = 6,
+  AP_OUTER_PASS_SUM_DX = 7,
+  AP_OUTER_PASS_SUM_DY = 8,
 };
 enum { /* dtype */
   AP_OUTER_DTYPE_FP16 = 1,
@@ -426,7 +430,7 @@ enum { /* limits */
 
 /* ---- conv2d ---- */
 
-/* conv2d_<fprop|dgrad|wgrad|dout|reduce>[_im2col][_m128n128|_m128n64|_m64n128|_m64n64|_m256n128|_m256n64|_m128n256|_m64n256]_<fp16|bf16>_sm<80|90> */
+/* conv2d_<fprop|dgrad|wgrad|dout|reduce>[_im2col][_m128n128|_m128n64|_m64n128|_m64n64|_m256n128|_m256n64|_m128n256|_m64n256|_m192n128|_m128n192]_<fp16|bf16>_sm<80|90> */
 enum { /* axes */
   AP_CONV2D_PASS = 0,
   AP_CONV2D_COPIES = 1,
@@ -456,6 +460,8 @@ enum { /* block */
   AP_CONV2D_BLOCK_M256N64 = 6,
   AP_CONV2D_BLOCK_M128N256 = 7,
   AP_CONV2D_BLOCK_M64N256 = 8,
+  AP_CONV2D_BLOCK_M192N128 = 9,
+  AP_CONV2D_BLOCK_M128N192 = 10,
 };
 enum { /* dtype */
   AP_CONV2D_DTYPE_FP16 = 1,

@@ -76,80 +76,83 @@ static const int32_t values_47[] = {64};
 static const ap_set where_48[] = {{16, 0, 0, 1, values_18, 1}};
 static const ap_set where_49[] = {{17, 0, 0, 1, values_13, 1}};
 static const ap_set where_50[] = {{0, 0, 0, 1, values_12, 1}, {17, 0, 0, 1, values_13, 1}};
-static const ap_set where_51[] = {{0, 0, 0, 1, values_18, 1}, {17, 0, 0, 1, values_13, 1}};
-static const int32_t values_52[] = {86};
-static const ap_set where_53[] = {{17, 0, 0, 1, values_13, 1}, {21, 0, 0, 1, values_52, 1}};
-static const int32_t values_54[] = {0, 2};
-static const ap_set where_55[] = {{18, 0, 0, 1, values_13, 1}};
-static const ap_set where_56[] = {{0, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_13, 1}};
-static const int32_t values_57[] = {80, 90};
-static const int32_t values_58[] = {64, 128, 256};
-static const ap_set where_59[] = {{0, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_13, 1}, {21, 0, 0, 1, values_23, 1}};
-static const ap_set where_60[] = {{19, 0, 0, 1, values_13, 1}};
-static const ap_set where_61[] = {{19, 0, 0, 1, values_13, 1}, {2, 0, 0, 1, values_47, 1}};
-static const ap_set where_62[] = {{0, 0, 0, 1, values_18, 1}, {18, 0, 0, 1, values_13, 1}};
-static const ap_set where_63[] = {{0, 0, 0, 1, values_18, 1}, {2, 136, 192, 8, 0, 0}};
-static const ap_set where_64[] = {{0, 0, 0, 1, values_18, 1}, {2, 200, 512, 8, 0, 0}, {13, 0, 0, 1, values_13, 1}};
-static const ap_set where_65[] = {{20, 0, 0, 1, values_13, 1}};
-static const ap_set where_66[] = {{0, 0, 0, 1, values_18, 1}, {20, 0, 0, 1, values_13, 1}};
-static const ap_set where_67[] = {{0, 0, 0, 1, values_12, 1}, {20, 0, 0, 1, values_13, 1}};
-static const ap_set where_68[] = {{20, 0, 0, 1, values_13, 1}, {2, 0, 0, 1, values_47, 1}};
-static const ap_set where_69[] = {{20, 0, 0, 1, values_13, 1}, {6, 0, 0, 1, values_13, 1}};
-static const ap_set where_70[] = {{20, 0, 0, 1, values_13, 1}, {7, 0, 0, 1, values_13, 1}};
-static const ap_set where_71[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, values_23, 1}, {3, 136, 512, 8, 0, 0}};
-static const ap_set where_72[] = {{21, 0, 0, 1, values_23, 1}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_73[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {3, 264, 512, 8, 0, 0}};
-static const int32_t values_74[] = {0, 2, 3};
-static const ap_set where_75[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}};
-static const ap_set where_76[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_13, 1}};
-static const ap_set where_77[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_12, 1}};
-static const int32_t pairs_78[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
-static const ap_tile_part parts_79[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
-static const ap_tile_part parts_80[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
-static const ap_tile_part parts_81[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
-static const int32_t values_82[] = {6};
-static const ap_set where_83[] = {{0, 0, 0, 1, values_82, 1}};
-static const int32_t values_84[] = {5};
-static const ap_set where_85[] = {{0, 0, 0, 1, values_84, 1}};
-static const int32_t values_86[] = {4};
-static const ap_set where_87[] = {{0, 0, 0, 1, values_86, 1}, {21, 0, 0, 1, values_23, 1}};
-static const ap_set where_88[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, values_23, 1}, {2, 136, 512, 8, 0, 0}, {17, 0, 0, 1, values_12, 1}};
-static const ap_set where_89[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_23, 1}, {17, 0, 0, 1, values_13, 1}};
-static const ap_set where_90[] = {{0, 0, 0, 1, values_34, 3}, {21, 0, 0, 1, values_29, 2}};
-static const ap_set where_91[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, values_23, 1}, {2, 8, 128, 8, 0, 0}};
-static const ap_set where_92[] = {{0, 0, 0, 1, values_13, 1}, {17, 0, 0, 1, values_12, 1}};
-static const ap_set where_93[] = {{0, 0, 0, 1, values_13, 1}, {17, 0, 0, 1, values_13, 1}};
-static const ap_set where_94[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_13, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_95[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_15, 1}, {18, 0, 0, 1, values_13, 1}};
-static const ap_set where_96[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {18, 0, 0, 1, values_13, 1}};
-static const ap_set where_97[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {16, 0, 0, 1, values_4, 2}};
-static const ap_set where_98[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}};
-static const ap_set where_99[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_12, 1}};
-static const ap_set where_100[] = {{0, 0, 0, 1, values_12, 1}};
-static const int32_t values_101[] = {1, 8, 9, 5, 6, 7, 10};
-static const ap_set where_102[] = {{0, 0, 0, 1, values_101, 7}};
-static const int32_t values_103[] = {1, 2, 3};
-static const ap_set where_104[] = {{8, 0, 0, 1, values_103, 3}, {13, 0, 0, 1, values_4, 2}};
-static const int32_t values_105[] = {3};
-static const ap_set where_106[] = {{8, 0, 0, 1, values_105, 1}};
-static const ap_set where_107[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_13, 1}};
-static const ap_set where_108[] = {{8, 0, 0, 1, values_4, 2}};
-static const ap_set where_109[] = {{9, 0, 0, 1, values_13, 1}};
-static const ap_set where_110[] = {{7, 0, 0, 1, values_13, 1}};
-static const ap_set where_111[] = {{6, 0, 0, 1, values_13, 1}};
-static const ap_set where_112[] = {{13, 0, 0, 1, values_18, 1}};
-static const int32_t values_113[] = {128};
-static const ap_set where_114[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_113, 1}, {3, 72, 120, 8, 0, 0}};
-static const ap_set where_115[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_113, 1}, {8, 0, 0, 1, values_12, 1}, {9, 0, 0, 1, values_12, 1}, {10, 0, 0, 1, values_12, 1}, {11, 0, 0, 1, values_12, 1}};
-static const ap_set where_116[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
-static const ap_set where_117[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
-static const ap_set where_118[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}};
-static const ap_set where_119[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {15, 0, 0, 1, values_13, 1}};
-static const ap_set where_120[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_113, 1}, {3, 8, 120, 8, 0, 0}};
-static const ap_set where_121[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_113, 1}};
-static const ap_set where_122[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
-static const ap_set where_123[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_15, 1}, {2, 224, 512, 8, 0, 0}};
-static const ap_set where_124[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_15, 1}, {3, 224, 512, 8, 0, 0}};
+static const ap_set where_51[] = {{0, 0, 0, 1, values_12, 1}, {17, 0, 0, 1, values_13, 1}, {21, 0, 0, 1, values_23, 1}};
+static const ap_set where_52[] = {{0, 0, 0, 1, values_18, 1}, {17, 0, 0, 1, values_13, 1}};
+static const int32_t values_53[] = {86};
+static const ap_set where_54[] = {{17, 0, 0, 1, values_13, 1}, {21, 0, 0, 1, values_53, 1}};
+static const int32_t values_55[] = {0, 2};
+static const ap_set where_56[] = {{18, 0, 0, 1, values_13, 1}};
+static const ap_set where_57[] = {{0, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_13, 1}};
+static const int32_t values_58[] = {80, 90};
+static const int32_t values_59[] = {64, 128, 256};
+static const ap_set where_60[] = {{0, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_13, 1}, {21, 0, 0, 1, values_23, 1}};
+static const ap_set where_61[] = {{19, 0, 0, 1, values_13, 1}};
+static const ap_set where_62[] = {{19, 0, 0, 1, values_13, 1}, {2, 0, 0, 1, values_47, 1}};
+static const ap_set where_63[] = {{0, 0, 0, 1, values_18, 1}, {18, 0, 0, 1, values_13, 1}};
+static const ap_set where_64[] = {{0, 0, 0, 1, values_18, 1}, {2, 136, 192, 8, 0, 0}};
+static const ap_set where_65[] = {{0, 0, 0, 1, values_18, 1}, {2, 200, 512, 8, 0, 0}, {13, 0, 0, 1, values_13, 1}};
+static const ap_set where_66[] = {{20, 0, 0, 1, values_13, 1}};
+static const ap_set where_67[] = {{0, 0, 0, 1, values_18, 1}, {20, 0, 0, 1, values_13, 1}};
+static const ap_set where_68[] = {{0, 0, 0, 1, values_12, 1}, {20, 0, 0, 1, values_13, 1}};
+static const ap_set where_69[] = {{20, 0, 0, 1, values_13, 1}, {2, 0, 0, 1, values_47, 1}};
+static const ap_set where_70[] = {{20, 0, 0, 1, values_13, 1}, {6, 0, 0, 1, values_13, 1}};
+static const ap_set where_71[] = {{20, 0, 0, 1, values_13, 1}, {7, 0, 0, 1, values_13, 1}};
+static const ap_set where_72[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, values_23, 1}, {3, 136, 512, 8, 0, 0}};
+static const ap_set where_73[] = {{21, 0, 0, 1, values_23, 1}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_74[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {3, 264, 512, 8, 0, 0}};
+static const int32_t values_75[] = {0, 2, 3};
+static const ap_set where_76[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}};
+static const ap_set where_77[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}, {1, 0, 0, 1, values_13, 1}};
+static const ap_set where_78[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_12, 1}};
+static const ap_set where_79[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_12, 1}, {6, 0, 0, 1, values_13, 1}};
+static const ap_set where_80[] = {{21, 0, 0, 1, values_23, 1}, {13, 0, 0, 1, values_4, 2}, {0, 0, 0, 1, values_12, 1}, {3, 136, 512, 8, 0, 0}};
+static const int32_t pairs_81[][2] = {{64, 128}, {64, 256}, {96, 64}, {128, 64}, {192, 128}, {256, 128}};
+static const ap_tile_part parts_82[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"s", 4, 0, -1}, {"q", 7, 1, -1}, {"d", 14, 0, 0}, {"k", 16, 1, -1}, {"v", 17, 1, -1}};
+static const ap_tile_part parts_83[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"s", 4, 0, -1}, {"k", 5, 0, -1}, {"v", 6, 0, -1}, {"q", 7, 1, -1}, {"b", 8, 0, 1}, {"u", 9, 0, 0}, {"c", 10, 1, -1}};
+static const ap_tile_part parts_84[] = {{"m", 0, 0, -1}, {"n", 1, 0, -1}, {"w", 2, 0, -1}, {"x", 3, 0, -1}, {"x", 12, 0, 1}, {"a", 13, 0, -1}, {"d", 14, 0, 0}, {"s", 4, 0, -1}, {"v", 15, 0, 0}, {"b", 8, 0, 1}, {"c", 10, 1, -1}};
+static const int32_t values_85[] = {6};
+static const ap_set where_86[] = {{0, 0, 0, 1, values_85, 1}};
+static const int32_t values_87[] = {5};
+static const ap_set where_88[] = {{0, 0, 0, 1, values_87, 1}};
+static const int32_t values_89[] = {4};
+static const ap_set where_90[] = {{0, 0, 0, 1, values_89, 1}, {21, 0, 0, 1, values_23, 1}};
+static const ap_set where_91[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, values_23, 1}, {2, 136, 512, 8, 0, 0}, {17, 0, 0, 1, values_12, 1}};
+static const ap_set where_92[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_23, 1}, {17, 0, 0, 1, values_13, 1}};
+static const ap_set where_93[] = {{0, 0, 0, 1, values_34, 3}, {21, 0, 0, 1, values_29, 2}};
+static const ap_set where_94[] = {{0, 0, 0, 1, values_27, 2}, {21, 0, 0, 1, values_23, 1}, {2, 8, 128, 8, 0, 0}};
+static const ap_set where_95[] = {{0, 0, 0, 1, values_13, 1}, {17, 0, 0, 1, values_12, 1}};
+static const ap_set where_96[] = {{0, 0, 0, 1, values_13, 1}, {17, 0, 0, 1, values_13, 1}};
+static const ap_set where_97[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_13, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_98[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_15, 1}, {18, 0, 0, 1, values_13, 1}};
+static const ap_set where_99[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {18, 0, 0, 1, values_13, 1}};
+static const ap_set where_100[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {16, 0, 0, 1, values_4, 2}};
+static const ap_set where_101[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}};
+static const ap_set where_102[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {3, 8, 256, 8, 0, 0}, {16, 0, 0, 1, values_12, 1}, {18, 0, 0, 1, values_12, 1}};
+static const ap_set where_103[] = {{0, 0, 0, 1, values_12, 1}};
+static const int32_t values_104[] = {1, 8, 9, 5, 6, 7, 10};
+static const ap_set where_105[] = {{0, 0, 0, 1, values_104, 7}};
+static const int32_t values_106[] = {1, 2, 3};
+static const ap_set where_107[] = {{8, 0, 0, 1, values_106, 3}, {13, 0, 0, 1, values_4, 2}};
+static const int32_t values_108[] = {3};
+static const ap_set where_109[] = {{8, 0, 0, 1, values_108, 1}};
+static const ap_set where_110[] = {{8, 0, 0, 1, values_4, 2}, {9, 0, 0, 1, values_13, 1}};
+static const ap_set where_111[] = {{8, 0, 0, 1, values_4, 2}};
+static const ap_set where_112[] = {{9, 0, 0, 1, values_13, 1}};
+static const ap_set where_113[] = {{7, 0, 0, 1, values_13, 1}};
+static const ap_set where_114[] = {{6, 0, 0, 1, values_13, 1}};
+static const ap_set where_115[] = {{13, 0, 0, 1, values_18, 1}};
+static const int32_t values_116[] = {128};
+static const ap_set where_117[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 0, 0, 1, values_116, 1}, {3, 72, 120, 8, 0, 0}};
+static const ap_set where_118[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_116, 1}, {8, 0, 0, 1, values_12, 1}, {9, 0, 0, 1, values_12, 1}, {10, 0, 0, 1, values_12, 1}, {11, 0, 0, 1, values_12, 1}};
+static const ap_set where_119[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 128, 8, 0, 0}, {3, 128, 160, 8, 0, 0}};
+static const ap_set where_120[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}, {15, 0, 0, 1, values_12, 1}, {2, 8, 216, 8, 0, 0}, {3, 224, 256, 8, 0, 0}};
+static const ap_set where_121[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_29, 2}};
+static const ap_set where_122[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {15, 0, 0, 1, values_13, 1}};
+static const ap_set where_123[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {8, 0, 0, 1, values_4, 2}, {2, 0, 0, 1, values_116, 1}, {3, 8, 120, 8, 0, 0}};
+static const ap_set where_124[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {8, 0, 0, 1, values_4, 2}, {2, 8, 120, 8, 0, 0}, {3, 0, 0, 1, values_116, 1}};
+static const ap_set where_125[] = {{0, 0, 0, 1, values_12, 1}, {21, 0, 0, 1, values_23, 1}, {2, 8, 256, 8, 0, 0}, {3, 8, 256, 8, 0, 0}};
+static const ap_set where_126[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_15, 1}, {2, 224, 512, 8, 0, 0}};
+static const ap_set where_127[] = {{0, 0, 0, 1, values_18, 1}, {21, 0, 0, 1, values_15, 1}, {3, 224, 512, 8, 0, 0}};
 
 /* name, label, kind, token, shown before, phrase; same as, domain, words */
 static const ap_axis axes[] = {
@@ -301,112 +304,124 @@ static const ap_rule rules[] = {
     {where_37, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_49, 1, {0, 0, 0, 1, values_6, 3}, -1, 0, 0},
     {where_50, 2, {1, 0, 0, 1, values_13, 1}, -1, 0, 0},
-    {where_50, 2, {21, 0, 0, 1, values_29, 2}, -1, 0, 0},
     {where_50, 2, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_50, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
     {where_50, 2, {3, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_51, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
-    {where_51, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_51, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
-    {where_51, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_51, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_51, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_51, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_51, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_51, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_51, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_51, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_51, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_53, 2, {2, 8, 192, 8, 0, 0}, -1, 0, 0},
-    {where_53, 2, {3, 8, 192, 8, 0, 0}, -1, 0, 0},
-    {where_55, 1, {0, 0, 0, 1, values_54, 2}, -1, 0, 0},
-    {where_56, 2, {1, 0, 0, 1, values_13, 1}, -1, 0, 0},
-    {where_56, 2, {15, 0, 0, 1, values_13, 1}, -1, 0, 0},
-    {where_56, 2, {21, 0, 0, 1, values_57, 2}, -1, 0, 0},
-    {where_56, 2, {2, 0, 0, 1, values_58, 3}, -1, 0, 0},
-    {where_56, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_56, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_56, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_56, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_56, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_56, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_56, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_56, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_56, 2, {14, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_59, 3, {2, 0, 0, 1, values_47, 1}, -1, 0, 0},
-    {where_59, 3, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_59, 3, {16, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_60, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_60, 1, {18, 0, 0, 1, values_13, 1}, -1, 0, 0},
-    {where_60, 1, {21, 0, 0, 1, values_15, 1}, -1, 0, 0},
-    {where_60, 1, {2, 0, 0, 1, values_46, 2}, -1, 0, 0},
-    {where_60, 1, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_60, 1, {13, 0, 0, 1, values_4, 2}, -1, 0, 0},
-    {where_61, 2, {13, 0, 0, 1, values_13, 1}, -1, 0, 0},
-    {where_62, 2, {2, 104, 512, 8, 0, 0}, -1, 0, 0},
-    {where_62, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_62, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
-    {where_62, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_62, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_62, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_62, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_62, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_62, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_62, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_62, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_63, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_64, 3, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_65, 1, {0, 0, 0, 1, values_54, 2}, -1, 0, 0},
-    {where_66, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
-    {where_66, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
-    {where_66, 2, {4, 0, 0, 1, values_18, 1}, -1, 0, 0},
-    {where_66, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
-    {where_66, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_66, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_66, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_66, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_66, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_66, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_66, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_66, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_66, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_66, 2, {17, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_67, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_67, 2, {2, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_51, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_51, 3, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 3, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 3, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 3, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 3, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 3, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 3, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 3, {19, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_51, 3, {20, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
+    {where_52, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_52, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
+    {where_52, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_52, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_52, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_54, 2, {2, 8, 192, 8, 0, 0}, -1, 0, 0},
+    {where_54, 2, {3, 8, 192, 8, 0, 0}, -1, 0, 0},
+    {where_56, 1, {0, 0, 0, 1, values_55, 2}, -1, 0, 0},
+    {where_57, 2, {1, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_57, 2, {15, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_57, 2, {21, 0, 0, 1, values_58, 2}, -1, 0, 0},
+    {where_57, 2, {2, 0, 0, 1, values_59, 3}, -1, 0, 0},
+    {where_57, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_57, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_57, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_57, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_57, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_57, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_57, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_57, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_57, 2, {14, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_60, 3, {2, 0, 0, 1, values_47, 1}, -1, 0, 0},
+    {where_60, 3, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_60, 3, {16, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_61, 1, {0, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_61, 1, {18, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_61, 1, {21, 0, 0, 1, values_15, 1}, -1, 0, 0},
+    {where_61, 1, {2, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_61, 1, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_61, 1, {13, 0, 0, 1, values_4, 2}, -1, 0, 0},
+    {where_62, 2, {13, 0, 0, 1, values_13, 1}, -1, 0, 0},
+    {where_63, 2, {2, 104, 512, 8, 0, 0}, -1, 0, 0},
+    {where_63, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_63, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
+    {where_63, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_63, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_63, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_63, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_63, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_63, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_63, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_63, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_64, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_65, 3, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_66, 1, {0, 0, 0, 1, values_55, 2}, -1, 0, 0},
+    {where_67, 2, {2, 200, 512, 8, 0, 0}, -1, 0, 0},
     {where_67, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_67, 2, {4, 0, 0, 1, values_18, 1}, -1, 0, 0},
+    {where_67, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
     {where_67, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_67, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_67, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_67, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_67, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_67, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_67, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_67, 2, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_67, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
-    {where_68, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_68, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_69, 2, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {18, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_67, 2, {17, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_68, 2, {1, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_68, 2, {2, 0, 0, 1, values_46, 2}, -1, 0, 0},
+    {where_68, 2, {3, 0, 0, 1, 0, 0}, 2, 0, 0},
+    {where_68, 2, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_68, 2, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_68, 2, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_68, 2, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_68, 2, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_68, 2, {13, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_68, 2, {15, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_68, 2, {21, 0, 0, 1, values_23, 1}, -1, 0, 0},
+    {where_69, 2, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_69, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_69, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_70, 2, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_70, 2, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_70, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_71, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
-    {where_72, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
-    {where_73, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
-    {where_73, 3, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_73, 3, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_73, 3, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_73, 3, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_73, 3, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_73, 3, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_73, 3, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_75, 2, {0, 0, 0, 1, values_74, 3}, -1, 0, 0},
-    {where_76, 3, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_76, 3, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_71, 2, {5, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_71, 2, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_72, 3, {2, 136, 512, 8, 0, 0}, -1, 0, 0},
+    {where_73, 2, {2, 8, 256, 8, 0, 0}, -1, 0, 0},
+    {where_74, 3, {5, 0, 0, 1, values_2, 2}, -1, 0, 0},
+    {where_74, 3, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_74, 3, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_74, 3, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_74, 3, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_74, 3, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_74, 3, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_74, 3, {13, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_76, 2, {0, 0, 0, 1, values_75, 3}, -1, 0, 0},
     {where_77, 3, {6, 0, 0, 1, values_12, 1}, -1, 0, 0},
     {where_77, 3, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_77, 3, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_77, 3, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
-    {where_37, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_78, 6},
+    {where_77, 3, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_77, 3, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_78, 3, {8, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_78, 3, {9, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_79, 4, {10, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_79, 4, {11, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_80, 4, {7, 0, 0, 1, values_12, 1}, -1, 0, 0},
+    {where_37, 2, {3, 0, 0, 1, 0, 0}, 2, pairs_81, 6},
 };
 static const char *const fields[] = {
     "block_m",
@@ -429,37 +444,37 @@ static const char *const fields[] = {
     "v_in_regs",
 };
 static const ap_tile_form forms[] = {
-    {11, 1, parts_79, 7},
-    {13, 0, parts_80, 12},
-    {-1, 0, parts_81, 11},
+    {11, 1, parts_82, 7},
+    {13, 0, parts_83, 12},
+    {-1, 0, parts_84, 11},
 };
 static const ap_tile_class tile_classes[] = {
-    {where_104, 2, 6},
-    {where_106, 1, 5},
+    {where_107, 2, 6},
+    {where_109, 1, 5},
     {where_28, 1, 5},
-    {where_107, 2, 4},
-    {where_108, 1, 3},
-    {where_109, 1, 2},
+    {where_110, 2, 4},
+    {where_111, 1, 3},
+    {where_112, 1, 2},
     {where_25, 1, 2},
     {where_26, 1, 2},
-    {where_110, 1, 1},
-    {where_111, 1, 1},
-    {where_112, 1, 1},
+    {where_113, 1, 1},
+    {where_114, 1, 1},
+    {where_115, 1, 1},
 };
 static const ap_stand_in stand_ins[] = {
-    {where_114, 5, 2, 3, 136, 136},
-    {where_115, 9, 2, 3, 64, 128},
-    {where_116, 5, 2, 3, 168, 168},
-    {where_117, 5, 2, 3, 264, 264},
-    {where_118, 2, 2, 3, 0, 0},
-    {where_119, 3, 2, 3, 0, 0},
-    {where_120, 5, 2, 3, 136, 136},
-    {where_121, 5, 2, 3, 136, 136},
-    {where_122, 4, 2, 3, 0, 0},
-    {where_73, 3, 2, 3, 0, 0},
-    {where_123, 3, 2, 3, 240, 240},
-    {where_124, 3, 2, 3, 240, 240},
-    {where_90, 2, 2, 3, 0, 0},
+    {where_117, 5, 2, 3, 136, 136},
+    {where_118, 9, 2, 3, 64, 128},
+    {where_119, 5, 2, 3, 168, 168},
+    {where_120, 5, 2, 3, 264, 264},
+    {where_121, 2, 2, 3, 0, 0},
+    {where_122, 3, 2, 3, 0, 0},
+    {where_123, 5, 2, 3, 136, 136},
+    {where_124, 5, 2, 3, 136, 136},
+    {where_125, 4, 2, 3, 0, 0},
+    {where_74, 3, 2, 3, 0, 0},
+    {where_126, 3, 2, 3, 240, 240},
+    {where_127, 3, 2, 3, 240, 240},
+    {where_93, 2, 2, 3, 0, 0},
     {where_39, 1, 2, 3, 0, 0},
 };
 static const ap_snippet_rule snippets[] = {
@@ -470,38 +485,38 @@ static const ap_snippet_rule snippets[] = {
 };
 /* name, where, renderer */
 static const ap_template templates[] = {
-    {"attention/flash_bwd_convert.cu.j2", where_83, 1, ap_render_flash_bwd_convert},
+    {"attention/flash_bwd_convert.cu.j2", where_86, 1, ap_render_flash_bwd_convert},
     {"attention/flash_bwd_dbias.cu.j2", where_39, 1, ap_render_flash_bwd_dbias},
-    {"attention/flash_bwd_delta.cu.j2", where_85, 1, ap_render_flash_bwd_delta},
-    {"attention/flash_bwd_dq_sm90.cu.j2", where_87, 2, ap_render_flash_bwd_dq_sm90},
-    {"attention/flash_bwd_exchange_sm90.cu.j2", where_88, 4, ap_render_flash_bwd_exchange_sm90},
-    {"attention/flash_bwd_few_sm90.cu.j2", where_89, 3, ap_render_flash_bwd_few_sm90},
+    {"attention/flash_bwd_delta.cu.j2", where_88, 1, ap_render_flash_bwd_delta},
+    {"attention/flash_bwd_dq_sm90.cu.j2", where_90, 2, ap_render_flash_bwd_dq_sm90},
+    {"attention/flash_bwd_exchange_sm90.cu.j2", where_91, 4, ap_render_flash_bwd_exchange_sm90},
+    {"attention/flash_bwd_few_sm90.cu.j2", where_92, 3, ap_render_flash_bwd_few_sm90},
     {"attention/flash_bwd_sinks.cu.j2", where_33, 1, ap_render_flash_bwd_sinks},
-    {"attention/flash_bwd_sm80.cu.j2", where_90, 2, ap_render_flash_bwd_sm80},
-    {"attention/flash_bwd_sm90.cu.j2", where_91, 3, ap_render_flash_bwd_sm90},
-    {"attention/flash_fwd_combine.cu.j2", where_92, 2, ap_render_flash_fwd_combine},
-    {"attention/flash_fwd_combine_few.cu.j2", where_93, 2, ap_render_flash_fwd_combine_few},
-    {"attention/flash_fwd_decode_sm80.cu.j2", where_94, 4, ap_render_flash_fwd_decode_sm80},
+    {"attention/flash_bwd_sm80.cu.j2", where_93, 2, ap_render_flash_bwd_sm80},
+    {"attention/flash_bwd_sm90.cu.j2", where_94, 3, ap_render_flash_bwd_sm90},
+    {"attention/flash_fwd_combine.cu.j2", where_95, 2, ap_render_flash_fwd_combine},
+    {"attention/flash_fwd_combine_few.cu.j2", where_96, 2, ap_render_flash_fwd_combine_few},
+    {"attention/flash_fwd_decode_sm80.cu.j2", where_97, 4, ap_render_flash_fwd_decode_sm80},
     {"attention/flash_fwd_map.cu.j2", where_17, 1, ap_render_flash_fwd_map},
-    {"attention/flash_fwd_runs_sm80.cu.j2", where_95, 3, ap_render_flash_fwd_runs_sm80},
-    {"attention/flash_fwd_runs_sm90.cu.j2", where_96, 3, ap_render_flash_fwd_runs_sm90},
+    {"attention/flash_fwd_runs_sm80.cu.j2", where_98, 3, ap_render_flash_fwd_runs_sm80},
+    {"attention/flash_fwd_runs_sm90.cu.j2", where_99, 3, ap_render_flash_fwd_runs_sm90},
     {"attention/flash_fwd_schedule.cu.j2", where_20, 1, ap_render_flash_fwd_schedule},
-    {"attention/flash_fwd_shared_sm90.cu.j2", where_97, 3, ap_render_flash_fwd_shared_sm90},
-    {"attention/flash_fwd_sm80.cu.j2", where_98, 3, ap_render_flash_fwd_sm80},
-    {"attention/flash_fwd_sm90.cu.j2", where_99, 5, ap_render_flash_fwd_sm90},
-    {"attention/flash_fwd_wide_sm90.cu.j2", where_73, 3, ap_render_flash_fwd_wide_sm90},
+    {"attention/flash_fwd_shared_sm90.cu.j2", where_100, 3, ap_render_flash_fwd_shared_sm90},
+    {"attention/flash_fwd_sm80.cu.j2", where_101, 3, ap_render_flash_fwd_sm80},
+    {"attention/flash_fwd_sm90.cu.j2", where_102, 5, ap_render_flash_fwd_sm90},
+    {"attention/flash_fwd_wide_sm90.cu.j2", where_74, 3, ap_render_flash_fwd_wide_sm90},
 };
 /* where, rows alike, capabilities from and to, arch, target */
 static const ap_route routes[] = {
-    {where_100, 1, 9, 80, 80, 80, "sm_80"},
-    {where_100, 1, 8, 86, 86, 86, "sm_86"},
-    {where_100, 1, 7, 87, 87, 80, "sm_80"},
-    {where_100, 1, 6, 88, 89, 86, "sm_86"},
-    {where_100, 1, 5, 90, 90, 90, "sm_90a"},
-    {where_100, 1, 4, 90, 90, 80, "sm_90"},
-    {where_100, 1, 3, 100, 109, 80, "sm_100"},
-    {where_100, 1, 2, 110, 119, 80, "sm_110"},
-    {where_100, 1, 1, 120, 129, 86, "sm_120"},
+    {where_103, 1, 9, 80, 80, 80, "sm_80"},
+    {where_103, 1, 8, 86, 86, 86, "sm_86"},
+    {where_103, 1, 7, 87, 87, 80, "sm_80"},
+    {where_103, 1, 6, 88, 89, 86, "sm_86"},
+    {where_103, 1, 5, 90, 90, 90, "sm_90a"},
+    {where_103, 1, 4, 90, 90, 80, "sm_90"},
+    {where_103, 1, 3, 100, 109, 80, "sm_100"},
+    {where_103, 1, 2, 110, 119, 80, "sm_110"},
+    {where_103, 1, 1, 120, 129, 86, "sm_120"},
     {where_35, 1, 9, 80, 80, 80, "sm_80"},
     {where_35, 1, 8, 86, 86, 86, "sm_86"},
     {where_35, 1, 7, 87, 87, 80, "sm_80"},
@@ -511,14 +526,14 @@ static const ap_route routes[] = {
     {where_35, 1, 3, 100, 109, 80, "sm_100"},
     {where_35, 1, 2, 110, 119, 80, "sm_110"},
     {where_35, 1, 1, 120, 129, 86, "sm_120"},
-    {where_102, 1, 8, 80, 80, 80, "sm_80"},
-    {where_102, 1, 7, 86, 86, 80, "sm_86"},
-    {where_102, 1, 6, 87, 87, 80, "sm_80"},
-    {where_102, 1, 5, 88, 89, 80, "sm_86"},
-    {where_102, 1, 4, 90, 90, 80, "sm_90"},
-    {where_102, 1, 3, 100, 109, 80, "sm_100"},
-    {where_102, 1, 2, 110, 119, 80, "sm_110"},
-    {where_102, 1, 1, 120, 129, 80, "sm_120"},
+    {where_105, 1, 8, 80, 80, 80, "sm_80"},
+    {where_105, 1, 7, 86, 86, 80, "sm_86"},
+    {where_105, 1, 6, 87, 87, 80, "sm_80"},
+    {where_105, 1, 5, 88, 89, 80, "sm_86"},
+    {where_105, 1, 4, 90, 90, 80, "sm_90"},
+    {where_105, 1, 3, 100, 109, 80, "sm_100"},
+    {where_105, 1, 2, 110, 119, 80, "sm_110"},
+    {where_105, 1, 1, 120, 129, 80, "sm_120"},
 };
 
 extern const ap_family ap_family_attention;
@@ -529,7 +544,7 @@ const ap_family ap_family_attention = {
     0x1000000000000,
     {0x100000000000, 0x80000000000, 0x200000000, 0x4000000, 0x8000000, 0x2000000, 0x1000000, 0x800000, 0x200000, 0x100000, 0x80000, 0x40000, 0x20000, 0x8000, 0x4000, 0x2000, 0x800, 0x400, 0x200, 0x100, 0x80, 0x1},
     {~0xfu, ~0x1u, ~0x3f8u, ~0x3f8u, ~0x3u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x3u, ~0x1u, ~0x1u, ~0x1u, ~0x1u, ~0x7fu},
-    rules, 207,
+    rules, 219,
     18, fields, forms, 3,
     tile_classes, 11, &ap_tiles_attention, stand_ins, 14, ap_attention_fit,
     templates, 20, routes, 26,

@@ -16,8 +16,8 @@ static const ap_word words_0[] = {{"fprop", "_fprop", 0}, {"dgrad", "_dgrad", 1}
 static const int32_t values_1[] = {0, 1, 2, 3, 4};
 static const ap_word words_2[] = {{"gather", "", 0}, {"im2col", "_im2col", 1}};
 static const int32_t values_3[] = {0, 1};
-static const ap_word words_4[] = {{"none", "", 0}, {"m128n128", "_m128n128", 1}, {"m128n64", "_m128n64", 2}, {"m64n128", "_m64n128", 3}, {"m64n64", "_m64n64", 4}, {"m256n128", "_m256n128", 5}, {"m256n64", "_m256n64", 6}, {"m128n256", "_m128n256", 7}, {"m64n256", "_m64n256", 8}};
-static const int32_t values_5[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+static const ap_word words_4[] = {{"none", "", 0}, {"m128n128", "_m128n128", 1}, {"m128n64", "_m128n64", 2}, {"m64n128", "_m64n128", 3}, {"m64n64", "_m64n64", 4}, {"m256n128", "_m256n128", 5}, {"m256n64", "_m256n64", 6}, {"m128n256", "_m128n256", 7}, {"m64n256", "_m64n256", 8}, {"m192n128", "_m192n128", 9}, {"m128n192", "_m128n192", 10}};
+static const int32_t values_5[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
 static const ap_word words_6[] = {{"fp16", "_fp16", 1}, {"bf16", "_bf16", 2}};
 static const int32_t values_7[] = {1, 2};
 static const int32_t values_8[] = {80, 90};
@@ -52,7 +52,7 @@ static const ap_axis axes[] = {
     {"copies", "copies", AP_AXIS_WORD, "", "", "with copies by ", "",
      -1, {1, 0, 0, 1, values_3, 2}, words_2},
     {"block", "block", AP_AXIS_WORD, "", "", "with block ", "",
-     -1, {2, 0, 0, 1, values_5, 9}, words_4},
+     -1, {2, 0, 0, 1, values_5, 11}, words_4},
     {"dtype", "dtype", AP_AXIS_WORD, "", "", "with dtype ", "",
      -1, {3, 0, 0, 1, values_7, 2}, words_6},
     {"arch", "arch", AP_AXIS_NUMBER, "_sm", "sm", "on ", "",
@@ -114,7 +114,7 @@ static const ap_route routes[] = {
 extern const ap_family ap_family_conv2d;
 const ap_family ap_family_conv2d = {
     "conv2d", "conv2d",
-    "conv2d_<fprop|dgrad|wgrad|dout|reduce>[_im2col][_m128n128|_m128n64|_m64n128|_m64n64|_m256n128|_m256n64|_m128n256|_m64n256]_<fp16|bf16>_sm<80|90>",
+    "conv2d_<fprop|dgrad|wgrad|dout|reduce>[_im2col][_m128n128|_m128n64|_m64n128|_m64n64|_m256n128|_m256n64|_m128n256|_m64n256|_m192n128|_m128n192]_<fp16|bf16>_sm<80|90>",
     axes, 5, 4,
     0x20000,
     {0x4000, 0x2000, 0x200, 0x80, 0x1},

@@ -7,8 +7,8 @@
 // threads form groups of COLUMNS / 4 threads, and each group adds up every GROUPS-th split.
 // Where rows are many and splits few, it computes GROUPS rows, and each group adds up all splits of
 // one (args.block_rows).
-// Splits at fixed places of sm90's kernels a warp adds up, in their order; those of few rows
-// flash_fwd_combine_few does.
+// Splits of a batch-invariant call by sm90's kernels a warp adds up, in their order; those of few
+// rows flash_fwd_combine_few does, of other calls, too.
 // A split past a sequence's keys has lse = -inf and no output.
 //
 // Pressed from templates/attention/flash_fwd_combine.cu.j2 with tile m1n32w4x1s0k0v0 by
@@ -88,9 +88,11 @@ __device__ __forceinline__ int64_t part_row(PartRows rows, int split) {
   return split == 0 ? rows.first : rows.base + split * rows.step;
 }
 
-// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on.
+// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on; where
+// `all` of them have written their output, it is asked for beside their lse.
 __device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, PartRows rows,
-                                          int num_splits, int first, int stride, int column) {
+                                          int num_splits, bool all, int first, int stride,
+                                          int column) {
   Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
   for (; first < num_splits; first += STEP * stride) {
     float lse[STEP];
@@ -103,11 +105,14 @@ __device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args
       out[i] = zero;
       if (split < num_splits)
         lse[i] = args->lse_partial[part_row(rows, split)] * LOG2_E;
+      if (all && split < num_splits)
+        out[i] =
+            *(const float4 *)(args->out_partial + part_row(rows, split) * HEAD_DIM_V + column);
     }
-    // Splits past a sequence's keys have written no output.
+    // Else splits past a sequence's keys have written none.
 #pragma unroll
     for (int i = 0; i < STEP; ++i)
-      if (lse[i] > -INF)
+      if (!all && lse[i] > -INF)
         out[i] = *(const float4 *)(args->out_partial +
                                    part_row(rows, first + i * stride) * HEAD_DIM_V + column);
     float max = sum.max;
@@ -327,8 +332,10 @@ __device__ __forceinline__ Sum add_groups(Sum sum, WarpSums *sums) {
 
 // The same as add_splits() and add_groups() of a split a group: a lane asks for the lse of one
 // split beside the output of its group's, so that all weights are there at once.
+// `splits`: where their number stands, if that is less than the bound; it is asked for beside them.
 __device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *args, int row,
-                                              int num_splits, int column, WarpSums *sums) {
+                                              int num_splits, const int32_t *splits, int column,
+                                              WarpSums *sums) {
   const int lane = threadIdx.x % 32, group = threadIdx.x / GROUP_THREADS;
   const int64_t rows = args->rows;
   Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
@@ -338,6 +345,8 @@ __device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *
   float4 out = sum.out;
   if (group < num_splits)
     out = *(const float4 *)(args->out_partial + (group * rows + row) * HEAD_DIM_V + column);
+  if (splits != nullptr && num_splits > 0 && lane >= *splits)
+    lse = -INF;
   if (__shfl_sync(0xffffffff, lse, group) == -INF) // a split without keys has written no output
     out = sum.out;
   sum.max = lse;
@@ -433,9 +442,11 @@ union Shared {
 
 // Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the
 // result: all threads of the thread block do so `together`, or each group of threads by itself.
+// `splits`: where the number of splits stands, if that is less than the bound.
 __device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,
                                             const attnpress_ragged_args *ragged, Rows rows,
-                                            int row, PartRows parts, bool of_runs, RowPlace place,
+                                            int row, PartRows parts, bool of_runs,
+                                            const int32_t *splits, RowPlace place,
                                             int column_block, bool together, Shared *shared) {
   const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;
   const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;
@@ -445,9 +456,10 @@ __device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *ar
   if (ragged->fixed_split_blocks != 0) {
     sum = add_in_order(args, row, valid ? column : 0, &shared->ordered);
   } else if (few && !of_runs) {
-    sum = add_few_splits(args, row, args->num_splits, valid ? column : 0, &shared->sums);
+    sum = add_few_splits(args, row, args->num_splits, splits, valid ? column : 0, &shared->sums);
   } else {
-    sum = add_splits(args, parts, args->num_splits, together ? threadIdx.x / GROUP_THREADS : 0,
+    sum = add_splits(args, parts, splits != nullptr ? *splits : args->num_splits,
+                     splits != nullptr, together ? threadIdx.x / GROUP_THREADS : 0,
                      together ? GROUPS : 1, valid ? column : 0);
     if (together)
       sum = add_groups(sum, &shared->sums);
@@ -456,28 +468,28 @@ __device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *ar
     store_row(args, ragged, rows, place, column, sum);
 }
 
-// Whether all that is known of the rows, and which splits they have, stands in the arguments, and
-// the splits are a group's each and few.
+// Whether all that is known of the rows stands in the arguments, and the splits are a group's each
+// and few.
 __device__ __forceinline__ bool
 adds_few_parts(const attnpress_fwd_combine_ragged_args *batch) {
   const attnpress_fwd_combine_args *args = &batch->combine;
   return args->block_rows == 1 && args->num_splits <= GROUPS &&
          args->rows * args->num_splits <= FEW_PARTS && batch->ragged.fixed_split_blocks == 0 &&
          batch->ragged.cu_seqlens_q == nullptr && batch->ragged.seqused_q == nullptr &&
-         batch->sequence_splits == nullptr && batch->cuts == nullptr;
+         batch->cuts == nullptr;
 }
 
 // combine_row() of such calls. `reads`: otherwise it is gone through so that its code has come, as
 // combine_in_order().
 __device__ __forceinline__ void combine_few(const attnpress_fwd_combine_ragged_args *batch,
-                                            int row, RowPlace place, int column_block,
-                                            Shared *shared, bool reads) {
+                                            const int32_t *splits, int row, RowPlace place,
+                                            int column_block, Shared *shared, bool reads) {
   const attnpress_fwd_combine_args *args = &batch->combine;
   const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;
   const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;
   const Rows rows = {0, batch->ragged.rows_q <= args->seqlen_q ? batch->ragged.rows_q : 0};
-  const Sum sum = add_few_splits(args, row, reads ? args->num_splits : 0, valid ? column : 0,
-                                 &shared->sums);
+  const Sum sum = add_few_splits(args, row, reads ? args->num_splits : 0, splits,
+                                 valid ? column : 0, &shared->sums);
   if (reads && valid && threadIdx.x < GROUP_THREADS && place.position < rows.count)
     store_row(args, &batch->ragged, rows, place, column, sum);
 }
@@ -498,7 +510,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   attnpress_fwd_combine_args args = batch_args.combine;
   const bool together = args.block_rows == 1; // all groups have the same row
   const int64_t first_row = (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;
-  const bool weighs = batch_args.sequence_splits != nullptr; // a warp each row
+  const bool weighs = batch_args.sequence_splits != nullptr &&
+                      batch_args.ragged.fixed_split_blocks != 0; // a warp each row
   const int64_t own_row =
       first_row + (together ? 0 : threadIdx.x / (weighs ? 32 : GROUP_THREADS));
   if (own_row >= args.rows)
@@ -526,6 +539,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
     }
     return;
   }
+  const int32_t *splits = batch_args.sequence_splits;
+  splits += splits != nullptr ? place.batch : 0;
   if (adds_few_parts(&batch_args)) { // most small calls: as above
     griddepcontrol_launch_dependents();
 #pragma unroll 1
@@ -535,7 +550,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
         __syncthreads();
         griddepcontrol_wait();
       }
-      combine_few(&batch_args, row, place, blockIdx.x % COLUMN_BLOCKS, &shared, turn == 1);
+      combine_few(&batch_args, splits, row, place, blockIdx.x % COLUMN_BLOCKS, &shared,
+                  turn == 1);
     }
     return;
   }
@@ -564,6 +580,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
   const Rows rows = query_rows(&batch_args.ragged, place.batch, args.seqlen_q);
   if (place.position >= rows.count) // no split has written it
     return;
-  combine_row(&args, &batch_args.ragged, rows, row, parts, of_runs, place,
+  combine_row(&args, &batch_args.ragged, rows, row, parts, of_runs, splits, place,
               blockIdx.x % COLUMN_BLOCKS, together, &shared);
 }

@@ -1,9 +1,10 @@
 // outer_bwd_bf16_sm80
 //
 // dx[n, i] = sum over j of dc[n, i, j] y[n, j], and sums over the rows of a thread block of
-// dc[n, i, j] x[n, i], which another kernel adds up to dy; bf16, fp32 inside. dc is read once:
-// 2^column_shift threads share ROWS rows, and walk over the columns, 16 bytes each at a time: a
-// vector, or, where a row may begin anywhere, elements that lie as far apart as threads share a row.
+// dc[n, i, j] x[n, i]: dy where a block has all rows, else another kernel adds them up; bf16,
+// fp32 inside. dc is read once: 2^column_shift threads share ROWS rows, and walk over the columns,
+// 16 bytes each at a time: a vector, or, where a row may begin anywhere, elements that lie as far
+// apart as threads share a row.
 //
 // Pressed from templates/outer/outer_bwd.cu.j2 with tile w4r4 by
 //   python -m generator --family outer --pass bwd --dtype bf16
@@ -111,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (SM_THREADS + THREADS - 1)
       load_rows(&args, dc, first, groups, column + step + own, 1, true, vector);
       y_vector = load_step(y, args.columns, column + step + own, 1, true);
     }
-    if (args.dy_parts) {
+    if (args.dy_parts || args.dy) {
       float *const sum = sums[turn] + group * step + own;
 #pragma unroll
       for (int j = 0; j < ELEMENTS; j += 4) {
@@ -132,7 +133,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, (SM_THREADS + THREADS - 1)
         float total = 0.0f;
         for (int other = 0; other < groups; ++other)
           total += sums[turn][other * step + at];
-        parts[at] = total;
+        if (args.dy_parts)
+          parts[at] = total;
+        else // the block is the entry's only one
+          store_element((unsigned char *)args.dy + blockIdx.x * args.dy_stride * SIZE, SIZE,
+                        column + at, narrow_element_bf16(total));
       }
       turn ^= 1;
     }

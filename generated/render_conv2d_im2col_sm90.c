@@ -60,6 +60,7 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
        "#include \"attnpress/device/ptx_cluster.cuh\"\n"
+       "#include \"attnpress/device/ptx_elect.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_tma.cuh\"\n"
        "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
@@ -115,21 +116,37 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// Waits until a stage's place is free, and says how much is to come; returns its address.\n"
-       "__device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage) {\n"
+       "__device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage, int bytes) {\n"
        "  wait_for_phase(empty(ring, stage.index), stage.parity ^ 1);\n"
-       "  mbarrier_arrive_expect(full(ring, stage.index), STAGE_BYTES);\n"
+       "  mbarrier_arrive_expect(full(ring, stage.index), bytes);\n"
        "  return ring + stage.index * STAGE_BYTES;\n"
        "}\n"
-       "\n"
-       "// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A\n"
-       "// descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.\n"
-       "// steps: of 16 elements, a constant.\n"
-       "__device__ __forceinline__ void start_steps(float sum[M_TILES * SUMS], uint32_t slab, int consumer,\n"
-       "                                            int steps) {\n");
-  if (pass == AP_CONV2D_PASS_FPROP) {
-    TEXT("  const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, 0);\n");
+       "\n");
+  if (pass == AP_CONV2D_PASS_WGRAD) {
+    TEXT("// Of a side whose elements have the depth across: panels of 64 pixels of `width` channels, 64 or\n"
+         "// 32, a constant, which lie as so many columns of the copy engine's swizzle.\n"
+         "__device__ __forceinline__ uint64_t side_descriptor(uint32_t shared, int width) {\n"
+         "  return width == 64 ? wgmma_descriptor(shared, 1024, PANEL_BYTES)\n"
+         "                     : wgmma_descriptor_of_lines(shared, 512, PANEL_BYTES / 2, 64);\n"
+         "}\n"
+         "\n"
+         "// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A\n"
+         "// descriptor counts 16 bytes. The widths of panels are constants.\n"
+         "__device__ __forceinline__ void start_panels(float sum[M_TILES * SUMS], uint32_t slab, int consumer,\n"
+         "                                             int row_width, int width) {\n"
+         "  const uint64_t b = side_descriptor(slab + A_BYTES, width);\n");
   } else {
-    TEXT("  const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, PANEL_BYTES);\n");
+    TEXT("// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A\n"
+         "// descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.\n"
+         "// steps: of 16 elements, a constant; one or two are all that a line has.\n"
+         "__device__ __forceinline__ void start_steps(float sum[M_TILES * SUMS], uint32_t slab, int consumer,\n"
+         "                                            int steps) {\n"
+         "  const int line_bytes = steps > 2 ? LINE_BYTES : steps * 32;\n");
+    if (pass == AP_CONV2D_PASS_FPROP) {
+      TEXT("  const uint64_t b = wgmma_descriptor_of_lines(slab + A_BYTES, 8 * line_bytes, 0, line_bytes);\n");
+    } else {
+      TEXT("  const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, PANEL_BYTES);\n");
+    }
   }
   TEXT("#pragma unroll\n"
        "  for (int m = 0; m < M_TILES; ++m)\n"
@@ -138,48 +155,56 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("(sum + m * SUMS);\n"
        "  wgmma_fence();\n"
        "#pragma unroll\n"
-       "  for (int m = 0; m < M_TILES; ++m) {\n"
-       "    const uint64_t a =\n"
-       "        wgmma_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, 1024, PANEL_BYTES);\n"
-       "#pragma unroll\n"
-       "    for (int step = 0; step < steps; ++step)\n");
-  if (pass == AP_CONV2D_PASS_FPROP) {
-    TEXT("      wgmma_m64n");
+       "  for (int m = 0; m < M_TILES; ++m) {\n");
+  if (pass == AP_CONV2D_PASS_WGRAD) {
+    TEXT("    const uint64_t a =\n"
+         "        side_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, row_width);\n"
+         "#pragma unroll\n"
+         "    for (int step = 0; step < SLAB / 16; ++step)\n"
+         "      wgmma_m64n");
     INTEGER(block_n);
     TEXT("k16_");
     STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss(sum + m * SUMS, a + step * 2, b + step * 2, 1);\n");
-  } else if (pass == AP_CONV2D_PASS_DGRAD) {
-    TEXT("      wgmma_m64n");
-    INTEGER(block_n);
-    TEXT("k16_");
-    STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss_trans(sum + m * SUMS, a + step * 2, b + step * LINE_BYTES, 1);\n");
+    TEXT("_ss_trans_both(sum + m * SUMS, a + step * row_width * 2,\n"
+         "                                          b + step * width * 2, 1);\n");
   } else {
-    TEXT("      wgmma_m64n");
-    INTEGER(block_n);
-    TEXT("k16_");
-    STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss_trans_both(sum + m * SUMS, a + step * LINE_BYTES,\n"
-         "                                          b + step * LINE_BYTES, 1);\n");
+    TEXT("    const uint64_t a = wgmma_descriptor_of_lines(slab + (consumer * M_TILES + m) * 64 * line_bytes,\n"
+         "                                                 8 * line_bytes, 0, line_bytes);\n"
+         "#pragma unroll\n"
+         "    for (int step = 0; step < steps; ++step)\n");
+    if (pass == AP_CONV2D_PASS_FPROP) {
+      TEXT("      wgmma_m64n");
+      INTEGER(block_n);
+      TEXT("k16_");
+      STRING(in->word[AP_CONV2D_DTYPE]);
+      TEXT("_ss(sum + m * SUMS, a + step * 2, b + step * 2, 1);\n");
+    } else {
+      TEXT("      wgmma_m64n");
+      INTEGER(block_n);
+      TEXT("k16_");
+      STRING(in->word[AP_CONV2D_DTYPE]);
+      TEXT("_ss_trans(sum + m * SUMS, a + step * 2, b + step * LINE_BYTES, 1);\n");
+    }
   }
   TEXT("  }\n"
        "  wgmma_commit();\n"
        "}\n"
-       "\n"
-       "// The same with as many steps as have elements.\n"
-       "__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer,\n"
-       "                                           int steps) {\n"
-       "  if (steps == SLAB / 16)\n"
-       "    start_steps(sum, slab, consumer, SLAB / 16);\n"
-       "  else if (steps == 3)\n"
-       "    start_steps(sum, slab, consumer, 3);\n"
-       "  else if (steps == 2)\n"
-       "    start_steps(sum, slab, consumer, 2);\n"
-       "  else\n"
-       "    start_steps(sum, slab, consumer, 1);\n"
-       "}\n"
-       "\n"
+       "\n");
+  if (pass != AP_CONV2D_PASS_WGRAD) {
+    TEXT("// The same with as many steps as have elements.\n"
+         "__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer,\n"
+         "                                           int steps) {\n"
+         "  if (steps == SLAB / 16)\n"
+         "    start_steps(sum, slab, consumer, SLAB / 16);\n"
+         "  else if (steps == 3)\n"
+         "    start_steps(sum, slab, consumer, 3);\n"
+         "  else if (steps == 2)\n"
+         "    start_steps(sum, slab, consumer, 2);\n"
+         "  else\n"
+         "    start_steps(sum, slab, consumer, 1);\n"
+         "}\n");
+  }
+  TEXT("\n"
        "// Waits until at most `pending` slabs' products are unfinished.\n"
        "__device__ __forceinline__ void wait_for_products(float sum[M_TILES * SUMS], int pending) {\n"
        "  wgmma_wait(pending);\n"
@@ -190,21 +215,34 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
   TEXT("(sum + m * SUMS);\n"
        "}\n"
        "\n"
-       "// sum += A B over the slabs [begin, end), which the ring brings from `stage` on; returns the stage\n"
-       "// behind. Every period-th has `tail_steps` steps.\n"
-       "__device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,\n"
-       "                                                int consumer, Stage stage, int begin, int end,\n"
-       "                                                int period, int tail_steps) {\n"
-       "  const int slabs = end - begin;\n"
-       "  int left = period - (begin > 0 ? begin % period : 0); // slabs of a tap\n"
-       "  int last = 0; // the stage whose products are in flight\n"
+       "// sum += A B over the slabs [begin, end), which the ring brings from `stage` on; returns the stage\n");
+  if (pass == AP_CONV2D_PASS_WGRAD) {
+    TEXT("// behind. The widths of panels are constants.\n");
+  } else {
+    TEXT("// behind. Every period-th has `tail_steps` steps.\n");
+  }
+  TEXT("__device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,\n"
+       "                                                int consumer, Stage stage, int begin, int end,\n");
+  if (pass == AP_CONV2D_PASS_WGRAD) {
+    TEXT("                                                int row_width, int width) {\n"
+         "  const int slabs = end - begin;\n");
+  } else {
+    TEXT("                                                int period, int tail_steps) {\n"
+         "  const int slabs = end - begin;\n"
+         "  int left = period - (begin > 0 ? begin % period : 0); // slabs of a tap\n");
+  }
+  TEXT("  int last = 0; // the stage whose products are in flight\n"
        "  for (int slab = 0; slab < slabs; ++slab) {\n"
        "    // The copy engine hands over the slab.\n"
-       "    wait_for_phase(full(ring, stage.index), stage.parity);\n"
-       "    --left;\n"
-       "    start_slab(sum, ring + stage.index * STAGE_BYTES, consumer, left == 0 ? tail_steps : SLAB / 16);\n"
-       "    left = left == 0 ? period : left;\n"
-       "    wait_for_products(sum, 1);\n"
+       "    wait_for_phase(full(ring, stage.index), stage.parity);\n");
+  if (pass == AP_CONV2D_PASS_WGRAD) {
+    TEXT("    start_panels(sum, ring + stage.index * STAGE_BYTES, consumer, row_width, width);\n");
+  } else {
+    TEXT("    --left;\n"
+         "    start_slab(sum, ring + stage.index * STAGE_BYTES, consumer, left == 0 ? tail_steps : SLAB / 16);\n"
+         "    left = left == 0 ? period : left;\n");
+  }
+  TEXT("    wait_for_products(sum, 1);\n"
        "    if (slab > 0)\n"
        "      arrive_once(empty(ring, last));\n"
        "    last = stage.index;\n"
@@ -257,18 +295,28 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
        "  Place at = {0, 0, 0}; // a tap's row and column, and a slab of it\n"
        "  if (tile.begin > 0)\n"
        "    at = place_of(tile.begin, x.taps, args->tap_slabs);\n"
+       "  const int is_last = args->has_last && tile.column + BLOCK_N >= args->out_columns;\n");
+  if (pass == AP_CONV2D_PASS_DGRAD) {
+    TEXT("  const int panels = min(BLOCK_N, args->out_columns - tile.column + 63) / 64;\n");
+  }
+  TEXT("  const int bytes = args->slab_bytes[is_last][0], tail_bytes = args->slab_bytes[is_last][1];\n"
        "  for (int i = tile.begin; i < tile.end; ++i) {\n"
-       "    const uint32_t slab = open_stage(ring, stage), barrier = full(ring, stage.index);\n"
+       "    const int is_tail = args->has_tail && at.inner + 1 == args->tap_slabs;\n"
+       "    const uint32_t slab = open_stage(ring, stage, is_tail ? tail_bytes : bytes);\n"
+       "    const uint32_t barrier = full(ring, stage.index);\n"
        "    const int depth = at.inner * SLAB;\n"
        "    const int tap_y = y.tap + at.outer * y.tap_step, tap_x = x.tap + at.middle * x.tap_step;\n"
-       "    tma_load_im2col_4d(slab, &args->in[tile.class_index], barrier, depth, in_x, in_y, first.outer,\n"
-       "                       at.middle * x.tap_move, at.outer * y.tap_move);\n");
+       "    tma_load_im2col_4d(slab, &args->in[tile.class_index][is_tail], barrier, depth, in_x, in_y,\n"
+       "                       first.outer, at.middle * x.tap_move, at.outer * y.tap_move);\n");
   if (pass == AP_CONV2D_PASS_FPROP) {
-    TEXT("    tma_load_4d(slab + A_BYTES, &args->weight, barrier, depth, tap_x, tap_y, tile.column);\n");
+    TEXT("    tma_load_4d(slab + A_BYTES, &args->weight[is_last][is_tail], barrier, depth, tap_x, tap_y,\n"
+         "                tile.column);\n");
   } else {
-    TEXT("    for (int panel = 0; panel < BLOCK_N / 64; ++panel)\n"
-         "      tma_load_4d(slab + A_BYTES + panel * PANEL_BYTES, &args->weight, barrier,\n"
-         "                  tile.column + panel * 64, tap_x, tap_y, depth);\n");
+    TEXT("#pragma unroll\n"
+         "    for (int panel = 0; panel < BLOCK_N / 64; ++panel)\n"
+         "      if (panel < panels)\n"
+         "        tma_load_4d(slab + A_BYTES + panel * PANEL_BYTES, &args->weight[0][is_tail], barrier,\n"
+         "                    tile.column + panel * 64, tap_x, tap_y, depth);\n");
   }
   TEXT("    advance(&at, {0, 0, 1}, x.taps, args->tap_slabs);\n"
        "    stage = next_stage(stage, STAGES);\n"
@@ -415,8 +463,8 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
        "  // Read from lane 0, so that the compiler knows it to be the same in the whole warp.\n"
        "  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), lane = threadIdx.x % 32;\n"
        "  if (threadIdx.x == 0) {\n"
-       "    prefetch_tensor_map(&args.in[0]);\n"
-       "    prefetch_tensor_map(&args.weight);\n"
+       "    prefetch_tensor_map(&args.in[0][0]);\n"
+       "    prefetch_tensor_map(&args.weight[0][0]);\n"
        "    make_barriers(ring);\n"
        "  }\n"
        "  // All threads arrive and wait: hands over the barriers.\n"
@@ -429,11 +477,14 @@ void ap_render_conv2d_im2col_sm90(ap_text *out, const ap_render_input *in) {
        "  // Thread blocks that share a tile have no other.\n"
        "  const int first_tile = IS_SHARED && args.splits > 1 ? blockIdx.x / args.splits : blockIdx.x;\n"
        "  if (warp == CONSUMERS * 4) {\n"
-       "    for (int index = first_tile; index < args.tiles; index += gridDim.x) {\n"
-       "      const Tile tile = find_tile(&args, index);\n"
-       "      if (tile.is_there && lane == 0)\n"
-       "        stage = copy_tile(&args, tile, ring, stage);\n"
-       "    }\n"
+       "    // The compiler knows an elected lane to be alone: copies then take uniform registers as they\n"
+       "    // are, without a loop over lanes around each.\n"
+       "    if (elect_lane())\n"
+       "      for (int index = first_tile; index < args.tiles; index += gridDim.x) {\n"
+       "        const Tile tile = find_tile(&args, index);\n"
+       "        if (tile.is_there)\n"
+       "          stage = copy_tile(&args, tile, ring, stage);\n"
+       "      }\n"
        "    return;\n"
        "  }\n"
        "  const int row = warp / 4 * 64 * M_TILES + warp % 4 * 16 + lane / 4;\n"

@@ -49,6 +49,7 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
        "#include \"attnpress/device/conv2d.cuh\"\n"
        "#include \"attnpress/device/pipeline.cuh\"\n"
        "#include \"attnpress/device/ptx_address.cuh\"\n"
+       "#include \"attnpress/device/ptx_elect.cuh\"\n"
        "#include \"attnpress/device/ptx_griddepcontrol.cuh\"\n"
        "#include \"attnpress/device/ptx_tma.cuh\"\n"
        "#include \"attnpress/device/ptx_wgmma.cuh\"\n"
@@ -104,21 +105,37 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
        "}\n"
        "\n"
        "// Waits until a stage's place is free, and says how much is to come; returns its address.\n"
-       "__device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage) {\n"
+       "__device__ __forceinline__ uint32_t open_stage(uint32_t ring, Stage stage, int bytes) {\n"
        "  wait_for_phase(empty(ring, stage.index), stage.parity ^ 1);\n"
-       "  mbarrier_arrive_expect(full(ring, stage.index), STAGE_BYTES);\n"
+       "  mbarrier_arrive_expect(full(ring, stage.index), bytes);\n"
        "  return ring + stage.index * STAGE_BYTES;\n"
        "}\n"
-       "\n"
-       "// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A\n"
-       "// descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.\n"
-       "// steps: of 16 elements, a constant.\n"
-       "__device__ __forceinline__ void start_steps(float sum[M_TILES * SUMS], uint32_t slab, int consumer,\n"
-       "                                            int steps) {\n");
-  if (pass == AP_CONV2D_PASS_FPROP) {
-    TEXT("  const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, 0);\n");
+       "\n");
+  if (pass == AP_CONV2D_PASS_WGRAD) {
+    TEXT("// Of a side whose elements have the depth across: panels of 64 pixels of `width` channels, 64 or\n"
+         "// 32, a constant, which lie as so many columns of the copy engine's swizzle.\n"
+         "__device__ __forceinline__ uint64_t side_descriptor(uint32_t shared, int width) {\n"
+         "  return width == 64 ? wgmma_descriptor(shared, 1024, PANEL_BYTES)\n"
+         "                     : wgmma_descriptor_of_lines(shared, 512, PANEL_BYTES / 2, 64);\n"
+         "}\n"
+         "\n"
+         "// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A\n"
+         "// descriptor counts 16 bytes. The widths of panels are constants.\n"
+         "__device__ __forceinline__ void start_panels(float sum[M_TILES * SUMS], uint32_t slab, int consumer,\n"
+         "                                             int row_width, int width) {\n"
+         "  const uint64_t b = side_descriptor(slab + A_BYTES, width);\n");
   } else {
-    TEXT("  const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, PANEL_BYTES);\n");
+    TEXT("// Starts sum += A B of a slab as a group of its own: (64 * M_TILES, BLOCK_N) for each warpgroup. A\n"
+         "// descriptor counts 16 bytes: 16 elements of the depth are 2 further on, or 16 lines.\n"
+         "// steps: of 16 elements, a constant; one or two are all that a line has.\n"
+         "__device__ __forceinline__ void start_steps(float sum[M_TILES * SUMS], uint32_t slab, int consumer,\n"
+         "                                            int steps) {\n"
+         "  const int line_bytes = steps > 2 ? LINE_BYTES : steps * 32;\n");
+    if (pass == AP_CONV2D_PASS_FPROP) {
+      TEXT("  const uint64_t b = wgmma_descriptor_of_lines(slab + A_BYTES, 8 * line_bytes, 0, line_bytes);\n");
+    } else {
+      TEXT("  const uint64_t b = wgmma_descriptor(slab + A_BYTES, 1024, PANEL_BYTES);\n");
+    }
   }
   TEXT("#pragma unroll\n"
        "  for (int m = 0; m < M_TILES; ++m)\n"
@@ -127,48 +144,56 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
   TEXT("(sum + m * SUMS);\n"
        "  wgmma_fence();\n"
        "#pragma unroll\n"
-       "  for (int m = 0; m < M_TILES; ++m) {\n"
-       "    const uint64_t a =\n"
-       "        wgmma_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, 1024, PANEL_BYTES);\n"
-       "#pragma unroll\n"
-       "    for (int step = 0; step < steps; ++step)\n");
-  if (pass == AP_CONV2D_PASS_FPROP) {
-    TEXT("      wgmma_m64n");
+       "  for (int m = 0; m < M_TILES; ++m) {\n");
+  if (pass == AP_CONV2D_PASS_WGRAD) {
+    TEXT("    const uint64_t a =\n"
+         "        side_descriptor(slab + (consumer * M_TILES + m) * PANEL_BYTES, row_width);\n"
+         "#pragma unroll\n"
+         "    for (int step = 0; step < SLAB / 16; ++step)\n"
+         "      wgmma_m64n");
     INTEGER(block_n);
     TEXT("k16_");
     STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss(sum + m * SUMS, a + step * 2, b + step * 2, 1);\n");
-  } else if (pass == AP_CONV2D_PASS_DGRAD) {
-    TEXT("      wgmma_m64n");
-    INTEGER(block_n);
-    TEXT("k16_");
-    STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss_trans(sum + m * SUMS, a + step * 2, b + step * LINE_BYTES, 1);\n");
+    TEXT("_ss_trans_both(sum + m * SUMS, a + step * row_width * 2,\n"
+         "                                          b + step * width * 2, 1);\n");
   } else {
-    TEXT("      wgmma_m64n");
-    INTEGER(block_n);
-    TEXT("k16_");
-    STRING(in->word[AP_CONV2D_DTYPE]);
-    TEXT("_ss_trans_both(sum + m * SUMS, a + step * LINE_BYTES,\n"
-         "                                          b + step * LINE_BYTES, 1);\n");
+    TEXT("    const uint64_t a = wgmma_descriptor_of_lines(slab + (consumer * M_TILES + m) * 64 * line_bytes,\n"
+         "                                                 8 * line_bytes, 0, line_bytes);\n"
+         "#pragma unroll\n"
+         "    for (int step = 0; step < steps; ++step)\n");
+    if (pass == AP_CONV2D_PASS_FPROP) {
+      TEXT("      wgmma_m64n");
+      INTEGER(block_n);
+      TEXT("k16_");
+      STRING(in->word[AP_CONV2D_DTYPE]);
+      TEXT("_ss(sum + m * SUMS, a + step * 2, b + step * 2, 1);\n");
+    } else {
+      TEXT("      wgmma_m64n");
+      INTEGER(block_n);
+      TEXT("k16_");
+      STRING(in->word[AP_CONV2D_DTYPE]);
+      TEXT("_ss_trans(sum + m * SUMS, a + step * 2, b + step * LINE_BYTES, 1);\n");
+    }
   }
   TEXT("  }\n"
        "  wgmma_commit();\n"
        "}\n"
-       "\n"
-       "// The same with as many steps as have elements.\n"
-       "__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer,\n"
-       "                                           int steps) {\n"
-       "  if (steps == SLAB / 16)\n"
-       "    start_steps(sum, slab, consumer, SLAB / 16);\n"
-       "  else if (steps == 3)\n"
-       "    start_steps(sum, slab, consumer, 3);\n"
-       "  else if (steps == 2)\n"
-       "    start_steps(sum, slab, consumer, 2);\n"
-       "  else\n"
-       "    start_steps(sum, slab, consumer, 1);\n"
-       "}\n"
-       "\n"
+       "\n");
+  if (pass != AP_CONV2D_PASS_WGRAD) {
+    TEXT("// The same with as many steps as have elements.\n"
+         "__device__ __forceinline__ void start_slab(float sum[M_TILES * SUMS], uint32_t slab, int consumer,\n"
+         "                                           int steps) {\n"
+         "  if (steps == SLAB / 16)\n"
+         "    start_steps(sum, slab, consumer, SLAB / 16);\n"
+         "  else if (steps == 3)\n"
+         "    start_steps(sum, slab, consumer, 3);\n"
+         "  else if (steps == 2)\n"
+         "    start_steps(sum, slab, consumer, 2);\n"
+         "  else\n"
+         "    start_steps(sum, slab, consumer, 1);\n"
+         "}\n");
+  }
+  TEXT("\n"
        "// Waits until at most `pending` slabs' products are unfinished.\n"
        "__device__ __forceinline__ void wait_for_products(float sum[M_TILES * SUMS], int pending) {\n"
        "  wgmma_wait(pending);\n"
@@ -179,21 +204,34 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
   TEXT("(sum + m * SUMS);\n"
        "}\n"
        "\n"
-       "// sum += A B over the slabs [begin, end), which the ring brings from `stage` on; returns the stage\n"
-       "// behind. Every period-th has `tail_steps` steps.\n"
-       "__device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,\n"
-       "                                                int consumer, Stage stage, int begin, int end,\n"
-       "                                                int period, int tail_steps) {\n"
-       "  const int slabs = end - begin;\n"
-       "  int left = period - (begin > 0 ? begin % period : 0); // slabs of a tap\n"
-       "  int last = 0; // the stage whose products are in flight\n"
+       "// sum += A B over the slabs [begin, end), which the ring brings from `stage` on; returns the stage\n");
+  if (pass == AP_CONV2D_PASS_WGRAD) {
+    TEXT("// behind. The widths of panels are constants.\n");
+  } else {
+    TEXT("// behind. Every period-th has `tail_steps` steps.\n");
+  }
+  TEXT("__device__ __forceinline__ Stage multiply_slabs(float sum[M_TILES * SUMS], uint32_t ring,\n"
+       "                                                int consumer, Stage stage, int begin, int end,\n");
+  if (pass == AP_CONV2D_PASS_WGRAD) {
+    TEXT("                                                int row_width, int width) {\n"
+         "  const int slabs = end - begin;\n");
+  } else {
+    TEXT("                                                int period, int tail_steps) {\n"
+         "  const int slabs = end - begin;\n"
+         "  int left = period - (begin > 0 ? begin % period : 0); // slabs of a tap\n");
+  }
+  TEXT("  int last = 0; // the stage whose products are in flight\n"
        "  for (int slab = 0; slab < slabs; ++slab) {\n"
        "    // The copy engine hands over the slab.\n"
-       "    wait_for_phase(full(ring, stage.index), stage.parity);\n"
-       "    --left;\n"
-       "    start_slab(sum, ring + stage.index * STAGE_BYTES, consumer, left == 0 ? tail_steps : SLAB / 16);\n"
-       "    left = left == 0 ? period : left;\n"
-       "    wait_for_products(sum, 1);\n"
+       "    wait_for_phase(full(ring, stage.index), stage.parity);\n");
+  if (pass == AP_CONV2D_PASS_WGRAD) {
+    TEXT("    start_panels(sum, ring + stage.index * STAGE_BYTES, consumer, row_width, width);\n");
+  } else {
+    TEXT("    --left;\n"
+         "    start_slab(sum, ring + stage.index * STAGE_BYTES, consumer, left == 0 ? tail_steps : SLAB / 16);\n"
+         "    left = left == 0 ? period : left;\n");
+  }
+  TEXT("    wait_for_products(sum, 1);\n"
        "    if (slab > 0)\n"
        "      arrive_once(empty(ring, last));\n"
        "    last = stage.index;\n"
@@ -205,80 +243,90 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
        "  return stage;\n"
        "}\n"
        "\n"
-       "constexpr int PANELS = BLOCK_N / 64; // of 64 columns: channels of one tap\n"
+       "// Panels of `width`, 64 or 32, that so many columns have.\n"
+       "__device__ __forceinline__ int panels_of(int columns, int width) {\n"
+       "  return width == 64 ? columns / 64 : columns / 32;\n"
+       "}\n"
        "\n"
        "// The thread that copies: `slabs` slabs from number `first` on. A column has one tap for good.\n"
        "__device__ __forceinline__ void copy_slabs(const attnpress_conv2d_im2col_wgrad_args *args, int row,\n"
        "                                           int column, int first, int slabs, uint32_t ring) {\n"
-       "  int channel[PANELS], tap_y[PANELS], tap_x[PANELS];\n"
+       "  const int row_width = args->width[0], width = args->width[1];\n"
+       "  // Panels behind the last one are not copied: they make rows, or columns, that nobody stores.\n"
+       "  const int row_panels = min(panels_of(BLOCK_M, row_width), args->panels[0] - panels_of(row, row_width));\n"
+       "  const int first_panel = panels_of(column, width);\n"
+       "  const int panels = min(panels_of(BLOCK_N, width), args->panels[1] - first_panel);\n"
+       "  const int bytes = (row_panels * row_width + panels * width) * SLAB * 2;\n"
+       "  int channel[BLOCK_N / 32], tap_y[BLOCK_N / 32], tap_x[BLOCK_N / 32];\n"
+       "  Place tap = place_of(first_panel, args->filter_width, args->tap_panels);\n"
        "#pragma unroll\n"
-       "  for (int i = 0; i < PANELS; ++i) {\n"
-       "    const int panel = column / 64 + i;\n"
-       "    const Place tap = place_of(panel, args->filter_width, args->channel_slabs);\n"
-       "    const bool is_there = panel < args->panels; // else behind the channels: zeros\n"
-       "    channel[i] = (is_there ? tap.inner : args->channel_slabs) * 64;\n"
-       "    tap_y[i] = is_there ? tap.outer * args->dilation[0] : 0;\n"
-       "    tap_x[i] = is_there ? tap.middle * args->dilation[1] : 0;\n"
+       "  for (int i = 0; i < BLOCK_N / 32; ++i) {\n"
+       "    channel[i] = tap.inner * width;\n"
+       "    tap_y[i] = tap.outer * args->dilation[0];\n"
+       "    tap_x[i] = tap.middle * args->dilation[1];\n"
+       "    advance(&tap, {0, 0, 1}, args->filter_width, args->tap_panels);\n"
        "  }\n"
        "  Place pixel = place_of(first * SLAB, args->out_height, args->out_width);\n"
        "  const Place by = place_of(SLAB, args->out_height, args->out_width);\n"
        "  Stage stage = {0, 0};\n"
        "  for (int i = 0; i < slabs; ++i) {\n"
-       "    const uint32_t slab = open_stage(ring, stage), barrier = full(ring, stage.index);\n"
+       "    const uint32_t slab = open_stage(ring, stage, bytes), barrier = full(ring, stage.index);\n"
        "    const int y = pixel.middle * args->stride[0] - args->padding[0];\n"
        "    const int x = pixel.inner * args->stride[1] - args->padding[1];\n"
        "#pragma unroll\n"
-       "    for (int panel = 0; panel < BLOCK_M / 64; ++panel)\n"
-       "      tma_load_im2col_4d(slab + panel * PANEL_BYTES, &args->dout, barrier, row + panel * 64,\n"
-       "                         pixel.inner, pixel.middle, pixel.outer, 0, 0);\n"
+       "    for (int panel = 0; panel < BLOCK_M / 32; ++panel)\n"
+       "      if (panel < row_panels)\n"
+       "        tma_load_im2col_4d(slab + panel * row_width * SLAB * 2, &args->dout, barrier,\n"
+       "                           row + panel * row_width, pixel.inner, pixel.middle, pixel.outer, 0, 0);\n"
        "#pragma unroll\n"
-       "    for (int panel = 0; panel < PANELS; ++panel)\n"
-       "      tma_load_im2col_4d(slab + A_BYTES + panel * PANEL_BYTES, &args->x, barrier, channel[panel], x,\n"
-       "                         y, pixel.outer, tap_x[panel], tap_y[panel]);\n"
+       "    for (int panel = 0; panel < BLOCK_N / 32; ++panel)\n"
+       "      if (panel < panels)\n"
+       "        tma_load_im2col_4d(slab + A_BYTES + panel * width * SLAB * 2, &args->x, barrier,\n"
+       "                           channel[panel], x, y, pixel.outer, tap_x[panel], tap_y[panel]);\n"
        "    advance(&pixel, by, args->out_height, args->out_width);\n"
        "    stage = next_stage(stage, STAGES);\n"
        "  }\n"
        "}\n"
        "\n"
        "// Stores 64 rows of a tile, of which this warp has 16. sum: (N_TILES, 4); row: this lane's first;\n"
-       "// first_panel: the tile's.\n"
+       "// tile_column: the tile's.\n"
        "__device__ __forceinline__ void store_rows(const attnpress_conv2d_im2col_wgrad_args *args,\n"
        "                                           float *parts, const float *sum, int row,\n"
-       "                                           int first_panel) {\n"
+       "                                           int tile_column) {\n"
+       "  // Where panels leave no channel out, taps lie side by side as their columns do.\n"
+       "  const int tap_columns = args->tap_panels * args->width[1];\n"
+       "  const bool is_whole = tap_columns == args->channels;\n"
+       "  int tap = is_whole ? 0 : tile_column / tap_columns, channel = tile_column - tap * tap_columns;\n"
        "#pragma unroll\n"
-       "  for (int panel = 0; panel < PANELS; ++panel) {\n"
-       "    // Columns of dweight from `first` on: channels of a tap, as many as are there.\n"
-       "    int first = (first_panel + panel) * 64, columns = args->columns - first;\n"
-       "    if (args->channels % 64 != 0) {\n"
-       "      const int tap = (first_panel + panel) / args->channel_slabs;\n"
-       "      const int channel = (first_panel + panel) % args->channel_slabs * 64;\n"
-       "      first = tap * args->channels + channel;\n"
-       "      columns = first_panel + panel < args->panels ? args->channels - channel : 0;\n"
+       "  for (int n = 0; n < N_TILES; n += 4) {\n"
+       "    // 32 columns of dweight from `first` on: as many as are there, of a tap.\n"
+       "    const int first = tap * args->channels + channel, left = args->columns - first;\n"
+       "    const int columns = is_whole ? left : min(left, args->channels - channel);\n"
+       "    channel += 32;\n"
+       "    if (!is_whole && channel == tap_columns) {\n"
+       "      channel = 0;\n"
+       "      ++tap;\n"
        "    }\n"
        "#pragma unroll\n"
-       "    for (int half = 0; half < 2; ++half) {\n");
-  TEXT("      const int at_row = row + half * 8;\n"
+       "    for (int half = 0; half < 2; ++half) {\n"
+       "      const int at_row = row + half * 8;\n"
        "      const int64_t at = (int64_t)at_row * args->columns + first;\n"
-       "#pragma unroll\n"
-       "      for (int n = 0; n < 8; n += 4) {\n"
-       "        const float *tile = sum + (panel * 8 + n) * 4 + half * 2;\n"
-       "        const int pair_column = n * 8 + threadIdx.x % 4 * 2;\n"
-       "        const int column = n * 8 + threadIdx.x % 4 * VECTOR;\n"
-       "        if (parts) {\n"
-       "#pragma unroll\n"
-       "          for (int i = 0; i < 4; ++i)\n"
-       "            if (at_row < args->filters && pair_column + i * 8 < columns)\n"
-       "              *(float2 *)(parts + at + pair_column + i * 8) = {tile[i * 4], tile[i * 4 + 1]};\n"
-       "          continue;\n"
-       "        }\n"
-       "        uint32_t word[4];\n"
+       "      const float *tile = sum + n * 4 + half * 2;\n");
+  TEXT("      const int pair_column = threadIdx.x % 4 * 2, column = threadIdx.x % 4 * VECTOR;\n"
+       "      if (parts) {\n"
        "#pragma unroll\n"
        "        for (int i = 0; i < 4; ++i)\n"
-       "          word[i] = pack(DTYPE, tile[i * 4], tile[i * 4 + 1]);\n"
-       "        const uint4 line = row_of_quad(word);\n"
-       "        store_16_if(at_row < args->filters && column < columns,\n"
-       "                    (uint4 *)((uint16_t *)args->dweight + at + column), line);\n"
+       "          if (at_row < args->filters && pair_column + i * 8 < columns)\n"
+       "            *(float2 *)(parts + at + pair_column + i * 8) = {tile[i * 4], tile[i * 4 + 1]};\n"
+       "        continue;\n"
        "      }\n"
+       "      uint32_t word[4];\n"
+       "#pragma unroll\n"
+       "      for (int i = 0; i < 4; ++i)\n"
+       "        word[i] = pack(DTYPE, tile[i * 4], tile[i * 4 + 1]);\n"
+       "      const uint4 line = row_of_quad(word);\n"
+       "      store_16_if(at_row < args->filters && column < columns,\n"
+       "                  (uint4 *)((uint16_t *)args->dweight + at + column), line);\n"
        "    }\n"
        "  }\n"
        "}\n"
@@ -311,7 +359,9 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
        "  const int first = split * args.split_slabs;\n"
        "  const int slabs = min(args.split_slabs, args.slabs - first);\n"
        "  if (warp == CONSUMERS * 4) {\n"
-       "    if (lane == 0)\n"
+       "    // The compiler knows an elected lane to be alone: copies then take uniform registers as they\n"
+       "    // are, without a loop over lanes around each.\n"
+       "    if (elect_lane())\n"
        "      copy_slabs(&args, row_begin, column_begin, first, slabs, ring);\n"
        "    return;\n"
        "  }\n"
@@ -319,12 +369,20 @@ void ap_render_conv2d_im2col_wgrad_sm90(ap_text *out, const ap_render_input *in)
        "#pragma unroll\n"
        "  for (int i = 0; i < M_TILES * SUMS; ++i)\n"
        "    sum[i] = 0.0f;\n"
-       "  multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, slabs, SLAB / 16);\n"
+       "  // A loop for each width of panels: a look at them in each slab has taken 4% longer.\n"
+       "  if (args.width[0] == 64 && args.width[1] == 64)\n"
+       "    multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, 64, 64);\n"
+       "  else if (args.width[0] == 64)\n"
+       "    multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, 64, 32);\n"
+       "  else if (args.width[1] == 64)\n"
+       "    multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, 32, 64);\n"
+       "  else\n"
+       "    multiply_slabs(sum, ring, warp / 4, {0, 0}, 0, slabs, 32, 32);\n"
        "  const int row = row_begin + warp / 4 * 64 * M_TILES + warp % 4 * 16 + lane / 4;\n"
        "  float *parts =\n"
        "      args.parts ? args.parts + (int64_t)split * args.filters * args.columns : nullptr;\n"
        "#pragma unroll\n"
        "  for (int m = 0; m < M_TILES; ++m)\n"
-       "    store_rows(&args, parts, sum + m * SUMS, row + m * 64, column_begin / 64);\n"
+       "    store_rows(&args, parts, sum + m * SUMS, row + m * 64, column_begin);\n"
        "}\n");
 }

@@ -33,8 +33,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "// Where rows are many and splits few, it computes GROUPS rows, and each group adds up all splits of\n"
        "// one (args.block_rows).\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("// Splits at fixed places of sm90's kernels a warp adds up, in their order; those of few rows\n"
-         "// flash_fwd_combine_few does.\n");
+    TEXT("// Splits of a batch-invariant call by sm90's kernels a warp adds up, in their order; those of few\n"
+         "// rows flash_fwd_combine_few does, of other calls, too.\n");
   }
   if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
     TEXT("// No address depends on what was loaded before: a step costs one trip to memory.\n");
@@ -146,9 +146,11 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  return split == 0 ? rows.first : rows.base + split * rows.step;\n"
          "}\n"
          "\n"
-         "// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on.\n"
+         "// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on; where\n"
+         "// `all` of them have written their output, it is asked for beside their lse.\n"
          "__device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, PartRows rows,\n"
-         "                                          int num_splits, int first, int stride, int column) {\n");
+         "                                          int num_splits, bool all, int first, int stride,\n"
+         "                                          int column) {\n");
   } else {
     TEXT("// Adds up splits `first`, `first` + `stride` ... of a row, in the 4 columns from `column` on.\n"
          "__device__ __forceinline__ Sum add_splits(const attnpress_fwd_combine_args *args, int row,\n"
@@ -174,14 +176,17 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "      }\n");
   } else {
     TEXT("      if (split < num_splits)\n"
-         "        lse[i] = args->lse_partial[part_row(rows, split)] * LOG2_E;\n");
+         "        lse[i] = args->lse_partial[part_row(rows, split)] * LOG2_E;\n"
+         "      if (all && split < num_splits)\n"
+         "        out[i] =\n"
+         "            *(const float4 *)(args->out_partial + part_row(rows, split) * HEAD_DIM_V + column);\n");
   }
   TEXT("    }\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("    // Splits past a sequence's keys have written no output.\n"
+    TEXT("    // Else splits past a sequence's keys have written none.\n"
          "#pragma unroll\n"
          "    for (int i = 0; i < STEP; ++i)\n"
-         "      if (lse[i] > -INF)\n"
+         "      if (!all && lse[i] > -INF)\n"
          "        out[i] = *(const float4 *)(args->out_partial +\n"
          "                                   part_row(rows, first + i * stride) * HEAD_DIM_V + column);\n");
   }
@@ -436,10 +441,17 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// The same as add_splits() and add_groups() of a split a group: a lane asks for the lse of one\n"
-       "// split beside the output of its group's, so that all weights are there at once.\n"
-       "__device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *args, int row,\n"
-       "                                              int num_splits, int column, WarpSums *sums) {\n"
-       "  const int lane = threadIdx.x % 32, group = threadIdx.x / GROUP_THREADS;\n"
+       "// split beside the output of its group's, so that all weights are there at once.\n");
+  if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+    TEXT("// `splits`: where their number stands, if that is less than the bound; it is asked for beside them.\n"
+         "__device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *args, int row,\n"
+         "                                              int num_splits, const int32_t *splits, int column,\n"
+         "                                              WarpSums *sums) {\n");
+  } else {
+    TEXT("__device__ __forceinline__ Sum add_few_splits(const attnpress_fwd_combine_args *args, int row,\n"
+         "                                              int num_splits, int column, WarpSums *sums) {\n");
+  }
+  TEXT("  const int lane = threadIdx.x % 32, group = threadIdx.x / GROUP_THREADS;\n"
        "  const int64_t rows = args->rows;\n"
        "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
        "  float lse = -INF;\n"
@@ -449,7 +461,9 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
        "  if (group < num_splits)\n"
        "    out = *(const float4 *)(args->out_partial + (group * rows + row) * HEAD_DIM_V + column);\n");
   if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
-    TEXT("  if (__shfl_sync(0xffffffff, lse, group) == -INF) // a split without keys has written no output\n"
+    TEXT("  if (splits != nullptr && num_splits > 0 && lane >= *splits)\n"
+         "    lse = -INF;\n"
+         "  if (__shfl_sync(0xffffffff, lse, group) == -INF) // a split without keys has written no output\n"
          "    out = sum.out;\n");
   }
   TEXT("  sum.max = lse;\n"
@@ -579,21 +593,24 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "\n"
          "// Adds up all splits of a row of (batch, heads_q, seqlen_q), in COLUMNS columns, and stores the\n"
          "// result: all threads of the thread block do so `together`, or each group of threads by itself.\n"
+         "// `splits`: where the number of splits stands, if that is less than the bound.\n"
          "__device__ __forceinline__ void combine_row(const attnpress_fwd_combine_args *args,\n"
          "                                            const attnpress_ragged_args *ragged, Rows rows,\n"
-         "                                            int row, PartRows parts, bool of_runs, RowPlace place,\n"
+         "                                            int row, PartRows parts, bool of_runs,\n"
+         "                                            const int32_t *splits, RowPlace place,\n"
          "                                            int column_block, bool together, Shared *shared) {\n"
          "  const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;\n"
          "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
-         "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n"
-         "  const bool few =\n"
-         "      together && args->num_splits <= GROUPS && args->rows * args->num_splits <= FEW_PARTS;\n");
-    TEXT("  if (ragged->fixed_split_blocks != 0) {\n"
+         "  Sum sum = {-INF, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};\n");
+    TEXT("  const bool few =\n"
+         "      together && args->num_splits <= GROUPS && args->rows * args->num_splits <= FEW_PARTS;\n"
+         "  if (ragged->fixed_split_blocks != 0) {\n"
          "    sum = add_in_order(args, row, valid ? column : 0, &shared->ordered);\n"
          "  } else if (few && !of_runs) {\n"
-         "    sum = add_few_splits(args, row, args->num_splits, valid ? column : 0, &shared->sums);\n"
+         "    sum = add_few_splits(args, row, args->num_splits, splits, valid ? column : 0, &shared->sums);\n"
          "  } else {\n"
-         "    sum = add_splits(args, parts, args->num_splits, together ? threadIdx.x / GROUP_THREADS : 0,\n"
+         "    sum = add_splits(args, parts, splits != nullptr ? *splits : args->num_splits,\n"
+         "                     splits != nullptr, together ? threadIdx.x / GROUP_THREADS : 0,\n"
          "                     together ? GROUPS : 1, valid ? column : 0);\n"
          "    if (together)\n"
          "      sum = add_groups(sum, &shared->sums);\n"
@@ -602,28 +619,28 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "    store_row(args, ragged, rows, place, column, sum);\n"
          "}\n"
          "\n"
-         "// Whether all that is known of the rows, and which splits they have, stands in the arguments, and\n"
-         "// the splits are a group's each and few.\n"
+         "// Whether all that is known of the rows stands in the arguments, and the splits are a group's each\n"
+         "// and few.\n"
          "__device__ __forceinline__ bool\n"
          "adds_few_parts(const attnpress_fwd_combine_ragged_args *batch) {\n"
          "  const attnpress_fwd_combine_args *args = &batch->combine;\n"
          "  return args->block_rows == 1 && args->num_splits <= GROUPS &&\n"
          "         args->rows * args->num_splits <= FEW_PARTS && batch->ragged.fixed_split_blocks == 0 &&\n"
          "         batch->ragged.cu_seqlens_q == nullptr && batch->ragged.seqused_q == nullptr &&\n"
-         "         batch->sequence_splits == nullptr && batch->cuts == nullptr;\n"
+         "         batch->cuts == nullptr;\n"
          "}\n"
          "\n"
          "// combine_row() of such calls. `reads`: otherwise it is gone through so that its code has come, as\n"
          "// combine_in_order().\n"
          "__device__ __forceinline__ void combine_few(const attnpress_fwd_combine_ragged_args *batch,\n"
-         "                                            int row, RowPlace place, int column_block,\n"
-         "                                            Shared *shared, bool reads) {\n"
+         "                                            const int32_t *splits, int row, RowPlace place,\n"
+         "                                            int column_block, Shared *shared, bool reads) {\n"
          "  const attnpress_fwd_combine_args *args = &batch->combine;\n"
          "  const int column = column_block * COLUMNS + threadIdx.x % GROUP_THREADS * 4;\n"
          "  const bool valid = HEAD_DIM_V % COLUMNS == 0 || column < HEAD_DIM_V;\n"
          "  const Rows rows = {0, batch->ragged.rows_q <= args->seqlen_q ? batch->ragged.rows_q : 0};\n"
-         "  const Sum sum = add_few_splits(args, row, reads ? args->num_splits : 0, valid ? column : 0,\n"
-         "                                 &shared->sums);\n"
+         "  const Sum sum = add_few_splits(args, row, reads ? args->num_splits : 0, splits,\n"
+         "                                 valid ? column : 0, &shared->sums);\n"
          "  if (reads && valid && threadIdx.x < GROUP_THREADS && place.position < rows.count)\n"
          "    store_row(args, &batch->ragged, rows, place, column, sum);\n"
          "}\n"
@@ -656,7 +673,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
     TEXT("  attnpress_fwd_combine_args args = batch_args.combine;\n"
          "  const bool together = args.block_rows == 1; // all groups have the same row\n"
          "  const int64_t first_row = (int64_t)(blockIdx.x / COLUMN_BLOCKS) * args.block_rows;\n"
-         "  const bool weighs = batch_args.sequence_splits != nullptr; // a warp each row\n"
+         "  const bool weighs = batch_args.sequence_splits != nullptr &&\n"
+         "                      batch_args.ragged.fixed_split_blocks != 0; // a warp each row\n"
          "  const int64_t own_row =\n"
          "      first_row + (together ? 0 : threadIdx.x / (weighs ? 32 : GROUP_THREADS));\n"
          "  if (own_row >= args.rows)\n"
@@ -684,6 +702,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "    return;\n"
          "  }\n"
+         "  const int32_t *splits = batch_args.sequence_splits;\n"
+         "  splits += splits != nullptr ? place.batch : 0;\n"
          "  if (adds_few_parts(&batch_args)) { // most small calls: as above\n"
          "    griddepcontrol_launch_dependents();\n"
          "#pragma unroll 1\n"
@@ -693,7 +713,8 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "        __syncthreads();\n"
          "        griddepcontrol_wait();\n"
          "      }\n"
-         "      combine_few(&batch_args, row, place, blockIdx.x % COLUMN_BLOCKS, &shared, turn == 1);\n"
+         "      combine_few(&batch_args, splits, row, place, blockIdx.x % COLUMN_BLOCKS, &shared,\n"
+         "                  turn == 1);\n"
          "    }\n"
          "    return;\n"
          "  }\n"
@@ -722,7 +743,7 @@ void ap_render_flash_fwd_combine(ap_text *out, const ap_render_input *in) {
          "  const Rows rows = query_rows(&batch_args.ragged, place.batch, args.seqlen_q);\n"
          "  if (place.position >= rows.count) // no split has written it\n"
          "    return;\n"
-         "  combine_row(&args, &batch_args.ragged, rows, row, parts, of_runs, place,\n"
+         "  combine_row(&args, &batch_args.ragged, rows, row, parts, of_runs, splits, place,\n"
          "              blockIdx.x % COLUMN_BLOCKS, together, &shared);\n");
   } else {
     TEXT("  // The first rows have no parts.\n"

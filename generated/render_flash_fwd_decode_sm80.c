@@ -27,6 +27,7 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
+  const int32_t few = in->axis[AP_ATTENTION_FEW];
   const int32_t runs = in->axis[AP_ATTENTION_RUNS];
   const int32_t append = in->axis[AP_ATTENTION_APPEND];
   const int32_t long_rows = in->axis[AP_ATTENTION_LONG_ROWS];
@@ -121,6 +122,9 @@ void ap_render_flash_fwd_decode_sm80(ap_text *out, const ap_render_input *in) {
   }
   if (decode) {
     TEXT(" --decode");
+  }
+  if (few) {
+    TEXT(" --few");
   }
   if (runs) {
     TEXT(" --runs");

@@ -110,6 +110,9 @@ void ap_render_flash_fwd_sm80(ap_text *out, const ap_render_input *in) {
   if (decode) {
     TEXT(" --decode");
   }
+  if (few) {
+    TEXT(" --few");
+  }
   if (runs) {
     TEXT(" --runs");
   }

@@ -27,6 +27,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   const int32_t sequences = in->axis[AP_ATTENTION_SEQUENCES];
   const int32_t ready = in->axis[AP_ATTENTION_READY];
   const int32_t decode = in->axis[AP_ATTENTION_DECODE];
+  const int32_t few = in->axis[AP_ATTENTION_FEW];
   const int32_t runs = in->axis[AP_ATTENTION_RUNS];
   const int32_t append = in->axis[AP_ATTENTION_APPEND];
   const int32_t long_rows = in->axis[AP_ATTENTION_LONG_ROWS];
@@ -41,10 +42,13 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t ring_bytes = (((block_m * ((hdim + 63) / 64)) * 128) + (stages * (((block_n * ring_slabs) * 128) + 32))) + ((block_m / 64) * 16);
   int32_t short_rows = ((((fixed_splits && !decode) && (hdim == 64)) && (hdim_v == 64)) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
   int32_t keeps_here = (((fixed_splits && !decode) && !short_rows) && (smem_bytes > ring_bytes)) ? 1 : 0;
-  int32_t keeps_split = ((keeps_here || short_rows) || ((fixed_splits && decode) && (hdim_v <= 128))) ? 1 : 0;
+  int32_t adds_up = (fixed_splits && !few) ? 1 : 0;
+  int32_t keeps_split = (adds_up && ((keeps_here || short_rows) || (decode && (hdim_v <= 128)))) ? 1 : 0;
   int32_t one_sequence = (decode && ready) ? 1 : 0;
   int32_t unit_streams = (fixed_splits && ((hdim_v > 128) || (mask == AP_ATTENTION_MASK_WINDOW))) ? 1 : 0;
-  int32_t alibi_product = ((alibi && !softcap) && (hdim_v <= 128)) ? 1 : 0;
+  int32_t number_bytes = ((block_n + 63) / 64) * 1024;
+  int32_t number_room = ((sequences == AP_ATTENTION_SEQUENCES_DENSE) || (((smem_bytes + number_bytes) + 1024) <= 232448)) ? 1 : 0;
+  int32_t alibi_product = (((alibi && !softcap) && (hdim_v <= 128)) && number_room) ? 1 : 0;
   int32_t far_blocks = (((((((alibi_product && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !split) && (mask != AP_ATTENTION_MASK_WINDOW)) && (bias == AP_ATTENTION_BIAS_NONE)) && !dropout) && !mod_mask) && !q_in_regs) ? 1 : 0;
   int32_t outward = (far_blocks && (mask == AP_ATTENTION_MASK_FULL)) ? 1 : 0;
   int32_t shares_words = (((dropout && (sequences == AP_ATTENTION_SEQUENCES_DENSE)) && !has_map) && !alibi) ? 1 : 0;
@@ -68,7 +72,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   int32_t balances = (forwards && last_is_full) ? 1 : 0;
   int32_t turns = ((block_m > 64) && !(forwards && (block_m == 192))) ? 1 : 0;
   int32_t ends_apart = (((mask == AP_ATTENTION_MASK_WINDOW) && !has_map) || forwards) ? 1 : 0;
-  int32_t rows_ahead = (((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) && !((split || mod_score) || mod_mask)) ? 1 : 0;
+  int32_t rows_ahead = (((mask == AP_ATTENTION_MASK_CAUSAL) && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) && !((((split || alibi) || (softcap && (hdim_v > 128))) || mod_score) || mod_mask)) ? 1 : 0;
   int32_t skips_warps = ((((sequences == AP_ATTENTION_SEQUENCES_RAGGED) && (hdim == 128)) && (hdim_v == 128)) && !((split || mod_score) || mod_mask)) ? 1 : 0;
   int32_t beside = (decode && ((block_n + hdim_v) <= 224)) ? 1 : 0;
   int32_t cut_last = ((ready && split) && (mask != AP_ATTENTION_MASK_WINDOW)) ? 1 : 0;
@@ -78,7 +82,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   STRING(stem);
   TEXT("\n"
        "//\n");
-  if (fixed_splits) {
+  if (few) {
+    TEXT("// The forward pass in splits at fixed places, of as many keys each: partial outputs in fp32, which\n"
+         "// flash_fwd_combine adds up.\n");
+  } else if (fixed_splits) {
     TEXT("// The forward pass in splits at fixed places, of as many keys each, so that a row has the same bits\n"
          "// whatever else is in the call: partial outputs in fp32, which flash_fwd_combine adds up, or, where\n"
          "// there is enough to do without, a thread block itself, by the same steps.\n");
@@ -161,6 +168,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   }
   if (decode) {
     TEXT(" --decode");
+  }
+  if (few) {
+    TEXT(" --few");
   }
   if (runs) {
     TEXT(" --runs");
@@ -276,7 +286,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
        "constexpr bool DROPOUT = ");
   STRING(dropout ? "true" : "false");
   TEXT(";\n");
-  if (alibi || (bias != AP_ATTENTION_BIAS_NONE)) {
+  if ((bias != AP_ATTENTION_BIAS_NONE) || (alibi && (sequences == AP_ATTENTION_SEQUENCES_DENSE))) {
     TEXT("constexpr bool ALIBI = ");
     STRING(alibi ? "true" : "false");
     TEXT(";\n"
@@ -297,7 +307,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   INTEGER(smem_bytes);
   TEXT(";\n"
        "constexpr int PRODUCER_REGISTERS = ");
-  INTEGER((beside && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 64 : ((decode && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 88 : (decode ? 56 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24)))));
+  INTEGER((beside && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 64 : ((decode && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 88 : (decode ? 56 : (few ? 120 : ((block_m >= 192) ? 32 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 40 : 24))))));
   TEXT("; // of a thread\n"
        "constexpr int CONSUMER_REGISTERS = ");
   INTEGER((beside && (sequences == AP_ATTENTION_SEQUENCES_PAGED)) ? 192 : (beside ? 200 : (decode ? 240 : ((block_m == 256) ? 112 : ((block_m == 192) ? 160 : ((((sequences != AP_ATTENTION_SEQUENCES_DENSE) || has_map) || dropout) ? 232 : 240))))));
@@ -343,7 +353,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     TEXT("// Shared memory: Q of each consumer | ring of K | ring of V | barriers. Matrices are stored as\n"
          "// slabs of 64 columns, rows of 128 bytes in the 128-byte swizzle; columns past the head dim are\n"
          "// zeros.");
-    if (keeps_here || short_rows) {
+    if (keeps_here || (short_rows && adds_up)) {
       TEXT(" Behind the barriers lies O of the splits that have been added up.");
     }
     TEXT("\n");
@@ -401,7 +411,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     if (keeps_here) {
       TEXT("constexpr int KEPT_OFFSET = BARRIER_OFFSET + 8 * (2 * CONSUMERS + 4 * STAGES);\n"
            "static_assert(SMEM_BYTES >= KEPT_OFFSET + BLOCK_M * HEAD_DIM_V * 4, \"shared memory\");\n");
-    } else if (short_rows) {
+    } else if (short_rows && adds_up) {
       TEXT("constexpr int KEPT_OFFSET = BARRIER_OFFSET + 8 * (2 * Q_PLACES + 4 * STAGES);\n"
            "static_assert(SMEM_BYTES >= KEPT_OFFSET + BLOCK_M * (HEAD_DIM_V * 4 + 32), \"shared memory\");\n");
     }
@@ -2128,18 +2138,18 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
          "\n");
     if (ready) {
       if (cut_last) {
-        TEXT("// The lane whose place is this lane's, where those with the greatest numbers come first. All lanes\n"
-             "// arrive.\n"
-             "__device__ __forceinline__ int lane_by_number(int number) {\n"
+        TEXT("// The lane whose place is this lane's, where of the first `count` those with the greatest numbers\n"
+             "// come first. All lanes arrive.\n"
+             "__device__ __forceinline__ int lane_by_number(int number, int count) {\n"
              "  const int lane = threadIdx.x % 32;\n"
-             "  int before = 0, found = 0;\n"
+             "  int before = 0, found = lane;\n"
              "#pragma unroll 1\n"
-             "  for (int i = 0; i < 32; ++i) {\n"
+             "  for (int i = 0; i < count; ++i) {\n"
              "    const int other = __shfl_sync(0xffffffff, number, i);\n"
              "    before += other > number || (other == number && i < lane);\n"
              "  }\n"
              "#pragma unroll 1\n"
-             "  for (int i = 0; i < 32; ++i)\n"
+             "  for (int i = 0; i < count; ++i)\n"
              "    found = __shfl_sync(0xffffffff, before, i) == lane ? i : found;\n"
              "  return found;\n"
              "}\n"
@@ -2218,7 +2228,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
              "        count = !comes ? 0 : cut ? units_there - whole : whole;\n"
              "      }\n"
              "      if (cut) {\n"
-             "        const int from = lane_by_number(count > 0 ? splits.rest : -1);\n"
+             "        const int from = lane_by_number(count > 0 ? splits.rest : -1, min(batch, 32));\n"
              "        sequence = __shfl_sync(0xffffffff, sequence, from);\n"
              "        passed = __shfl_sync(0xffffffff, passed, from);\n"
              "        count = __shfl_sync(0xffffffff, count, from);\n"
@@ -2950,6 +2960,9 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
                "    walk->block_end = walk->unit.blocks.begin;\n");
         }
       }
+      if (alibi && (sequences != AP_ATTENTION_SEQUENCES_DENSE)) {
+        TEXT("  const int shift = walk->unit.seqlen_k - walk->unit.seqlen_q;\n");
+      }
       if (((alibi || (bias != AP_ATTENTION_BIAS_NONE)) || mod_score) || mod_mask) {
         TEXT("#pragma unroll\n"
              "  for (int half = 0; half < 2; ++half) {\n"
@@ -2965,8 +2978,14 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
           TEXT("    walk->snippet_rows[half] =\n"
                "        snippet_row(fwd, walk->unit.batch, head, position_begin + row_position);\n");
         } else {
-          TEXT("    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
-               "                                       position_begin + row_position);\n");
+          if (sequences != AP_ATTENTION_SEQUENCES_DENSE) {
+            TEXT("    walk->score_rows[half] =\n"
+                 "        alibi_row(fwd, walk->unit.sequence, head,\n"
+                 "                  min(position_begin + row_position, walk->unit.seqlen_q - 1) + shift);\n");
+          } else {
+            TEXT("    walk->score_rows[half] = score_row(fwd, ALIBI, BIAS, walk->unit.batch, head,\n"
+                 "                                       position_begin + row_position);\n");
+          }
           if (alibi_product) {
             TEXT("    walk->slope_parts[half] = slope_part(walk->score_rows[half].slope, threadIdx.x % 4);\n");
           }
@@ -2977,11 +2996,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
         TEXT("  }\n");
       }
       if (alibi) {
-        TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q");
-        STRING(own_blocks ? " - key_begin" : "");
-        TEXT(";\n"
-             "  walk->centers = {position_begin + shift,\n"
-             "                   min(position_begin + positions, fwd->seqlen_q) - 1 + shift};\n");
+        if (sequences == AP_ATTENTION_SEQUENCES_DENSE) {
+          TEXT("  const int shift = fwd->seqlen_k - fwd->seqlen_q");
+          STRING(own_blocks ? " - key_begin" : "");
+          TEXT(";\n");
+        }
+        TEXT("  walk->centers = {position_begin + shift,\n"
+             "                   min(position_begin + positions, ");
+        STRING((sequences != AP_ATTENTION_SEQUENCES_DENSE) ? "walk->unit.seqlen_q" : "fwd->seqlen_q");
+        TEXT(") - 1 + shift};\n");
         if (far_blocks) {
           TEXT("  int near_begin = walk->unit.blocks.begin;\n"
                "  const float slope = walk->score_rows[0].slope * fwd->scale_log2;\n"
@@ -3538,8 +3561,8 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "    offset[0] = alibi_of_key(walk->score_rows[0], nearest);\n"
            "    offset[1] = alibi_of_key(walk->score_rows[1], nearest);\n");
     } else {
-      TEXT("    offset[0] = add_alibi_beside(score, S_TILES, 0, walk->score_rows[0], this_key, (float)side);\n"
-           "    offset[1] = add_alibi_beside(score, S_TILES, 1, walk->score_rows[1], this_key, (float)side);\n");
+      TEXT("    offset[0] = add_alibi_beside(score, S_TILES, 0, walk->score_rows[0], this_key, side);\n"
+           "    offset[1] = add_alibi_beside(score, S_TILES, 1, walk->score_rows[1], this_key, side);\n");
     }
     TEXT("  } else {\n"
          "    add_alibi(score, S_TILES, 0, walk->score_rows[0], this_key);\n"
@@ -3690,7 +3713,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  return {kept->parts.max, 0.0f, kept->parts.weights, 0.0f};\n"
            "}\n"
            "\n");
-    } else if (short_rows) {
+    } else if (short_rows && adds_up) {
       TEXT("// What a thread keeps of the splits that it has added up of its two rows, in shared memory, by\n"
            "// thread: 16 bytes of maxima and weights, and behind those of all threads 16 bytes a tile of O, by\n"
            "// (tile, thread). No other thread reads it.\n"
@@ -3794,7 +3817,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  }\n"
            "}\n"
            "\n");
-    } else {
+    } else if (adds_up) {
       TEXT("// What a thread keeps of the splits that it has added up of its two rows: maxima and weights, and\n"
            "// 16 bytes a tile of O. No other thread reads it. All units' are in the same place, which stays in\n"
            "// the L2 cache: the former by (thread block, thread), O by (group, thread block, tile, thread). A\n"
@@ -3864,14 +3887,16 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "}\n"
            "\n");
     }
-    TEXT("// The end of a row whose splits have been added up: as flash_fwd_combine ends it.\n"
-         "__device__ __forceinline__ RowEnd end_added_row(WeightedParts parts,\n"
-         "                                                const attnpress_score_args *args, int heads,\n"
-         "                                                int head) {\n"
-         "  return end_row(parts.max, parts.weights, args, heads, head, false, false);\n"
-         "}\n"
-         "\n"
-         "// A row of a unit.\n"
+    if (adds_up) {
+      TEXT("// The end of a row whose splits have been added up: as flash_fwd_combine ends it.\n"
+           "__device__ __forceinline__ RowEnd end_added_row(WeightedParts parts,\n"
+           "                                                const attnpress_score_args *args, int heads,\n"
+           "                                                int head) {\n"
+           "  return end_row(parts.max, parts.weights, args, heads, head, false, false);\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// A row of a unit.\n"
          "struct UnitRow {\n"
          "  int position, head;\n"
          "  bool valid;\n"
@@ -3964,10 +3989,15 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "  }\n"
            "  add_split(out, kept, split_end, unit->ends & FIRST_SPLIT, unit->ends & LAST_SPLIT);\n");
     } else {
-      TEXT("// out = O / row sum, lse = scale * reference + log(row sum) of a split; rows without keys: 0 and\n"
-           "// -inf. They are stored as a part, or added to the splits before, and become the output after the\n"
-           "// last. O is changed.\n"
-           "__device__ __forceinline__ void store_output(float out[O_TILES * 4], const float reference[2],\n"
+      if (adds_up) {
+        TEXT("// out = O / row sum, lse = scale * reference + log(row sum) of a split; rows without keys: 0 and\n"
+             "// -inf. They are stored as a part, or added to the splits before, and become the output after the\n"
+             "// last. O is changed.\n");
+      } else {
+        TEXT("// out = O / row sum, lse = scale * reference + log(row sum) of a split; rows without keys: 0 and\n"
+             "// -inf. They are stored as a part.\n");
+      }
+      TEXT("__device__ __forceinline__ void store_output(float out[O_TILES * 4], const float reference[2],\n"
            "                                             const float row_sum[2],\n"
            "                                             const attnpress_fwd_sm90_args *args, const Unit *unit,\n"
            "                                             int consumer");
@@ -3999,47 +4029,51 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
            "      store_partial_row(out_row, out, 0, O_TILES, half, ends[half].normalize, row.valid);\n"
            "    }\n"
            "    return;\n"
-           "  }\n"
-           "  const float4 rows =\n"
-           "      add_split(out, ");
-      STRING(keeps_split ? "kept" : "fwd->out_partial");
-      TEXT(", ends, unit->ends & FIRST_SPLIT,\n"
-           "                unit->ends & LAST_SPLIT);\n");
+           "  }\n");
+      if (adds_up) {
+        TEXT("  const float4 rows =\n"
+             "      add_split(out, ");
+        STRING(keeps_split ? "kept" : "fwd->out_partial");
+        TEXT(", ends, unit->ends & FIRST_SPLIT,\n"
+             "                unit->ends & LAST_SPLIT);\n");
+      }
     }
-    TEXT("  if (!(unit->ends & LAST_SPLIT))\n"
-         "    return;\n"
-         "#pragma unroll\n"
-         "  for (int half = 0; half < ");
-    STRING(decode ? "HALVES" : "2");
-    TEXT("; ++half) {\n"
-         "    const UnitRow row = unit_row(args, unit, consumer, half);\n");
-    if (keeps_here) {
-      TEXT("    const RowEnd end = end_added_row(kept->parts[half], &fwd->score, fwd->heads_q, row.head);\n");
-    } else {
-      TEXT("    const RowEnd end =\n"
-           "        end_added_row({half == 0 ? rows.x : rows.y, half == 0 ? rows.z : rows.w}, &fwd->score,\n"
-           "                      fwd->heads_q, row.head);\n");
+    if (adds_up) {
+      TEXT("  if (!(unit->ends & LAST_SPLIT))\n"
+           "    return;\n"
+           "#pragma unroll\n"
+           "  for (int half = 0; half < ");
+      STRING(decode ? "HALVES" : "2");
+      TEXT("; ++half) {\n"
+           "    const UnitRow row = unit_row(args, unit, consumer, half);\n");
+      if (keeps_here) {
+        TEXT("    const RowEnd end = end_added_row(kept->parts[half], &fwd->score, fwd->heads_q, row.head);\n");
+      } else {
+        TEXT("    const RowEnd end =\n"
+             "        end_added_row({half == 0 ? rows.x : rows.y, half == 0 ? rows.z : rows.w}, &fwd->score,\n"
+             "                      fwd->heads_q, row.head);\n");
+      }
+      TEXT("    if (fwd->lse && row.valid && lane % 4 == 0)\n"
+           "      fwd->lse[lse_of_unit(args, unit, row.head, row.position)] =\n"
+           "          stored_lse(&ragged_args(args)->ragged, end.lse);\n"
+           "    // Two lanes exchange pieces, so that each stores 8 bytes of one tile, and a store fills whole\n"
+           "    // sectors of 32 bytes. The sums of flash_fwd_combine have no -0.\n"
+           "    uint16_t *out_row = (uint16_t *)fwd->out +\n"
+           "                        out_offset(fwd, unit->q_batch, row.head, unit->q_row + row.position) +\n"
+           "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n"
+           "#pragma unroll\n"
+           "    for (int tile = 0; tile < O_TILES; tile += 2) {\n"
+           "      const float *first = out + tile * 4 + half * 2;\n"
+           "      const float *second = out + min_int(tile + 1, O_TILES - 1) * 4 + half * 2;\n"
+           "      const uint2 pieces = exchange_pieces(\n"
+           "          pack(DTYPE, (first[0] + 0.0f) * end.normalize, (first[1] + 0.0f) * end.normalize),\n"
+           "          pack(DTYPE, (second[0] + 0.0f) * end.normalize, (second[1] + 0.0f) * end.normalize));\n"
+           "      if (row.valid && (tile + 1 < O_TILES || lane % 2 == 0))\n"
+           "        *(uint2 *)(out_row + tile * 8) = pieces;\n"
+           "    }\n"
+           "  }\n");
     }
-    TEXT("    if (fwd->lse && row.valid && lane % 4 == 0)\n"
-         "      fwd->lse[lse_of_unit(args, unit, row.head, row.position)] =\n"
-         "          stored_lse(&ragged_args(args)->ragged, end.lse);\n"
-         "    // Two lanes exchange pieces, so that each stores 8 bytes of one tile, and a store fills whole\n"
-         "    // sectors of 32 bytes. The sums of flash_fwd_combine have no -0.\n"
-         "    uint16_t *out_row = (uint16_t *)fwd->out +\n"
-         "                        out_offset(fwd, unit->q_batch, row.head, unit->q_row + row.position) +\n"
-         "                        lane % 2 * 8 + lane / 2 % 2 * 4;\n"
-         "#pragma unroll\n"
-         "    for (int tile = 0; tile < O_TILES; tile += 2) {\n"
-         "      const float *first = out + tile * 4 + half * 2;\n"
-         "      const float *second = out + min_int(tile + 1, O_TILES - 1) * 4 + half * 2;\n"
-         "      const uint2 pieces = exchange_pieces(\n"
-         "          pack(DTYPE, (first[0] + 0.0f) * end.normalize, (first[1] + 0.0f) * end.normalize),\n"
-         "          pack(DTYPE, (second[0] + 0.0f) * end.normalize, (second[1] + 0.0f) * end.normalize));\n"
-         "      if (row.valid && (tile + 1 < O_TILES || lane % 2 == 0))\n"
-         "        *(uint2 *)(out_row + tile * 8) = pieces;\n"
-         "    }\n"
-         "  }\n"
-         "}\n");
+    TEXT("}\n");
   } else {
     TEXT("// out = O / row sum, lse = scale * reference + log(row sum). Rows without keys: 0 and -inf.\n"
          "__device__ __forceinline__ void store_output(const float out[O_TILES * 4], const float reference[2],\n"
@@ -4181,7 +4215,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
   } else if (bias_map) {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, uint32_t shared,\n"
          "                                        int consumer, bool mapped) {\n");
-  } else if (keeps_here || short_rows) {
+  } else if (keeps_here || (short_rows && adds_up)) {
     TEXT("__device__ __forceinline__ void consume(const attnpress_fwd_sm90_args *args, unsigned char *smem,\n"
          "                                        uint32_t shared, int consumer) {\n"
          "  Kept kept = {(float4 *)(smem + KEPT_OFFSET) + (threadIdx.x - 128)");
@@ -4906,6 +4940,10 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
       if (decode) {
         TEXT("  // The combine kernel may begin to wait, too.\n"
              "  griddepcontrol_launch_dependents();\n");
+      } else if (fixed_splits) {
+        TEXT("  // The combine kernel, if there is one, may begin to wait, too.\n"
+             "  if (args.fwd.num_splits > 1)\n"
+             "    griddepcontrol_launch_dependents();\n");
       }
     }
   } else if (has_map) {
@@ -5018,7 +5056,7 @@ void ap_render_flash_fwd_sm90(ap_text *out, const ap_render_input *in) {
     }
   } else {
     TEXT("    consume(&args, ");
-    STRING(((q_in_regs || keeps_here) || short_rows) ? "smem, " : "");
+    STRING(((q_in_regs || keeps_here) || (short_rows && adds_up)) ? "smem, " : "");
     TEXT("shared, __shfl_sync(0xffffffff, threadIdx.x / 128, 0) - 1);\n");
   }
   TEXT("  }\n"

@@ -24,6 +24,7 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
   int32_t split = (rows == AP_LAYERNORM_ROWS_SPLIT) ? 1 : 0;
   int32_t group = (threads > (row_threads + 64)) ? 1 : 0;
+  int32_t apart = ((split && (params == AP_LAYERNORM_PARAMS_FP32)) && (dtype != AP_LAYERNORM_DTYPE_FP32)) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -58,6 +59,9 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "// many elements later in its vectors, weight and sums go as many further, from lane to lane. Of\n"
          "// columns that have gone from a warp's vectors to the next one's, each has a part of the sums; in\n"
          "// the end they come together.\n");
+    if (apart) {
+      TEXT("// The weight as rows that are added up have it is in shared memory.\n");
+    }
   } else {
     TEXT("//\n"
          "// Rows of all matrices are whole vectors, at multiples of a vector.\n");
@@ -133,16 +137,21 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   TEXT("constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's weights\n"
        "// Vectors of a lane that are asked for before the first is used, as registers allow.\n"
        "constexpr int EARLY = ");
-  STRING(!group ? "0" : ((params == AP_LAYERNORM_PARAMS_FP32) ? "1" : ((cols == 10240) ? "3" : "VECTORS")));
+  STRING(!group ? "0" : (apart ? "2" : ((params == AP_LAYERNORM_PARAMS_FP32) ? "1" : ((cols == 10240) ? "3" : "VECTORS"))));
   TEXT(";\n"
        "constexpr int SLOTS = ");
   INTEGER(slots);
   TEXT("; // rows of a warp's ring, at the most\n"
        "constexpr int SMEM_BYTES = ");
   INTEGER(smem_bytes);
-  TEXT(";\n"
-       "constexpr int RING_BYTES = SMEM_BYTES / ROW_WARPS;\n"
-       "constexpr int AHEAD_MAX = 6;    // rows that have been added up before one is written, at the most\n"
+  TEXT(";\n");
+  if (apart) {
+    TEXT("constexpr int WEIGHT_BYTES = COLUMNS * PARAMETER_SIZE; // behind the rings\n"
+         "constexpr int RING_BYTES = (SMEM_BYTES - WEIGHT_BYTES) / ROW_WARPS / 128 * 128;\n");
+  } else {
+    TEXT("constexpr int RING_BYTES = SMEM_BYTES / ROW_WARPS;\n");
+  }
+  TEXT("constexpr int AHEAD_MAX = 6;    // rows that have been added up before one is written, at the most\n"
        "constexpr int ROWS_AT_FIRST = 3; // rows that are on their way before one is added up\n"
        "constexpr int AHEAD_ASKED = 3;  // and are when a row's sums are asked for\n"
        "constexpr int TURNS = 8;        // rows that a block's warps tell of, and are told of\n"
@@ -614,8 +623,54 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "    }\n"
          "  }\n"
          "}\n"
-         "\n"
-         "// The same of values.\n"
+         "\n");
+    if (apart) {
+      TEXT("// A vector's words of those in shared memory: of a lane's first one.\n"
+           "__device__ __forceinline__ void take_shared_words(const uint4 *from, int index, uint32_t *word) {\n"
+           "#pragma unroll\n"
+           "  for (int j = 0; j < WORDS; j += 4) {\n"
+           "    const uint4 four = from[(index * WORDS + j) * 8];\n"
+           "    word[j] = four.x;\n"
+           "    word[j + 1] = four.y;\n"
+           "    word[j + 2] = four.z;\n"
+           "    word[j + 3] = four.w;\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "__device__ __forceinline__ void put_shared_words(const uint32_t *word, int index, uint4 *to) {\n"
+           "#pragma unroll\n"
+           "  for (int j = 0; j < WORDS; j += 4) {\n"
+           "    const uint4 four = {word[j], word[j + 1], word[j + 2], word[j + 3]};\n"
+           "    to[(index * WORDS + j) * 8] = four;\n"
+           "  }\n"
+           "}\n"
+           "\n"
+           "// move_words() of those.\n"
+           "__device__ __forceinline__ void move_shared_words(uint4 *shared, uint32_t before) {\n"
+           "  const int lane = threadIdx.x % 32;\n"
+           "#pragma unroll 1\n"
+           "  for (int i = 0; i < VECTORS; ++i) {\n"
+           "    uint32_t word[WORDS];\n"
+           "    take_shared_words(shared, i, word);\n"
+           "    const uint32_t given = __shfl_sync(0xffffffff, word[WORDS - 1], (lane + 31) % 32);\n"
+           "    uint32_t last = lane == 0 ? before : given;\n"
+           "    before = given;\n"
+           "#pragma unroll\n"
+           "    for (int j = 0; j < WORDS; ++j) {\n"
+           "      const uint32_t own = word[j];\n");
+      if (params == AP_LAYERNORM_PARAMS_FP32) {
+        TEXT("      word[j] = last;\n");
+      } else {
+        TEXT("      word[j] = last >> 16 | own << 16;\n");
+      }
+      TEXT("      last = own;\n"
+           "    }\n"
+           "    put_shared_words(word, i, shared);\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// The same of values.\n"
          "__device__ __forceinline__ void move_values(float (*value)[ELEMENTS]) {\n"
          "  const int lane = threadIdx.x % 32;\n"
          "  float before = 0.0f;\n"
@@ -722,7 +777,9 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
        "                                       Slot slot");
   STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? ", RowMoments moments" : "");
   TEXT(",\n"
-       "                                       const uint32_t (*weight)[WORDS],\n"
+       "                                       ");
+  STRING(apart ? "const uint4 *weight" : "const uint32_t (*weight)[WORDS]");
+  TEXT(",\n"
        "                                       uint32_t told");
   STRING(split ? ", unsigned char *rings" : "");
   TEXT(") {\n"
@@ -733,21 +790,42 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
     TEXT("  if (__builtin_expect(walk.first > 0 || walk.end > 0, 0))\n"
          "    end_part(args, walk, share, ring, rings + (place - shared_address(rings)));\n");
   }
-  TEXT("  uint4 vector[VECTORS][2];\n"
-       "#pragma unroll\n"
-       "  for (int i = 0; i < EARLY; ++i)\n"
-       "    load_row(place + lane * 16, ring, i, walk.vectors - lane, vector[i]);\n"
-       "  float2 all = {0.0f, 0.0f};\n"
+  TEXT("  uint4 vector[VECTORS][2];\n");
+  if (apart) {
+    TEXT("  uint32_t word[VECTORS][WORDS];\n");
+  }
+  TEXT("#pragma unroll\n");
+  if (apart) {
+    TEXT("  for (int i = 0; i < EARLY; ++i) {\n"
+         "    load_row(place + lane * 16, ring, i, walk.vectors - lane, vector[i]);\n"
+         "    take_shared_words(weight, i, word[i]);\n"
+         "  }\n");
+  } else {
+    TEXT("  for (int i = 0; i < EARLY; ++i)\n"
+         "    load_row(place + lane * 16, ring, i, walk.vectors - lane, vector[i]);\n");
+  }
+  TEXT("  float2 all = {0.0f, 0.0f};\n"
        "#pragma unroll\n"
        "  for (int i = 0; i < VECTORS; ++i) {\n"
        "    // Of half of them a warp may have none at all.\n"
        "    if (i >= VECTORS / 2 && i * 32 >= walk.vectors)\n"
-       "      break;\n"
-       "    if (i + EARLY < VECTORS)\n"
-       "      load_row(place + lane * 16, ring, i + EARLY, walk.vectors - lane, vector[i + EARLY]);\n"
-       "    float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n"
-       "    widen_row(vector[i], weight[i], x, dy, g);\n"
-       "#pragma unroll\n"
+       "      break;\n");
+  if (apart) {
+    TEXT("    if (i + EARLY < VECTORS) {\n"
+         "      load_row(place + lane * 16, ring, i + EARLY, walk.vectors - lane, vector[i + EARLY]);\n"
+         "      take_shared_words(weight, i + EARLY, word[i + EARLY]);\n"
+         "    }\n");
+  } else {
+    TEXT("    if (i + EARLY < VECTORS)\n"
+         "      load_row(place + lane * 16, ring, i + EARLY, walk.vectors - lane, vector[i + EARLY]);\n");
+  }
+  TEXT("    float x[ELEMENTS], dy[ELEMENTS], g[ELEMENTS];\n");
+  if (apart) {
+    TEXT("    widen_row(vector[i], word[i], x, dy, g);\n");
+  } else {
+    TEXT("    widen_row(vector[i], weight[i], x, dy, g);\n");
+  }
+  TEXT("#pragma unroll\n"
        "    for (int j = 0; j < ELEMENTS; ++j) {\n"
        "      all.x += g[j];\n");
   if (dtype == AP_LAYERNORM_DTYPE_FP32) {
@@ -1041,14 +1119,23 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
          "  if (lane < ELEMENTS)\n"
          "    coming[warp][lane] = load_coming(&args, share);\n"
          "  // All lanes arrive and wait: these are there.\n"
-         "  __syncwarp();\n"
-         "  uint32_t later_weight[VECTORS][WORDS];\n"
-         "#pragma unroll\n"
-         "  for (int i = 0; i < VECTORS; ++i) {\n"
-         "#pragma unroll\n"
-         "    for (int j = 0; j < WORDS; ++j)\n"
-         "      later_weight[i][j] = weight[i][j];\n"
-         "  }\n");
+         "  __syncwarp();\n");
+    if (apart) {
+      TEXT("  // A lane's own: nobody else reads them.\n"
+           "  uint4 *const later_weight =\n"
+           "      (uint4 *)(smem + ROW_WARPS * RING_BYTES) + warp * VECTORS * WORDS * 8 + lane;\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < VECTORS; ++i)\n"
+           "    put_shared_words(weight[i], i, later_weight);\n");
+    } else {
+      TEXT("  uint32_t later_weight[VECTORS][WORDS];\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < VECTORS; ++i) {\n"
+           "#pragma unroll\n"
+           "    for (int j = 0; j < WORDS; ++j)\n"
+           "      later_weight[i][j] = weight[i][j];\n"
+           "  }\n");
+    }
   } else {
     TEXT("  constexpr int shift = 0, later_shift = 0;\n"
          "  const uint32_t(*const later_weight)[WORDS] = weight;\n");
@@ -1066,8 +1153,12 @@ void ap_render_layernorm_bwd_gang(ap_text *out, const ap_render_input *in) {
   }
   if (split) {
     TEXT("#pragma unroll 1\n"
-         "      for (; __builtin_expect(later_shift < later_walk.shift, 0); ++later_shift)\n"
-         "        move_words(later_weight, coming[warp][later_shift]);\n");
+         "      for (; __builtin_expect(later_shift < later_walk.shift, 0); ++later_shift)\n");
+    if (apart) {
+      TEXT("        move_shared_words(later_weight, coming[warp][later_shift]);\n");
+    } else {
+      TEXT("        move_words(later_weight, coming[warp][later_shift]);\n");
+    }
   }
   TEXT("      add_up(&args, later_walk, share, &ring, later_slot, ");
   STRING((dtype == AP_LAYERNORM_DTYPE_FP32) ? "later_moments, " : "");

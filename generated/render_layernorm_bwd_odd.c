@@ -15,11 +15,13 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   const int32_t smem_bytes = in->smem_bytes;
   const int32_t threads = in->threads;
   const int32_t norm = in->axis[AP_LAYERNORM_NORM];
+  const int32_t rows = in->axis[AP_LAYERNORM_ROWS];
   const int32_t cols = in->axis[AP_LAYERNORM_COLS];
   const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
   const int32_t slots = in->field[AP_LAYERNORM_TILE_SLOTS];
+  int32_t shifted = (rows == AP_LAYERNORM_ROWS_SHIFTED) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -45,12 +47,19 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   TEXT(", weight ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT(", fp32 inside; rows may begin at any element. ROW_THREADS threads share a row of\n"
-       "// x and dy: their vectors, cut where addresses of x are multiples of 16 bytes, and the elements beside\n"
+       "// x and dy: their vectors, cut where addresses of ");
+  STRING(shifted ? "d" : "");
+  TEXT("x are multiples of 16 bytes, and the elements beside\n"
        "// those. A thread block walks over rows, gridDim.x * GROUPS apart: a multiple of PERIOD, where it has\n"
        "// more than one round of them, so that all rows of a thread are cut alike. It adds up its columns of\n"
-       "// dweight and dbias, which another kernel then adds up over the blocks. Later rows are on their way to\n"
-       "// shared memory meanwhile. dx may be x, dy or dsum.\n"
-       "//\n"
+       "// dweight and dbias, which another kernel then adds up over the blocks. Later rows are on their way to\n");
+  if (shifted) {
+    TEXT("// shared memory meanwhile, of x by vectors of memory, of which a thread shifts two to one of the row. dx may\n"
+         "// be dy or dsum.\n");
+  } else {
+    TEXT("// shared memory meanwhile. dx may be x, dy or dsum.\n");
+  }
+  TEXT("//\n"
        "// Pressed from templates/layernorm/layernorm_bwd_odd.cu.j2 with tile ");
   STRING(tile_name);
   TEXT(" by\n"
@@ -63,7 +72,9 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT(" --params ");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT(" --rows odd\n"
+  TEXT(" --rows ");
+  STRING(in->word[AP_LAYERNORM_ROWS]);
+  TEXT("\n"
        "\n"
        "#include \"attnpress/args/layernorm.h\"\n"
        "#include \"attnpress/device/lanes.cuh\"\n"
@@ -120,9 +131,15 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n"
        "constexpr int SLOTS = ");
   INTEGER(slots);
-  TEXT("; // rows of a group in shared memory\n"
-       "constexpr int ROW_BYTES = COLUMNS * SIZE + 16; // of the vectors of a row, from anywhere in one on\n"
-       "constexpr int PLACE_BYTES = GROUPS * ROW_BYTES; // of a block's rows of a matrix\n"
+  TEXT("; // rows of a group in shared memory\n");
+  if (shifted) {
+    TEXT("// Of a row's vectors, of a warp's with what follows them; and from one of a thread's to the next.\n"
+         "constexpr int ROW_BYTES = ROW_THREADS > 32 ? COLUMNS * SIZE / 32 * 33 : COLUMNS * SIZE + 16;\n"
+         "constexpr int APART = ROW_THREADS > 32 ? 33 * 16 : ROW_THREADS * 16;\n");
+  } else {
+    TEXT("constexpr int ROW_BYTES = COLUMNS * SIZE + 16; // of the vectors of a row, from anywhere in one on\n");
+  }
+  TEXT("constexpr int PLACE_BYTES = GROUPS * ROW_BYTES; // of a block's rows of a matrix\n"
        "static_assert(VECTORS * ELEMENTS * ROW_THREADS == COLUMNS, \"threads share a row evenly\");\n"
        "\n"
        "// Row number `row` of a matrix, or from another one on.\n"
@@ -243,8 +260,20 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT("(bits[i]);\n"
        "}\n"
-       "\n"
-       "// Whether x^ and g of a row stay in registers; else they are made twice.\n"
+       "\n");
+  if (shifted) {
+    TEXT("// Of two words, one after the other, the one that begins `bits` later than the first.\n"
+         "__device__ __forceinline__ uint32_t word_across(uint32_t first, uint32_t second, int bits) {\n"
+         "  return (uint32_t)(((uint64_t)second << 32 | first) >> bits);\n"
+         "}\n"
+         "// The vector that begins `bits` later than the first of five words.\n"
+         "__device__ __forceinline__ uint4 words_across(const uint32_t *from, int bits) {\n"
+         "  const uint4 across = {word_across(from[0], from[1], bits), word_across(from[1], from[2], bits),\n"
+         "                        word_across(from[2], from[3], bits), word_across(from[3], from[4], bits)};\n"
+         "  return across;\n"
+         "}\n");
+  }
+  TEXT("// Whether x^ and g of a row stay in registers; else they are made twice.\n"
        "constexpr bool HELD = VECTORS <= 2;\n"
        "// The sums of a group of threads over its rows, of dweight and dbias: those of a value lie SUM_STRIDE\n"
        "// apart from those of the next one.\n"
@@ -256,6 +285,63 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "static_assert(SMEM_BYTES >= 2 * SLOTS * PLACE_BYTES && SMEM_BYTES >= GROUPS * GROUP_SUMS * 8,\n"
        "              \"the generator has another formula\");\n"
        "\n");
+  if (shifted) {
+    TEXT("// Where a thread's first vector of a shifted row is in its place: what follows it comes next.\n"
+         "__device__ __forceinline__ int own_byte(int thread) {\n"
+         "  return (ROW_THREADS > 32 ? thread / 32 * VECTORS * 33 + thread % 32 : thread) * 16;\n"
+         "}\n"
+         "\n"
+         "// By how many bytes vectors of the matrix are ahead of those of the row, where dx is cut.\n"
+         "__device__ __forceinline__ int shift_of(const unsigned char *row, RowCut cut) {\n"
+         "  return (int)(((uint64_t)row + cut.head * SIZE) % 16);\n"
+         "}\n"
+         "\n"
+         "// A thread's vectors of such a row on their way. The last lane of those that share a row, or of a warp,\n"
+         "// brings what follows its vectors, too. ends: whether the matrix ends with the row, which end_matrix()\n"
+         "// brings the end of; own: the thread's first place\n"
+         "__device__ __forceinline__ void send_shifted(const unsigned char *row, RowCut cut, int shift,\n"
+         "                                             bool ends, int thread, unsigned char *own) {\n"
+         "  const unsigned char *const from = row + (cut.head * SIZE - shift) + thread * 16;\n"
+         "  const int vectors = cut.vectors + (cut.vectors > 0 && shift > 0 && !ends);\n"
+         "  const bool last = thread % LANES == LANES - 1;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < VECTORS; ++i) {\n"
+         "    const int index = i * ROW_THREADS + thread, byte = i * ROW_THREADS * 16;\n"
+         "    const uint32_t to = shared_address(own) + i * APART;\n"
+         "    if (index < vectors)\n"
+         "      cp_async_16(to, from + byte, 16);\n"
+         "    if ((ROW_THREADS > 32 || i == VECTORS - 1) && last && index + 1 < vectors)\n"
+         "      cp_async_16(to + 16, from + byte + 16, 16);\n"
+         "  }\n"
+         "}\n"
+         "\n"
+         "// Of the matrix's last row, behind which nothing is read: what its last vector ends with, by who reads it.\n"
+         "__device__ __forceinline__ void end_matrix(const unsigned char *row, RowCut cut, int shift,\n"
+         "                                           int thread, unsigned char *own) {\n"
+         "  const int last = cut.vectors - 1, i = (last - thread) / ROW_THREADS;\n"
+         "  const unsigned char *const from = row + (cut.head * SIZE - shift) + cut.vectors * 16;\n"
+         "  if (last < 0 || i * ROW_THREADS + thread != last)\n"
+         "    return;\n"
+         "#pragma unroll 1\n"
+         "  for (int j = 0; j < ELEMENTS; ++j)\n"
+         "    store_element(own + i * APART + 16, SIZE, j,\n"
+         "                  j * SIZE < shift ? load_element(from, SIZE, j) : 0);\n"
+         "}\n"
+         "\n"
+         "// Vector number `index` of a thread, 0 where the row has no more. own: its place\n"
+         "__device__ __forceinline__ uint4 take_shifted(const unsigned char *own, RowCut cut, int shift,\n"
+         "                                              int index) {\n"
+         "  uint32_t word[5] = {0, 0, 0, 0, 0};\n"
+         "  if (index < cut.vectors) {\n"
+         "#pragma unroll\n"
+         "    for (int j = 0; j < 5; ++j)\n"
+         "      if (j < 4 || shift & 2)\n"
+         "        word[j] = ((const uint32_t *)(own + (shift & 12)))[j];\n"
+         "  }\n"
+         "  return words_across(word, (shift & 2) * 8);\n"
+         "}\n"
+         "\n");
+  }
   if (capped) {
     TEXT("// Cuts a row: what the threads have no vectors for lies beside them, too.\n"
          "__device__ __forceinline__ RowCut cut_own_row(const void *row, int columns) {\n"
@@ -290,13 +376,31 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
          "}\n"
          "\n");
   }
-  TEXT("// A thread's vectors of a row of x and of dy on their way. x_row: its place, PLACE_BYTES before dy's\n"
-       "__device__ __forceinline__ void send_row(const Args *args, int64_t row, RowCut cut, int thread,\n"
-       "                                         unsigned char *x_row) {\n"
-       "  const RowCut own = cut_of(args, cut, row);\n"
-       "  send_own_vectors(row_of(args->x, row, args->x_row_stride), own, thread, x_row);\n"
-       "  send_vectors(row_of(args->dy, row, args->dy_row_stride), own, thread, x_row + PLACE_BYTES);\n"
-       "  cp_async_commit();\n");
+  if (shifted) {
+    TEXT("// By how many bytes vectors of x are ahead, and where rows of dy begin in their places, in all of a\n"
+         "// thread's rows.\n"
+         "struct Shifts {\n"
+         "  int x, dy;\n"
+         "};\n"
+         "\n");
+  }
+  TEXT("// A thread's vectors of a row of x and of dy on their way. x_row: its place, PLACE_BYTES before dy's\n");
+  if (shifted) {
+    TEXT("__device__ __forceinline__ void send_row(const Args *args, int64_t row, RowCut cut, Shifts shifts,\n"
+         "                                         int thread, unsigned char *x_row) {\n"
+         "  const RowCut own = cut_of(args, cut, row);\n"
+         "  send_shifted(row_of(args->x, row, args->x_row_stride), own, shifts.x,\n"
+         "               row == args->rows - 1, thread, x_row + own_byte(thread));\n"
+         "  send_vectors(row_of(args->dy, row, args->dy_row_stride), own, thread,\n"
+         "               x_row + PLACE_BYTES + shifts.dy);\n");
+  } else {
+    TEXT("__device__ __forceinline__ void send_row(const Args *args, int64_t row, RowCut cut, int thread,\n"
+         "                                         unsigned char *x_row) {\n"
+         "  const RowCut own = cut_of(args, cut, row);\n"
+         "  send_own_vectors(row_of(args->x, row, args->x_row_stride), own, thread, x_row);\n"
+         "  send_vectors(row_of(args->dy, row, args->dy_row_stride), own, thread, x_row + PLACE_BYTES);\n");
+  }
+  TEXT("  cp_async_commit();\n");
   if (of_gaps) {
     TEXT("  if (lies_apart(args) && row < args->rows)\n"
          "    prefetch_ends_by_two(row_of(args->dx, row, args->dx_row_stride), SIZE, args->columns, thread);\n");
@@ -319,17 +423,30 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// Vector number `index` of a thread, of x^ and of dy, which is 0 beyond the row. x_row, dy_row: in\n"
-       "// shared memory\n"
-       "__device__ __forceinline__ void take_values(const unsigned char *x_row, const unsigned char *dy_row,\n"
-       "                                            RowCut cut, int index, int thread, RowMoments moments,\n"
-       "                                            float *x, float *dy) {\n"
-       "  uint4 vector;\n"
-       "  take_vectors(x_row, SIZE, cut, index * ROW_THREADS + thread, 0, 1, 0, &vector);\n"
-       "  widen_vector_");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT("(vector, x);\n"
-       "  take_vectors(dy_row, SIZE, cut, index * ROW_THREADS + thread, 0, 1, 0, &vector);\n"
-       "  widen_vector_");
+       "// shared memory\n");
+  if (shifted) {
+    TEXT("__device__ __forceinline__ void take_values(const unsigned char *x_row, const unsigned char *dy_row,\n"
+         "                                            RowCut cut, Shifts shifts, int index, int thread,\n"
+         "                                            RowMoments moments, float *x, float *dy) {\n"
+         "  uint4 vector;\n"
+         "  vector = take_shifted(x_row + own_byte(thread) + index * APART, cut, shifts.x,\n"
+         "                        index * ROW_THREADS + thread);\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(vector, x);\n"
+         "  take_vectors(dy_row + shifts.dy, SIZE, cut, index * ROW_THREADS + thread, 0, 1, 0, &vector);\n");
+  } else {
+    TEXT("__device__ __forceinline__ void take_values(const unsigned char *x_row, const unsigned char *dy_row,\n"
+         "                                            RowCut cut, int index, int thread, RowMoments moments,\n"
+         "                                            float *x, float *dy) {\n"
+         "  uint4 vector;\n"
+         "  take_vectors(x_row, SIZE, cut, index * ROW_THREADS + thread, 0, 1, 0, &vector);\n"
+         "  widen_vector_");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT("(vector, x);\n"
+         "  take_vectors(dy_row, SIZE, cut, index * ROW_THREADS + thread, 0, 1, 0, &vector);\n");
+  }
+  TEXT("  widen_vector_");
   STRING(in->word[AP_LAYERNORM_DTYPE]);
   TEXT("(vector, dy);\n"
        "  // By one instruction, of values that were rounded to 16 bits.\n"
@@ -377,9 +494,17 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      // This group's rows are cut as those of every PERIOD-th one after it.\n"
        "      const int64_t row = (int64_t)blockIdx.x * GROUPS + first;\n");
   if (capped) {
-    TEXT("      const RowCut cut = cut_own_row(row_of(args->x, row, args->x_row_stride), args->columns);\n");
+    TEXT("      const RowCut cut = cut_own_row(row_of(args->");
+    STRING(shifted ? "dx" : "x");
+    TEXT(", row, args->");
+    STRING(shifted ? "dx" : "x");
+    TEXT("_row_stride), args->columns);\n");
   } else {
-    TEXT("      const RowCut cut = cut_row(row_of(args->x, row, args->x_row_stride), SIZE, args->columns);\n");
+    TEXT("      const RowCut cut = cut_row(row_of(args->");
+    STRING(shifted ? "dx" : "x");
+    TEXT(", row, args->");
+    STRING(shifted ? "dx" : "x");
+    TEXT("_row_stride), SIZE, args->columns);\n");
   }
   TEXT("      const int place = sum_place(cut, column);\n"
        "#pragma unroll\n"
@@ -409,13 +534,17 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "// constant, so that calls without dsum have a loop of their own, which no branch cuts.\n");
   if (more_edges) {
     TEXT("__device__ __forceinline__ void walk(const attnpress_layernorm_bwd_args *args, int each,\n"
-         "                                     bool has_dsum, int64_t row, RowCut cut, int thread,\n"
+         "                                     bool has_dsum, int64_t row, RowCut cut,");
+    STRING(shifted ? " Shifts shifts," : "");
+    TEXT(" int thread,\n"
          "                                     const int *edge_byte, unsigned char *place,\n"
          "                                     const uint32_t (*weight)[WORDS], const float *weight_edge,\n"
          "                                     float2 *warp_sums, float *weight_sum, float *bias_sum) {\n");
   } else {
     TEXT("__device__ __forceinline__ void walk(const attnpress_layernorm_bwd_args *args, bool has_dsum,\n"
-         "                                     int64_t row, RowCut cut, int thread, const int *edge_byte,\n"
+         "                                     int64_t row, RowCut cut,");
+    STRING(shifted ? " Shifts shifts," : "");
+    TEXT(" int thread, const int *edge_byte,\n"
          "                                     unsigned char *place, const uint32_t (*weight)[WORDS],\n"
          "                                     const float *weight_edge, float2 *warp_sums,\n"
          "                                     float *weight_sum, float *bias_sum) {\n");
@@ -444,8 +573,15 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "    const RowMoments moments = next_moments;\n"
        "    next_moments = load_moments(args, row + step);\n"
        "    uint32_t x_edge[EDGES], dy_edge[EDGES];\n"
-       "    cp_async_wait(SLOTS - 1);\n"
-       "    unsigned char *const x_row = place + slot * 2 * PLACE_BYTES;\n"
+       "    cp_async_wait(SLOTS - 1);\n");
+  if (shifted) {
+    TEXT("    if (__builtin_expect(row == args->rows - 1, 0))\n"
+         "      end_matrix(row_of(args->x, row, args->x_row_stride), own, shifts.x, thread,\n"
+         "                 place + slot * 2 * PLACE_BYTES + own_byte(thread));\n"
+         "    // All lanes arrive and wait: what others brought is there.\n"
+         "    __syncwarp();\n");
+  }
+  TEXT("    unsigned char *const x_row = place + slot * 2 * PLACE_BYTES;\n"
        "    unsigned char *const dy_row = x_row + PLACE_BYTES;\n"
        "#pragma unroll\n"
        "    for (int i = 0; i < ");
@@ -484,7 +620,9 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "    for (int i = 0; i < VECTORS; ++i) {\n"
        "      float gradient[ELEMENTS], factor[ELEMENTS];\n"
        "      uint32_t word[WORDS];\n"
-       "      take_values(x_row, dy_row, own, i, thread, moments, x_hat + i * ELEMENTS, gradient);\n"
+       "      take_values(x_row, dy_row, own,");
+  STRING(shifted ? " shifts," : "");
+  TEXT(" i, thread, moments, x_hat + i * ELEMENTS, gradient);\n"
        "      renew_words(weight[i], WORDS, word);\n"
        "      widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
@@ -519,9 +657,16 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      dot += g[k] * x_hat[k];\n"
        "      weight_sum[k] += gradient * x_hat[k];\n"
        "      bias_sum[k] += gradient;\n"
-       "    }\n"
-       "    if (HELD)\n"
-       "      send_row(args, row + SLOTS * step, cut, thread, x_row);\n");
+       "    }\n");
+  if (shifted) {
+    TEXT("    // All lanes arrive and wait: nobody needs what others brought any more.\n"
+         "    if (HELD)\n"
+         "      __syncwarp();\n");
+  }
+  TEXT("    if (HELD)\n"
+       "      send_row(args, row + SLOTS * step, cut,");
+  STRING(shifted ? " shifts," : "");
+  TEXT(" thread, x_row);\n");
   if (dsum_behind && !dsum_late) {
     TEXT("    if (has_dsum) {\n"
          "      load_own_edges(");
@@ -557,7 +702,9 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "      if (!HELD) {\n"
        "        float factor[ELEMENTS];\n"
        "        uint32_t word[WORDS];\n"
-       "        take_values(x_row, dy_row, own, i, thread, moments, x_hat + i * ELEMENTS, gradient);\n"
+       "        take_values(x_row, dy_row, own,");
+  STRING(shifted ? " shifts," : "");
+  TEXT(" i, thread, moments, x_hat + i * ELEMENTS, gradient);\n"
        "        renew_words(weight[i], WORDS, word);\n"
        "        widen_words_");
   STRING(in->word[AP_LAYERNORM_PARAMS]);
@@ -614,9 +761,15 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
        "    }\n"
        "    store_own_edges(");
   STRING(more_edges ? "each, " : "");
-  TEXT("dx, own, thread, edge_byte, edge);\n"
-       "    if (!HELD)\n"
-       "      send_row(args, row + SLOTS * step, cut, thread, x_row);\n"
+  TEXT("dx, own, thread, edge_byte, edge);\n");
+  if (shifted) {
+    TEXT("    if (!HELD)\n"
+         "      __syncwarp();\n");
+  }
+  TEXT("    if (!HELD)\n"
+       "      send_row(args, row + SLOTS * step, cut,");
+  STRING(shifted ? " shifts," : "");
+  TEXT(" thread, x_row);\n"
        "    slot = slot + 1 == SLOTS ? 0 : slot + 1;\n"
        "  }\n"
        "}\n"
@@ -639,28 +792,50 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   }
   TEXT("  const int thread = threadIdx.x % ROW_THREADS, group = threadIdx.x / ROW_THREADS;\n"
        "  const int64_t step = (int64_t)gridDim.x * GROUPS;\n"
-       "  int64_t row = (int64_t)blockIdx.x * GROUPS + group;\n"
-       "  const unsigned char *const x = row_of(");
-  STRING(more_edges ? "args->" : "args.");
-  TEXT("x, row, ");
-  STRING(more_edges ? "args->" : "args.");
-  TEXT("x_row_stride);\n"
-       "  // All rows are dealt to the threads as x is cut.\n"
-       "  const RowCut cut = ");
-  STRING(capped ? "cut_own_row(x, " : "cut_row(x, SIZE, ");
+       "  int64_t row = (int64_t)blockIdx.x * GROUPS + group;\n");
+  if (shifted) {
+    TEXT("  // All rows are dealt to the threads as dx is cut.\n"
+         "  const unsigned char *const first = row_of(");
+    STRING(more_edges ? "args->" : "args.");
+    TEXT("dx, row, ");
+    STRING(more_edges ? "args->" : "args.");
+    TEXT("dx_row_stride);\n");
+  } else {
+    TEXT("  const unsigned char *const first = row_of(");
+    STRING(more_edges ? "args->" : "args.");
+    TEXT("x, row, ");
+    STRING(more_edges ? "args->" : "args.");
+    TEXT("x_row_stride);\n"
+         "  // All rows are dealt to the threads as x is cut.\n");
+  }
+  TEXT("  const RowCut cut = ");
+  STRING(capped ? "cut_own_row(first, " : "cut_row(first, SIZE, ");
   STRING(more_edges ? "args->" : "args.");
   TEXT("columns);\n"
        "  int edge_byte[EDGES];\n"
        "  find_edges(");
   STRING(more_edges ? "each, " : "");
   TEXT("cut, thread, edge_byte);\n"
-       "  // Where a row of this group is, in a slot: of x, and PLACE_BYTES later of dy.\n"
-       "  unsigned char *const place = smem + group * ROW_BYTES + (uint64_t)x % 16;\n"
-       "#pragma unroll\n"
+       "  // Where a row of this group is, in a slot: of x, and PLACE_BYTES later of dy.\n");
+  if (shifted) {
+    TEXT("  unsigned char *const place = smem + group * ROW_BYTES;\n"
+         "  const Shifts shifts = {\n"
+         "      shift_of(row_of(");
+    STRING(more_edges ? "args->" : "args.");
+    TEXT("x, row, ");
+    STRING(more_edges ? "args->" : "args.");
+    TEXT("x_row_stride), cut),\n"
+         "      (int)((uint64_t)first % 16)};\n");
+  } else {
+    TEXT("  unsigned char *const place = smem + group * ROW_BYTES + (uint64_t)first % 16;\n");
+  }
+  TEXT("#pragma unroll\n"
        "  for (int i = 0; i < SLOTS; ++i)\n"
        "    send_row(");
   STRING(more_edges ? "args" : "&args");
-  TEXT(", row + i * step, cut, thread, place + i * 2 * PLACE_BYTES);\n"
+  TEXT(", row + i * step, cut,");
+  STRING(shifted ? " shifts," : "");
+  TEXT(" thread, place + i * 2 * PLACE_BYTES);\n"
        "  uint32_t weight[VECTORS][WORDS];\n"
        "  float weight_edge[EDGES], weight_sum[VALUES], bias_sum[VALUES];\n"
        "  load_parameter(");
@@ -684,14 +859,18 @@ void ap_render_layernorm_bwd_odd(ap_text *out, const ap_render_input *in) {
   STRING(more_edges ? "args" : "&args");
   TEXT(", ");
   STRING(more_edges ? "each, " : "");
-  TEXT("true, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
+  TEXT("true, row, cut,");
+  STRING(shifted ? " shifts," : "");
+  TEXT(" thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
        "         weight_sum, bias_sum);\n"
        "  else\n"
        "    walk(");
   STRING(more_edges ? "args" : "&args");
   TEXT(", ");
   STRING(more_edges ? "each, " : "");
-  TEXT("false, row, cut, thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
+  TEXT("false, row, cut,");
+  STRING(shifted ? " shifts," : "");
+  TEXT(" thread, edge_byte, place, weight, weight_edge, warp_sums,\n"
        "         weight_sum, bias_sum);\n"
        "  // The kernel that adds up the parts may be launched; it waits for their end.\n"
        "  griddepcontrol_launch_dependents();\n"

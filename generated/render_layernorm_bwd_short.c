@@ -15,12 +15,14 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
   const int32_t smem_bytes = in->smem_bytes;
   const int32_t threads = in->threads;
   const int32_t norm = in->axis[AP_LAYERNORM_NORM];
+  const int32_t rows = in->axis[AP_LAYERNORM_ROWS];
   const int32_t cols = in->axis[AP_LAYERNORM_COLS];
   const int32_t dtype = in->axis[AP_LAYERNORM_DTYPE];
   const int32_t params = in->axis[AP_LAYERNORM_PARAMS];
   const int32_t arch = in->axis[AP_LAYERNORM_ARCH];
   const int32_t row_threads = in->field[AP_LAYERNORM_TILE_ROW_THREADS];
   const int32_t blocks = in->field[AP_LAYERNORM_TILE_BLOCKS];
+  int32_t apart = (rows == AP_LAYERNORM_ROWS_GATHERED) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
@@ -30,27 +32,43 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
   TEXT(" and g = dy weight, over rows of at most COLUMNS columns:\n"
        "//   dx = rstd (g - ");
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "mean(g) - " : "");
-  TEXT("x^ mean(g x^)) + dsum,    dweight = sum(dy x^),    dbias = sum(dy).\n"
-       "// ");
-  STRING(in->word[AP_LAYERNORM_DTYPE]);
-  TEXT(", weight ");
-  STRING(in->word[AP_LAYERNORM_PARAMS]);
-  TEXT(", fp32 inside. Rows of all matrices lie one after the other from a\n"
-       "// multiple of 16 bytes on: those of a piece are whole vectors, which a warp copies to a ring of its\n");
-  if (row_threads > 1) {
-    TEXT("// own. There ");
+  TEXT("x^ mean(g x^)) + dsum,    dweight = sum(dy x^),    dbias = sum(dy).\n");
+  if (apart) {
+    TEXT("// ");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT(", weight ");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT(", fp32 inside. Rows of all matrices but x lie one after the other from a\n"
+         "// multiple of 16 bytes on: those of a piece are whole vectors, which a warp copies to a ring of its\n"
+         "// own, and rows of x, which begin anywhere, by the vectors of memory that hold them.\n"
+         "// There ");
     INTEGER(row_threads);
     TEXT(" lanes share a row, or two rows that are whole words between them, and dx takes the\n"
-         "// place of x, so that it goes back in whole vectors, too. A lane has neighbouring columns, from a word\n"
+         "// place of dy, so that it goes back in whole vectors, too. A lane has neighbouring columns, from a word\n"
          "// on where the row begins at one; each number of words has a text of its own, in which all that a lane\n"
-         "// has is in registers. Another kernel adds up the sums of the blocks. dx may be x, dy or dsum.\n");
+         "// has is in registers. Another kernel adds up the sums of the blocks. dx may be dy or dsum.\n");
   } else {
-    TEXT("// own. There a lane has as many rows as are whole ");
-    STRING((cols == 8) ? "vectors" : "words");
-    TEXT(", and dx takes the place of x, so that it\n"
-         "// goes back in whole vectors, too. Each number of columns has a text of its own, in which all that\n"
-         "// a lane has is in registers. Another kernel adds up the sums of the blocks. dx may be x, dy or\n"
-         "// dsum.\n");
+    TEXT("// ");
+    STRING(in->word[AP_LAYERNORM_DTYPE]);
+    TEXT(", weight ");
+    STRING(in->word[AP_LAYERNORM_PARAMS]);
+    TEXT(", fp32 inside. Rows of all matrices lie one after the other from a\n"
+         "// multiple of 16 bytes on: those of a piece are whole vectors, which a warp copies to a ring of its\n");
+    if (row_threads > 1) {
+      TEXT("// own. There ");
+      INTEGER(row_threads);
+      TEXT(" lanes share a row, or two rows that are whole words between them, and dx takes the\n"
+           "// place of x, so that it goes back in whole vectors, too. A lane has neighbouring columns, from a word\n"
+           "// on where the row begins at one; each number of words has a text of its own, in which all that a lane\n"
+           "// has is in registers. Another kernel adds up the sums of the blocks. dx may be x, dy or dsum.\n");
+    } else {
+      TEXT("// own. There a lane has as many rows as are whole ");
+      STRING((cols == 8) ? "vectors" : "words");
+      TEXT(", and dx takes the place of x, so that it\n"
+           "// goes back in whole vectors, too. Each number of columns has a text of its own, in which all that\n"
+           "// a lane has is in registers. Another kernel adds up the sums of the blocks. dx may be x, dy or\n"
+           "// dsum.\n");
+    }
   }
   TEXT("//\n"
        "// Pressed from templates/layernorm/layernorm_bwd_short.cu.j2 with tile ");
@@ -67,7 +85,9 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
   STRING(in->word[AP_LAYERNORM_PARAMS]);
   TEXT(" --arch ");
   INTEGER(arch);
-  TEXT(" --rows short\n"
+  TEXT(" --rows ");
+  STRING(in->word[AP_LAYERNORM_ROWS]);
+  TEXT("\n"
        "\n"
        "#include \"attnpress/args/layernorm.h\"\n"
        "#include \"attnpress/device/lanes.cuh\"\n"
@@ -120,10 +140,15 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
   } else {
     TEXT("constexpr int WORDS_MAX = COLUMNS * SIZE / 4; // of a row\n");
   }
-  TEXT("constexpr int SUMS_STRIDE = 33; // of a warp's lanes' sums of a column, which so are in all banks\n"
-       "static_assert(TAKEN * GROUP_MAX * (3 * (COLUMNS - 1) * SIZE + 8) <= RING_BYTES,\n"
-       "              \"a ring has a piece\");\n"
-       "static_assert((2 * OWN * SUMS_STRIDE + 2 * COLUMNS) * 4 <= RING_BYTES,\n"
+  TEXT("constexpr int SUMS_STRIDE = 33; // of a warp's lanes' sums of a column, which so are in all banks\n");
+  if (apart) {
+    TEXT("static_assert(TAKEN * GROUP_MAX * (2 * (COLUMNS - 1) * SIZE + COLUMNS * SIZE + 48) <= RING_BYTES,\n"
+         "              \"a ring has a piece\");\n");
+  } else {
+    TEXT("static_assert(TAKEN * GROUP_MAX * (3 * (COLUMNS - 1) * SIZE + 8) <= RING_BYTES,\n"
+         "              \"a ring has a piece\");\n");
+  }
+  TEXT("static_assert((2 * OWN * SUMS_STRIDE + 2 * COLUMNS) * 4 <= RING_BYTES,\n"
        "              \"sums have room where rows were\");\n"
        "\n"
        "// x^ is taken by these: of fp32 from the difference to the mean, which is exact where x is near it.\n"
@@ -151,18 +176,38 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "}\n"
        "\n"
        "// How rows are dealt: a lane has `group` of them one after the other. Pieces have `rows` rows, and\n"
-       "// a ring `slots` pieces of `bytes` bytes, of which each of the matrices has `matrix`.\n"
-       "struct Deal {\n"
-       "  int group, rows, slots, bytes, matrices, matrix;\n"
-       "};\n"
-       "\n"
-       "__device__ __forceinline__ Deal deal_rows(const Args *args) {\n"
+       "// a ring `slots` pieces of `bytes` bytes, of which each of the matrices has `matrix`.\n");
+  if (apart) {
+    TEXT("// Rows of x are `pitch` bytes apart there, behind the other matrices.\n"
+         "struct Deal {\n"
+         "  int group, rows, slots, bytes, matrices, matrix, pitch;\n"
+         "};\n");
+  } else {
+    TEXT("struct Deal {\n"
+         "  int group, rows, slots, bytes, matrices, matrix;\n"
+         "};\n");
+  }
+  if (apart) {
+    TEXT("// Vectors of memory that hold a row of x, at the most.\n"
+         "__device__ __forceinline__ int vectors_of_row(int columns) {\n"
+         "  return (columns * SIZE + 14 + 15) / 16;\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("__device__ __forceinline__ Deal deal_rows(const Args *args) {\n"
        "  Deal deal;\n"
        "  const int columns = args->columns;\n"
        "  deal.group = group_of(columns);\n"
-       "  deal.matrices = args->dsum ? 3 : 2;\n"
-       "  const int step = TAKEN * deal.group, row = deal.matrices * columns * SIZE + 8; // with its moments\n"
-       "  const int room = min(RING_BYTES / (2 * step * row), ROWS_MAX * LANES / deal.group);\n"
+       "  deal.matrices = args->dsum ? 3 : 2;\n");
+  if (apart) {
+    TEXT("  // An odd number of vectors, so that rows are in different banks.\n"
+         "  deal.pitch = (vectors_of_row(columns) | 1) * 16;\n"
+         "  const int step = TAKEN * deal.group;\n"
+         "  const int row = deal.pitch + (deal.matrices - 1) * columns * SIZE + 8; // with its moments\n");
+  } else {
+    TEXT("  const int step = TAKEN * deal.group, row = deal.matrices * columns * SIZE + 8; // with its moments\n");
+  }
+  TEXT("  const int room = min(RING_BYTES / (2 * step * row), ROWS_MAX * LANES / deal.group);\n"
        "  // Of few rows each warp has some.\n"
        "  const int64_t all = (args->rows + step - 1) / step, warps = gridDim.x * WARPS;\n"
        "  int steps = (int)min((all + warps - 1) / warps, (int64_t)max(room, 1));\n");
@@ -196,8 +241,35 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "  if (element < count)\n"
        "    store_element(place, SIZE, element, load_element(from, SIZE, element));\n"
        "}\n"
-       "\n"
-       "// What the forward pass wrote of its rows, which may begin at any element, likewise.\n"
+       "\n");
+  if (apart) {
+    TEXT("// Rows of x on their way, each by the vectors of memory that hold it. place: of the piece's x\n"
+         "__device__ __forceinline__ void send_rows(const Args *args, Deal deal, int64_t first, int rows,\n"
+         "                                          unsigned char *place) {\n"
+         "  const int row_bytes = args->columns * SIZE, vectors = vectors_of_row(args->columns);\n"
+         "  int row = threadIdx.x % 32 / vectors, vector = threadIdx.x % 32 % vectors;\n"
+         "  const unsigned char *const from = (const unsigned char *)args->x;\n"
+         "#pragma unroll 1\n"
+         "  for (; row < rows; row += 32 / vectors) {\n"
+         "    const unsigned char *const begin = from + (first + row) * args->x_row_stride * SIZE;\n"
+         "    const int bytes = (int)((uint64_t)begin % 16) + row_bytes; // from its first vector on\n"
+         "    const unsigned char *const at = begin + row_bytes - bytes + vector * 16;\n"
+         "    unsigned char *const to = place + row * deal.pitch + vector * 16;\n"
+         "    const int there = bytes - vector * 16;\n"
+         "    if (there >= 16 || (there > 0 && first + row < args->rows - 1))\n"
+         "      cp_async_16(shared_address(to), at, 16);\n"
+         "    else if (there > 0)\n"
+         "#pragma unroll 1\n"
+         "      for (int i = 0; i < 16 / SIZE; ++i) // behind the matrix nothing is read\n"
+         "        store_element(to, SIZE, i, i * SIZE < there ? load_element(at, SIZE, i) : 0);\n"
+         "    vector += 32 % vectors;\n"
+         "    row += vector >= vectors;\n"
+         "    vector -= vector >= vectors ? vectors : 0;\n"
+         "  }\n"
+         "}\n"
+         "\n");
+  }
+  TEXT("// What the forward pass wrote of its rows, which may begin at any element, likewise.\n"
        "__device__ __forceinline__ void send_moments(const float *moments, int64_t begin, int count,\n"
        "                                             unsigned char *place) {\n"
        "  const int lane = threadIdx.x % 32;\n"
@@ -228,12 +300,19 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "    // All lanes arrive and wait: what there is comes behind the zeros.\n"
        "    __syncwarp();\n"
        "  }\n"
-       "  if (rows > 0) {\n"
-       "    send_matrix(args->x, begin, count, place);\n"
-       "    send_matrix(args->dy, begin, count, place + deal.matrix);\n"
-       "    if (args->dsum)\n"
-       "      send_matrix(args->dsum, begin, count, place + 2 * deal.matrix);\n"
-       "    unsigned char *const rstd = place + deal.bytes - 4 * deal.rows;\n"
+       "  if (rows > 0) {\n");
+  if (apart) {
+    TEXT("    send_rows(args, deal, first, rows, place + (deal.matrices - 1) * deal.matrix);\n"
+         "    send_matrix(args->dy, begin, count, place);\n"
+         "    if (args->dsum)\n"
+         "      send_matrix(args->dsum, begin, count, place + deal.matrix);\n");
+  } else {
+    TEXT("    send_matrix(args->x, begin, count, place);\n"
+         "    send_matrix(args->dy, begin, count, place + deal.matrix);\n"
+         "    if (args->dsum)\n"
+         "      send_matrix(args->dsum, begin, count, place + 2 * deal.matrix);\n");
+  }
+  TEXT("    unsigned char *const rstd = place + deal.bytes - 4 * deal.rows;\n"
        "    send_moments(args->rstd, first, rows, rstd);\n"
        "    if (CENTERED)\n"
        "      send_moments(args->mean, first, rows, rstd - 4 * deal.rows);\n"
@@ -260,8 +339,8 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
        "#pragma unroll\n"
        "  for (int i = 0; i < count; i += unit / 4) {\n"
        "    if (unit == 16) {\n"
-       "      const uint4 four = ((const uint4 *)own)[i / 4];\n");
-  TEXT("      word[i] = four.x;\n"
+       "      const uint4 four = ((const uint4 *)own)[i / 4];\n"
+       "      word[i] = four.x;\n"
        "      word[i + 1] = four.y;\n"
        "      word[i + 2] = four.z;\n"
        "      word[i + 3] = four.w;\n"
@@ -348,8 +427,36 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
          "      word[words] = halves[2 * words];\n"
          "  }\n"
          "}\n"
-         "\n"
-         "// Puts a lane's part of dx there, likewise.\n"
+         "\n");
+    if (apart) {
+      TEXT("// Of two words, one after the other, the one that begins `bits` later than the first.\n"
+           "__device__ __forceinline__ uint32_t word_across(uint32_t first, uint32_t second, int bits) {\n"
+           "  return (uint32_t)(((uint64_t)second << 32 | first) >> bits);\n"
+           "}\n"
+           "// Reads a lane's part of a row of x, which begins anywhere: `words` words, likewise. own: its first\n"
+           "// element\n"
+           "__device__ __forceinline__ void take_part_across(const unsigned char *own, int words, int count,\n"
+           "                                                 uint32_t *word) {\n"
+           "  const bool across = (uint64_t)own & 2;\n"
+           "  const uint32_t *const from = (const uint32_t *)(own - ((uint64_t)own & 2));\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < words - 1; ++i)\n"
+           "    word[i] = from[i];\n"
+           "  word[words - 1] = word[words] = 0;\n"
+           "  if (across || count >= 2 * words - 1)\n"
+           "    word[words - 1] = from[words - 1];\n"
+           "  if (across && count >= 2 * words)\n"
+           "    word[words] = from[words];\n"
+           "#pragma unroll\n"
+           "  for (int i = 0; i < words; ++i)\n"
+           "    word[i] = word_across(word[i], word[i + 1], across ? 16 : 0);\n"
+           "  // Another row's, or what lies between them.\n"
+           "  if (count < 2 * words)\n"
+           "    word[words - 1] = count < 2 * words - 1 ? 0 : word[words - 1] & 0xffff;\n"
+           "}\n"
+           "\n");
+    }
+    TEXT("// Puts a lane's part of dx there, likewise.\n"
          "__device__ __forceinline__ void put_part(const float *value, int words, int ahead, int count,\n"
          "                                         unsigned char *own) {\n"
          "  uint32_t *const to = (uint32_t *)own;\n"
@@ -382,18 +489,27 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
          "// Makes dx of a lane's part of a row, in the place of x, and adds up dweight and dbias.\n"
          "__device__ __forceinline__ void take_row(const Args *args, const Deal *deal, int words, int ahead,\n"
          "                                         int count, unsigned char *own,\n"
-         "                                         const float *moment, Sums *sums) {\n"
-         "  uint32_t x[WORDS_MAX], dy[WORDS_MAX];\n"
-         "  take_part(own, words, ahead, count, x);\n"
-         "  take_part(own + deal->matrix, words, ahead, count, dy);\n"
-         "  const float rstd = moment[0];\n"
+         "                                         const float *moment, Sums *sums");
+    STRING(apart ? ", const unsigned char *x_own" : "");
+    TEXT(") {\n"
+         "  uint32_t x[WORDS_MAX], dy[WORDS_MAX];\n");
+    if (apart) {
+      TEXT("  take_part_across(x_own, words, count, x);\n"
+           "  take_part(own, words, ahead, count, dy);\n");
+    } else {
+      TEXT("  take_part(own, words, ahead, count, x);\n"
+           "  take_part(own + deal->matrix, words, ahead, count, dy);\n");
+    }
+    TEXT("  const float rstd = moment[0];\n"
          "  const float base = CENTERED ? base_of_row(moment[-deal->rows], rstd) : 0.0f;\n"
          "  float hat[OWN], g[OWN];\n"
          "  float2 both = {0.0f, 0.0f}; // the sums of g and of g x^\n"
          "#pragma unroll\n"
          "  for (int j = 0; j < 2 * words; ++j) {\n"
          "    const float change = element_of(dy, ahead + j);\n"
-         "    hat[j] = normalized(element_of(x, ahead + j), rstd, base);\n"
+         "    hat[j] = normalized(element_of(x, ");
+    STRING(apart ? "j" : "ahead + j");
+    TEXT("), rstd, base);\n"
          "    g[j] = change * sums->weight[j];\n"
          "    sums->weight_sum[j] += change * hat[j];\n"
          "    sums->bias_sum[j] += change;\n"
@@ -408,31 +524,60 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
          "  for (int j = 0; j < 2 * words; ++j)\n"
          "    g[j] = g[j] * rstd - (sum + hat[j] * dot);\n"
          "  if (deal->matrices > 2) {\n"
-         "    take_part(own + 2 * deal->matrix, words, ahead, count, x);\n"
+         "    take_part(own + ");
+    STRING(apart ? "" : "2 * ");
+    TEXT("deal->matrix, words, ahead, count, x);\n"
          "#pragma unroll\n"
          "    for (int j = 0; j < 2 * words; ++j)\n"
          "      g[j] += element_of(x, ahead + j);\n"
          "  }\n"
          "  put_part(g, words, ahead, count, own);\n"
          "}\n"
-         "\n"
-         "// Puts dx to the places of x, of all rows of a piece. rstds: of the piece; words: a constant\n"
-         "__device__ __forceinline__ void take_piece(const Args *args, const Deal *deal, int words, int rows,\n"
-         "                                           unsigned char *place, const float *rstds, Part part,\n"
-         "                                           Sums *sums) {\n"
-         "  const int group = deal->group, begin = threadIdx.x % 32 / LANES * group;\n"
-         "  // As often as the warp's first lanes have a row, since lanes tell each other: others' may be zeros.\n"
-         "#pragma unroll 1\n"
-         "  for (int row = begin; row - begin < rows; row += group * TAKEN) {\n"
-         "    unsigned char *const own = place + (row * args->columns + part.first) * SIZE;\n"
-         "    take_row(args, deal, words, 0, part.count, own, rstds + row, sums);\n"
-         "    // Of two rows the second one begins in the middle of a word.\n"
-         "    if (group == 2)\n"
-         "      take_row(args, deal, words, 1, part.count, own + (args->columns - 1) * SIZE, rstds + row + 1,\n"
-         "               sums);\n"
-         "  }\n"
-         "}\n"
          "\n");
+    if (apart) {
+      TEXT("// Puts dx to the places of dy, of all rows of a piece. x: of the first row; rstds: of the piece; words: a\n"
+           "// constant\n"
+           "__device__ __forceinline__ void take_piece(const Args *args, const Deal *deal, int words, int rows,\n"
+           "                                           int64_t first, unsigned char *place,\n"
+           "                                           const float *rstds, Part part, Sums *sums) {\n"
+           "  const int group = deal->group, begin = threadIdx.x % 32 / LANES * group;\n"
+           "  const unsigned char *const rows_of_x =\n"
+           "      place + (deal->matrices - 1) * deal->matrix + part.first * SIZE;\n"
+           "  // Where in a vector rows of x begin.\n"
+           "  const uint32_t stride = (uint32_t)args->x_row_stride * SIZE;\n"
+           "  const uint32_t byte = (uint32_t)(uint64_t)args->x + (uint32_t)first * stride;\n"
+           "  // As often as the warp's first lanes have a row, since lanes tell each other: others' may be zeros.\n"
+           "#pragma unroll 1\n"
+           "  for (int row = begin; row - begin < rows; row += group * TAKEN) {\n"
+           "    unsigned char *const own = place + (row * args->columns + part.first) * SIZE;\n"
+           "    take_row(args, deal, words, 0, part.count, own, rstds + row, sums,\n"
+           "             rows_of_x + row * deal->pitch + (byte + row * stride) % 16);\n"
+           "    // Of two rows the second one begins in the middle of a word.\n"
+           "    if (group == 2)\n"
+           "      take_row(args, deal, words, 1, part.count, own + (args->columns - 1) * SIZE, rstds + row + 1,\n"
+           "               sums, rows_of_x + (row + 1) * deal->pitch + (byte + (row + 1) * stride) % 16);\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    } else {
+      TEXT("// Puts dx to the places of x, of all rows of a piece. rstds: of the piece; words: a constant\n"
+           "__device__ __forceinline__ void take_piece(const Args *args, const Deal *deal, int words, int rows,\n"
+           "                                           unsigned char *place, const float *rstds, Part part,\n"
+           "                                           Sums *sums) {\n"
+           "  const int group = deal->group, begin = threadIdx.x % 32 / LANES * group;\n"
+           "  // As often as the warp's first lanes have a row, since lanes tell each other: others' may be zeros.\n"
+           "#pragma unroll 1\n"
+           "  for (int row = begin; row - begin < rows; row += group * TAKEN) {\n"
+           "    unsigned char *const own = place + (row * args->columns + part.first) * SIZE;\n"
+           "    take_row(args, deal, words, 0, part.count, own, rstds + row, sums);\n"
+           "    // Of two rows the second one begins in the middle of a word.\n"
+           "    if (group == 2)\n"
+           "      take_row(args, deal, words, 1, part.count, own + (args->columns - 1) * SIZE, rstds + row + 1,\n"
+           "               sums);\n"
+           "  }\n"
+           "}\n"
+           "\n");
+    }
   } else {
     TEXT("// Makes dx of `count` rows, and adds up dweight and dbias. `ahead` elements come before the first\n"
          "// row. own: where these are, of x; moments: rstd of the rows, a piece's rows behind the means;\n"
@@ -582,13 +727,15 @@ void ap_render_layernorm_bwd_short(ap_text *out, const ap_render_input *in) {
   if (row_threads > 1) {
     TEXT("    switch ((columns + 2 * LANES - 1) / (2 * LANES)) {\n");
     for (int32_t number = 1; number < 17; ++number) {
-      if ((((number * row_threads) * 2) <= cols) && (((number * row_threads) * 2) > (cols - 32))) {
+      if (((((number * row_threads) * 2) <= cols) && (((number * row_threads) * 2) > (cols - ((cols == 32) ? 16 : 32)))) && ((number > 1) || !apart)) {
         TEXT("    case ");
         INTEGER(number);
         TEXT(":\n"
              "      take_piece(&args, &deal, ");
         INTEGER(number);
-        TEXT(", rows, place, rstds, part, &sums);\n"
+        TEXT(", rows, ");
+        STRING(apart ? "piece * deal.rows, " : "");
+        TEXT("place, rstds, part, &sums);\n"
              "      break;\n");
       }
     }

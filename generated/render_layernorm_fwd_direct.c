@@ -393,25 +393,46 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
          "\n");
   }
   if (shifted) {
-    TEXT("// Puts a vector to shared memory, at any element: as many whole words as it may.\n"
-         "__device__ __forceinline__ void put_vector(unsigned char *to, uint4 vector) {\n"
-         "  const uint32_t at = (uint32_t)(uint64_t)to;\n"
-         "  if (at % 16 == 0) {\n"
-         "    *(uint4 *)to = vector;\n"
-         "  } else if (at % 4 == 0) {\n"
-         "    ((uint32_t *)to)[0] = vector.x;\n"
-         "    ((uint32_t *)to)[1] = vector.y;\n"
-         "    ((uint32_t *)to)[2] = vector.z;\n"
-         "    ((uint32_t *)to)[3] = vector.w;\n"
-         "  } else {\n"
-         "    ((uint16_t *)to)[0] = (uint16_t)vector.x;\n"
-         "    *(uint32_t *)(to + 2) = (uint32_t)(((uint64_t)vector.y << 32 | vector.x) >> 16);\n"
-         "    *(uint32_t *)(to + 6) = (uint32_t)(((uint64_t)vector.z << 32 | vector.y) >> 16);\n"
-         "    *(uint32_t *)(to + 10) = (uint32_t)(((uint64_t)vector.w << 32 | vector.z) >> 16);\n"
-         "    ((uint16_t *)to)[7] = (uint16_t)(vector.w >> 16);\n"
-         "  }\n"
-         "}\n"
-         "\n");
+    TEXT("// Puts a vector to shared memory, at any element: as many whole words as it may.\n");
+    if (half) {
+      TEXT("__device__ __forceinline__ void put_vector(unsigned char *to, Vector vector) {\n"
+           "  const uint32_t at = (uint32_t)(uint64_t)to;\n"
+           "  if (at % 8 == 0) {\n"
+           "    *(Vector *)to = vector;\n"
+           "  } else if (at % 4 == 0) {\n"
+           "    ((uint32_t *)to)[0] = vector.x;\n"
+           "    ((uint32_t *)to)[1] = vector.y;\n"
+           "  } else {\n"
+           "    ((uint16_t *)to)[0] = (uint16_t)vector.x;\n"
+           "    *(uint32_t *)(to + 2) = (uint32_t)(((uint64_t)vector.y << 32 | vector.x) >> 16);\n"
+           "    ((uint16_t *)to)[3] = (uint16_t)(vector.y >> 16);\n"
+           "  }\n"
+           "}\n");
+    } else {
+      TEXT("__device__ __forceinline__ void put_vector(unsigned char *to, uint4 vector) {\n"
+           "  const uint32_t at = (uint32_t)(uint64_t)to;\n"
+           "  if (at % 16 == 0) {\n"
+           "    *(uint4 *)to = vector;\n");
+      if (fp32) {
+        TEXT("  } else {\n");
+      } else {
+        TEXT("  } else if (at % 4 == 0) {\n");
+      }
+      TEXT("    ((uint32_t *)to)[0] = vector.x;\n"
+           "    ((uint32_t *)to)[1] = vector.y;\n"
+           "    ((uint32_t *)to)[2] = vector.z;\n"
+           "    ((uint32_t *)to)[3] = vector.w;\n");
+      if (!fp32) {
+        TEXT("  } else {\n"
+             "    ((uint16_t *)to)[0] = (uint16_t)vector.x;\n"
+             "    *(uint32_t *)(to + 2) = (uint32_t)(((uint64_t)vector.y << 32 | vector.x) >> 16);\n"
+             "    *(uint32_t *)(to + 6) = (uint32_t)(((uint64_t)vector.z << 32 | vector.y) >> 16);\n"
+             "    *(uint32_t *)(to + 10) = (uint32_t)(((uint64_t)vector.w << 32 | vector.z) >> 16);\n"
+             "    ((uint16_t *)to)[7] = (uint16_t)(vector.w >> 16);\n");
+      }
+      TEXT("  }\n"
+           "}\n");
+    }
   }
   if (wide) {
     TEXT("// Writes y of a row that begins at element `first` of a vector of parameters, or a vector more,\n"
@@ -578,7 +599,7 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
        "  __shared__ uint4 warp_tails[WARPS][2];\n");
   if (shifted) {
     TEXT("  // y, and a vector before and two behind, which hold nothing.\n"
-         "  __shared__ __align__(16) unsigned char stages[GROUPS][(ROW_VECTORS + 3) * 16];\n");
+         "  __shared__ __align__(16) unsigned char stages[GROUPS][COLUMNS * SIZE + 3 * 16];\n");
   }
   if ((norm == AP_LAYERNORM_NORM_LAYER) && shared) {
     TEXT("  __shared__ float2 told[2][WARPS]; // of either pass\n");
@@ -983,14 +1004,17 @@ void ap_render_layernorm_fwd_direct(ap_text *out, const ap_render_input *in) {
            "    return;\n");
     }
     TEXT("  unsigned char *const out = y_row - y_odd * SIZE;\n"
+         "  constexpr int OUT_ELEMENTS = 16 / SIZE; // of a vector of y\n"
+         "  const int whole = y_end / OUT_ELEMENTS;\n"
          "#pragma unroll\n"
-         "  for (int i = 0; i <= VECTORS; ++i) {\n"
+         "  for (int i = 0; i <= COLUMNS / OUT_ELEMENTS / ROW_THREADS; ++i) {\n"
          "    const int at = renewed + i * ROW_THREADS;\n"
-         "    if (at < y_end / ELEMENTS && (i > 0 || at > 0 || y_odd == 0))\n"
+         "    if (at < whole && (i > 0 || at > 0 || y_odd == 0))\n"
          "      *(uint4 *)(out + at * 16) = *(const uint4 *)(stage + at * 16);\n"
          "  }\n"
-         "  const int last = thread < ELEMENTS ? thread : y_end / ELEMENTS * ELEMENTS + thread - ELEMENTS;\n"
-         "  if (thread < 2 * ELEMENTS && last >= y_odd && last < y_end && (thread >= ELEMENTS || y_odd != 0))\n"
+         "  const int last = thread < OUT_ELEMENTS ? thread : (whole - 1) * OUT_ELEMENTS + thread;\n"
+         "  if (thread < 2 * OUT_ELEMENTS && last >= y_odd && last < y_end &&\n"
+         "      (thread >= OUT_ELEMENTS || y_odd != 0))\n"
          "    store_element(out, SIZE, last, load_element(stage, SIZE, last));\n");
   } else {
     TEXT("  // All lanes arrive and wait: what is at the row's ends is there.\n"

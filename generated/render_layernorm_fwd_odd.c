@@ -74,6 +74,7 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
        "#include \"attnpress/device/row_vector.cuh\"\n"
        "\n");
   int32_t more_edges = 0;
+  int32_t shifted = 0;
   TEXT("constexpr bool CENTERED = ");
   STRING((norm == AP_LAYERNORM_NORM_LAYER) ? "true" : "false");
   TEXT("; // the mean is taken off\n"
@@ -112,9 +113,15 @@ void ap_render_layernorm_fwd_odd(ap_text *out, const ap_render_input *in) {
        "constexpr int WORDS = ELEMENTS * PARAMETER_SIZE / 4; // of a vector's parameters\n"
        "constexpr int SLOTS = ");
   INTEGER(slots);
-  TEXT("; // rows of a group in shared memory\n"
-       "constexpr int ROW_BYTES = COLUMNS * SIZE + 16; // of the vectors of a row, from anywhere in one on\n"
-       "constexpr int PLACE_BYTES = GROUPS * ROW_BYTES; // of a block's rows of a matrix\n"
+  TEXT("; // rows of a group in shared memory\n");
+  if (shifted) {
+    TEXT("// Of a row's vectors, of a warp's with what follows them; and from one of a thread's to the next.\n"
+         "constexpr int ROW_BYTES = ROW_THREADS > 32 ? COLUMNS * SIZE / 32 * 33 : COLUMNS * SIZE + 16;\n"
+         "constexpr int APART = ROW_THREADS > 32 ? 33 * 16 : ROW_THREADS * 16;\n");
+  } else {
+    TEXT("constexpr int ROW_BYTES = COLUMNS * SIZE + 16; // of the vectors of a row, from anywhere in one on\n");
+  }
+  TEXT("constexpr int PLACE_BYTES = GROUPS * ROW_BYTES; // of a block's rows of a matrix\n"
        "static_assert(VECTORS * ELEMENTS * ROW_THREADS == COLUMNS, \"threads share a row evenly\");\n"
        "\n"
        "// Row number `row` of a matrix, or from another one on.\n"

@@ -16,13 +16,15 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
   const int32_t dtype = in->axis[AP_OUTER_DTYPE];
   const int32_t mod = in->axis[AP_OUTER_MOD];
   const int32_t rows = in->field[AP_OUTER_TILE_ROWS];
+  int32_t ahead = ((dtype == AP_OUTER_DTYPE_FP32) && !mod) ? 1 : 0;
   TEXT("// ");
   STRING(stem);
   TEXT("\n"
        "//\n");
   if (mod) {
     TEXT("// dx[n, i] = sum over j of dc[n, i, j] df / dx, and sums over the rows of a thread block of\n"
-         "// dc[n, i, j] df / dy, which another kernel adds up to dy; ");
+         "// dc[n, i, j] df / dy: dy where a block has all rows, else another kernel adds them up;\n"
+         "// ");
     STRING(in->word[AP_OUTER_DTYPE]);
     TEXT(", fp32 inside.\n"
          "// f(x[n, i], y[n, j]) is at the end, a function of dual numbers, which is asked about what is there\n"
@@ -31,11 +33,12 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
          "// apart as threads share a row.\n");
   } else {
     TEXT("// dx[n, i] = sum over j of dc[n, i, j] y[n, j], and sums over the rows of a thread block of\n"
-         "// dc[n, i, j] x[n, i], which another kernel adds up to dy; ");
+         "// dc[n, i, j] x[n, i]: dy where a block has all rows, else another kernel adds them up; ");
     STRING(in->word[AP_OUTER_DTYPE]);
-    TEXT(", fp32 inside. dc is read once:\n"
-         "// 2^column_shift threads share ROWS rows, and walk over the columns, 16 bytes each at a time: a\n"
-         "// vector, or, where a row may begin anywhere, elements that lie as far apart as threads share a row.\n");
+    TEXT(",\n"
+         "// fp32 inside. dc is read once: 2^column_shift threads share ROWS rows, and walk over the columns,\n"
+         "// 16 bytes each at a time: a vector, or, where a row may begin anywhere, elements that lie as far\n"
+         "// apart as threads share a row.\n");
   }
   TEXT("//\n"
        "// Pressed from templates/outer/outer_bwd.cu.j2 with tile ");
@@ -72,9 +75,7 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
   TEXT(";     // of a thread\n"
        "constexpr int ELEMENTS = 16 / SIZE; // of a vector\n"
        "constexpr int WARPS = THREADS / 32;\n"
-       "constexpr int SM_THREADS = ");
-  INTEGER(((dtype == AP_OUTER_DTYPE_FP32) && !mod) ? 768 : 1024);
-  TEXT("; // by registers\n"
+       "constexpr int SM_THREADS = 1024; // by registers\n"
        "\n"
        "// Vector `column` / ELEMENTS of a row, or 16 bytes of elements from `column` on that lie `apart`; 0\n"
        "// where there are none.\n"
@@ -142,8 +143,13 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
        "  uint4 vector[ROWS], y_vector;\n"
        "  if (whole) {\n"
        "    load_rows(&args, dc, first, groups, own, 1, true, vector);\n"
-       "    y_vector = load_step(y, args.columns, own, 1, true);\n"
-       "  }\n"
+       "    y_vector = load_step(y, args.columns, own, 1, true);\n");
+  if (ahead == 1) {
+    TEXT("  } else {\n"
+         "    load_rows(&args, dc, first, groups, own, apart, false, vector);\n"
+         "    y_vector = load_step(y, args.columns, own, apart, false);\n");
+  }
+  TEXT("  }\n"
        "  float factor[ROWS], dx[ROWS];\n"
        "#pragma unroll\n"
        "  for (int r = 0; r < ROWS; ++r) {\n"
@@ -156,12 +162,14 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
        "  }\n"
        "\n"
        "  int turn = 0;\n"
-       "  for (int column = 0; column < args.columns; column += step) {\n"
-       "    if (!whole) {\n"
-       "      load_rows(&args, dc, first, groups, column + own, apart, false, vector);\n"
-       "      y_vector = load_step(y, args.columns, column + own, apart, false);\n"
-       "    }\n"
-       "    float value[ELEMENTS], y_value[ELEMENTS], dy[ELEMENTS];\n"
+       "  for (int column = 0; column < args.columns; column += step) {\n");
+  if (ahead == 0) {
+    TEXT("    if (!whole) {\n"
+         "      load_rows(&args, dc, first, groups, column + own, apart, false, vector);\n"
+         "      y_vector = load_step(y, args.columns, column + own, apart, false);\n"
+         "    }\n");
+  }
+  TEXT("    float value[ELEMENTS], y_value[ELEMENTS], dy[ELEMENTS];\n"
        "    widen_vector_");
   STRING(in->word[AP_OUTER_DTYPE]);
   TEXT("(y_vector, y_value);\n"
@@ -211,9 +219,14 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
   TEXT("    // The next step's are on their way while this one's are added up.\n"
        "    if (whole) {\n"
        "      load_rows(&args, dc, first, groups, column + step + own, 1, true, vector);\n"
-       "      y_vector = load_step(y, args.columns, column + step + own, 1, true);\n"
-       "    }\n"
-       "    if (args.dy_parts) {\n"
+       "      y_vector = load_step(y, args.columns, column + step + own, 1, true);\n");
+  if (ahead == 1) {
+    TEXT("    } else {\n"
+         "      load_rows(&args, dc, first, groups, column + step + own, apart, false, vector);\n"
+         "      y_vector = load_step(y, args.columns, column + step + own, apart, false);\n");
+  }
+  TEXT("    }\n"
+       "    if (args.dy_parts || args.dy) {\n"
        "      float *const sum = sums[turn] + group * step + own;\n"
        "#pragma unroll\n"
        "      for (int j = 0; j < ELEMENTS; j += 4) {\n"
@@ -234,7 +247,13 @@ void ap_render_outer_bwd(ap_text *out, const ap_render_input *in) {
        "        float total = 0.0f;\n"
        "        for (int other = 0; other < groups; ++other)\n"
        "          total += sums[turn][other * step + at];\n"
-       "        parts[at] = total;\n"
+       "        if (args.dy_parts)\n"
+       "          parts[at] = total;\n"
+       "        else // the block is the entry's only one\n"
+       "          store_element((unsigned char *)args.dy + blockIdx.x * args.dy_stride * SIZE, SIZE,\n"
+       "                        column + at, narrow_element_");
+  STRING(in->word[AP_OUTER_DTYPE]);
+  TEXT("(total));\n"
        "      }\n"
        "      turn ^= 1;\n"
        "    }\n"
