@@ -650,7 +650,7 @@ static void test_slices(void) {
                                           : 900000 / c + n,
                      .columns = c,
                      .dtype = 1 + n % 2,
-                     .param_dtype = n % 11 == 3 ? 0 : 1 + n / 2 % 3,
+                     .param_dtype = n % 11 == 3 && !backward ? 0 : 1 + n / 2 % 3,
                      .backward = backward,
                      .rms = n / 4 % 2,
                      .more = backward ? n % 4 == 1 : n % 13 == 5,
