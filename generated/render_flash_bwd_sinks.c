@@ -20,7 +20,7 @@ void ap_render_flash_bwd_sinks(ap_text *out, const ap_render_input *in) {
   TEXT("\n"
        "//\n"
        "// Part of the backward pass: of each head dsink = -sum of P delta over batch and rows, where P =\n"
-       "// exp(sink - lse) is the sink's own probability. One thread block sums up a head, always in the same\n"
+       "// exp(sink - lse) is the sink's own probability. One thread block sums up a head, always in one\n"
        "// order. It reads lse_log2 and delta, which have inf and 0 for rows past the end.\n"
        "//\n"
        "// Pressed from templates/attention/flash_bwd_sinks.cu.j2 with tile ");
