@@ -352,7 +352,6 @@ check 0 explain --hdim 64 --causal --ragged --batch 3 --seqlen-q 1000 --heads 16
   --cache-dir "$explained"
 says "launch   flash_fwd_schedule_hdim8_bf16_sm80"
 says "instead  flash_fwd_hdim64_bf16_causal_ragged_sm80, "
-says "instead  flash_fwd_split_hdim64_bf16_causal_ragged_sm80, "
 check 0 explain --hdim 64 --ragged --batch 3 --seqlen-q 1000 --heads 16 --softcap 3 \
   --target sm_90 --cache-dir "$explained"
 says "launch   flash_fwd_hdim64_bf16_softcap_ragged_sm90"

@@ -723,7 +723,7 @@ MUTATIONS = [
         "exp2_approx(score[i] * scale_log2 - shift)",
         "exp2_approx(score[i] - shift)",
     ),
-    Mutation("forgotten ln 2 of lse", EPILOGUE, "log2_approx(sum)) * LN_2;", "log2_approx(sum));"),
+    Mutation("forgotten ln 2 of lse", EPILOGUE, "(lse_log2, LN_2, 0.0f)", "(lse_log2, 1.0f, 0.0f)"),
     Mutation(
         "O is not rescaled",
         SOFTMAX,

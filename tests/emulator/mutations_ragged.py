@@ -315,8 +315,8 @@ MUTATIONS = [
     Mutation(
         "ragged: the output of a split without keys is read",
         COMBINE,
-        "if (lse[i] > -INF)",
-        "if (first + i * GROUPS < args->num_splits)",
+        "if (!all && lse[i] > -INF)",
+        "if (!all && first + i * stride < num_splits)",
     ),
     Mutation(
         "fixed splits: counted from the first key that is seen",
