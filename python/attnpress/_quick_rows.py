@@ -11,7 +11,6 @@ from ctypes import Structure
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad as _forward_mode
 
 from . import _library as c
 from . import _replay
@@ -21,7 +20,7 @@ CONTIGUOUS = torch.contiguous_format
 KINDS = torch.Tensor, torch.nn.Parameter
 no_grad = torch.no_grad
 _is_grad_enabled = torch.is_grad_enabled
-_transformed = torch._C._are_functorch_transforms_active
+may_record = _replay.are_gradients_ordinary
 
 Gradients = Callable[..., tuple[Any, ...]]
 
@@ -62,11 +61,6 @@ def records(*tensors: Any) -> bool:
             if getattr(x, "requires_grad", False):
                 return True
     return False
-
-
-def may_record() -> bool:
-    """Whether gradients are ordinary ones: neither torch.func's nor of forward mode."""
-    return not _transformed() and _forward_mode._current_level < 0
 
 
 def record(

@@ -52,6 +52,11 @@ class Asked(NamedTuple):
     options: tuple[Any, ...] = ()  # that the name was made of
 
 
+def are_gradients_ordinary() -> bool:
+    """Whether gradients are neither torch.func's nor of forward mode."""
+    return _forward_mode._current_level < 0 and not _transformed()
+
+
 def known(
     options: tuple[Any, ...], tensors: tuple[Any, ...]
 ) -> tuple[Asked | None, tuple[Any, ...] | None]:
@@ -67,7 +72,7 @@ def known(
 def again(name: Hashable, tensors: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The outputs of a call that was kept, which is run; None of others. No gradient is recorded
     here."""
-    if _forward_mode._current_level >= 0 or _transformed():  # the whole way refuses what is lost
+    if not are_gradients_ordinary():  # the whole way refuses what is lost
         return None
     functions = _exchange.functions
     if functions is None:

@@ -635,7 +635,7 @@ def backward_quickly(
     """backward() of a call without tensors of features."""
     templates = _backward_templates if groups is None else groups.backward_templates
     template = None if templates is None else templates.get((scale, causal, deterministic))
-    if template is not None and _forward_mode._current_level < 0 and not _transformed():
+    if template is not None and _replay.are_gradients_ordinary():
         found = _quick_backward(template, dout, q, k, v, out, lse, dlse)
         if found is not None:
             return found
@@ -965,7 +965,7 @@ def cache_quickly(q, k, v, used, table, softmax_scale, causal, num_splits):
 def known(tensors: tuple, options: tuple):
     """(what keeps a call, what it made) where it is known again (_replay.py); None for either. For
     calls of which no gradient is recorded."""
-    if _transformed() or _forward_mode._current_level >= 0:
+    if not _replay.are_gradients_ordinary():
         return None, None
     return _replay.known(options, tensors)
 

@@ -1109,9 +1109,7 @@ static attnpress_status split_sequences(const ap_problem *problem, const ap_devi
       blocks * key_blocks < SEQUENCE_ROUNDS_KEY_BLOCKS_MIN * most ? device->sm_count : most;
   if (blocks == 0 || keeps_sequences_whole(problem, device, blocks))
     return ATTNPRESS_OK;
-  const int64_t count = slots / blocks < most_splits(1, key_blocks, slots, 1)
-                            ? slots / blocks
-                            : most_splits(1, key_blocks, slots, 1);
+  const int64_t count = smaller(slots / blocks, most_splits(1, key_blocks, slots, 1));
   if (count <= 1)
     return ATTNPRESS_OK;
   split.fixed_split_blocks = (int32_t)ceil_div(key_blocks, count);
